@@ -100,7 +100,7 @@ async def converse(client: Client, turns: int, folder: Path) -> Cost:
     async with worker(client) as queue:
         runs = Runs(client, task_queue=queue)
         run = await runs.start(loads(AGENT.format(script=script), name="bench"), None)
-        await runs.handle(run).result()
+        await runs.client.get_workflow_handle(run).result()
         seconds = perf_counter() - start
         history = await size_of(client, run)
     return Cost(turns, sum(stat.st_size for _, stat in store.files()), store.wire, history, seconds)

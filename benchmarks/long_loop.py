@@ -87,7 +87,7 @@ class Loop:
                     break
             except (LookupError, RuntimeError):
                 continue
-        await self.runs.cancel(other)
+        await self.runs.control.cancel(other)
 
 
 async def sizes(client: Client, workflow: str) -> list[tuple[int, int, int]]:

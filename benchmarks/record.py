@@ -73,9 +73,9 @@ async def people(record: Record, run: str) -> int:
 async def read_back(runs: Runs, run: str, record: Record) -> None:
     """Print how long each way of reading the run takes."""
     before = time.perf_counter()
-    state = await runs.standing(run)
-    shown = await timed(lambda: runs.trace(state)) + time.perf_counter() - before
-    spans = await timed(lambda: runs.trace(state, None))
+    state = await runs.state(run)
+    shown = await timed(lambda: runs.watch.trace(state)) + time.perf_counter() - before
+    spans = await timed(lambda: runs.watch.trace(state, None))
     answers = await timed(lambda: people(record, run))
     result = await timed(lambda: runs.result(run))
     print(f"from the record: show {shown:.2f} s, with all iterations {spans:.2f} s,", end=" ")
@@ -94,12 +94,12 @@ async def main(iterations: int) -> None:
             recording.cancel()
             late = await timed(lambda: recorder.catch_up(run))
             recorded = runs.with_archive(record)
-            ours, count = await timed(lambda: recorded.events(run)), len(await recorded.events(run))
+            ours, count = await timed(lambda: recorded.watch.events(run)), len(await recorded.watch.events(run))
             print(f"{iterations} iterations: the record was complete {late:.1f} s after the end;", end=" ")
             print(f"{count} events read back in {ours:.2f} s", flush=True)
             await read_back(recorded, run, record)
             if iterations <= ITERATIONS:
-                live = await timed(lambda: runs.events(run))
+                live = await timed(lambda: runs.watch.events(run))
                 print(f"the events from Temporal: {live:.1f} s: 1 to {live / ours:.0f}", flush=True)
 
 

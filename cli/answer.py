@@ -186,9 +186,9 @@ async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
     runs, user = session.runs, wanted.user
     if wanted.run is not None:
         open_ = await runs.questions(await runs.resolve(wanted.run))
-        return _OpenList(runs.those_for(user, open_), [])
-    rows, following = await runs.waiting_from(None, user, page=wanted.page, size=PAGE_ROWS)
-    lists = await runs.questions_of(rows, user)
+        return _OpenList(runs.lists.select_for(user, open_), [])
+    rows, following = await runs.lists.waiting(user, page=wanted.page, size=PAGE_ROWS)
+    lists = await runs.lists.read_questions(rows, user)
     return _OpenList([], list(zip(rows, lists, strict=True)), following is not None)
 
 

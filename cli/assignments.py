@@ -121,7 +121,7 @@ async def _assign(run: str, named: str | None, kind: type[AssignmentCommand], fi
     runs = (await open_session()).runs
     open_questions = await runs.open_questions(await runs.find(run))
     question = _named(open_questions, named)
-    receipt = await runs.assign(open_questions, kind, question=question.id, **fields)
+    receipt = await runs.assignment.send(open_questions, kind, question=question.id, **fields)
     if as_json:
         print_json(receipt.model_dump(mode="json"))
     else:

@@ -113,12 +113,12 @@ class Attendance:
     async def _has_ended(self) -> bool:
         """Poll the run, print its new events, and return whether it has ended."""
         try:
-            self.state = await self.runs.standing(self.run)
+            self.state = await self.runs.state(self.run)
             events = await self._new_events(self.state)
         except NoWorker as error:
             self._notice_once(f"{error} Waiting …", type(error).__name__)  # its text counts seconds
             self.state = None
-            return (await self.runs.handle(self.run).describe()).status in STATUSES
+            return (await self.runs.client.get_workflow_handle(self.run).describe()).status in STATUSES
         if events:
             self._pause = SHORTEST_PAUSE
         closed = (event.data for event in events if isinstance(event.data, QuestionClosed))

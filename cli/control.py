@@ -126,7 +126,7 @@ class Target:
         """Return the full ids of the runs."""
         if self.is_one_run:
             return [await runs.resolve(self.run or "")]
-        return await runs.running(self.blueprint)
+        return await runs.lists.running(self.blueprint)
 
 
 async def _each(target: Target, action: Callable[[Runs, str], Awaitable[SteeringResult]], as_json: bool) -> int:
@@ -202,7 +202,7 @@ def _change(text: str) -> tuple[str, JSON]:
 
 
 async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) -> SteeringResult:
-    work = asyncio.create_task(runs.cancel(run, wait=seconds, force=force, by=by))
+    work = asyncio.create_task(runs.control.cancel(run, wait=seconds, force=force, by=by))
     await asyncio.wait([work], timeout=QUIET_SECONDS)
     if not work.done():
         say(f"waiting up to {seconds:g} s for run {run} to end")

@@ -151,7 +151,7 @@ async def _from_temporal(runs: Runs, run: str, as_json: bool) -> int:
 async def _steps_asked(runs: Runs, run: str) -> dict[str, str]:
     """Return the place of each question by its id; none if no worker can be asked."""
     try:
-        events = await runs.events(run)
+        events = await runs.watch.events(run)
     except (NoWorker, UnknownRun):
         return {}
     return {event.data.id: place(event.address) for event in events if isinstance(event.data, QuestionEvent)}

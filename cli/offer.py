@@ -51,9 +51,10 @@ async def waiting_for(session: Session, user: str, run: str | None = None) -> li
     """Return the open questions that this person may answer, of one run or of a page of all, the oldest first."""
     runs = session.runs
     if run is not None:
-        questions = runs.those_for(user, await runs.questions(run))
+        questions = runs.lists.select_for(user, await runs.questions(run))
     else:
-        lists = await runs.questions_of(await runs.waiting(1, user), user)
+        rows, _ = await runs.lists.waiting(user)
+        lists = await runs.lists.read_questions(rows, user)
         questions = [question for open_ in lists for question in open_ or ()]
     return sorted(questions, key=lambda question: question.asked_at)
 
@@ -115,7 +116,7 @@ async def _check_open(session: Session, question: Question) -> None:
         return
     open_ = {other.id: other for other in listed}
     if question.id not in open_:
-        events = [event.data for event in await session.runs.events(question.run)]
+        events = [event.data for event in await session.runs.watch.events(question.run)]
         became = [data for data in events if isinstance(data, QuestionClosed) and data.id == question.id]
         raise NotOpenError(closing_text(became[-1]) if became else "it is not open any more")
     if open_[question.id].digest != question.digest:

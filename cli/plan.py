@@ -73,7 +73,8 @@ def plan(
 
 async def _show(run: str, address: str | None, last: int | None, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
-    planned = await session.runs.plan(await session.runs.resolve(run), address, last=None if last is None else 100)
+    name = await session.runs.resolve(run)
+    planned = await session.runs.plans.read(name, address, last=None if last is None else 100)
     if as_json:
         print_json(planned.to_json())
     else:
@@ -93,7 +94,7 @@ class _Change:
 
     async def read(self, session: Session) -> Planned:
         """Return the current plan. Raises `Refusal` if it has ended, or has not been approved yet."""
-        planned = await session.runs.plan(await session.runs.resolve(self.run), self.address)
+        planned = await session.runs.plans.read(await session.runs.resolve(self.run), self.address)
         if planned.is_over:
             raise Refusal("run_closed", f"the plan has ended ({planned.status}) and cannot be changed")
         if planned.view.status == "waiting":
@@ -103,7 +104,7 @@ class _Change:
     async def send(self, session: Session, planned: Planned, text: str, kept: Path | None) -> int:
         """Send the new plan; if it is refused, name the file that keeps its text."""
         try:
-            revision = await session.runs.change_plan(
+            revision = await session.runs.plans.change(
                 planned.run,
                 _plan_of(text),
                 planned.address,

@@ -153,8 +153,8 @@ def _status(run: Listed) -> str:
 
 async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
-    listed, has_more = await session.runs.page(
-        wanted.page, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
+    listed, following = await session.runs.lists.page(
+        page=wanted.page, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
     )
     if as_json:
         print_json([run_row(run) for run in listed])
@@ -166,7 +166,7 @@ async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     else:
         is_filtered = wanted.blueprint or wanted.waiting
         say("No matching runs." if is_filtered else "No runs yet. Start one with: holdfast run FILE")
-    if has_more:
+    if following is not None:
         say(f"more: {wanted.following}")
     return DONE
 
@@ -211,7 +211,7 @@ async def _follow(run: str, after: str, as_json: bool) -> int:
     number = int(after) if re.fullmatch(r"-?\d+", after) else -1
     cursor = None if number >= 0 or after == NO_EVENT else Cursor.read(run, after)
     out = console(sys.stdout)
-    async for event, place in session.runs.follow_from(run, cursor):
+    async for event, place in session.runs.watch.follow_from(run, cursor):
         if event.offset <= number:
             continue
         if as_json:
@@ -270,7 +270,7 @@ async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
 
 
 async def _overlay(runs: Runs, run: str, blueprint: Blueprint) -> RunOverlay:
-    state = await runs.standing(run)
+    state = await runs.state(run)
     if state.blueprint != blueprint.name:
         say(f"run {state.run} is of blueprint {state.blueprint}, not {blueprint.name}: only equal names are coloured")
-    return marks_of(await runs.trace(state), state.questions)
+    return marks_of(await runs.watch.trace(state), state.questions)

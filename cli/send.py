@@ -40,7 +40,7 @@ async def _send(run: str, event: tuple[str, str, str | None], id_: str | None, b
     name, key, text = event
     payload = input_of(text, None)
     runs = (await open_session()).runs
-    receipt = await runs.send_event(await runs.resolve(run), name, key, payload, id=id_, by=person(by))
+    receipt = await runs.external_events.send(await runs.resolve(run), name, key, payload, id=id_, by=person(by))
     if as_json:
         print_json(receipt.model_dump(mode="json"))
     else:

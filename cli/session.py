@@ -75,7 +75,7 @@ class Session:
 
     def say_who_sees(self, blueprint: Blueprint, by: str) -> None:
         """Tell the person who starts a run where nobody else may see it."""
-        if is_seen_by_nobody(self.runs.access_to(blueprint, by), self.config.access_rules()):
+        if is_seen_by_nobody(self.runs.access.describe_start(blueprint, by), self.config.access_rules()):
             say(f"nobody but {by}, signed in by this name, may see the run: name people for see or steer in [access]")
 
 

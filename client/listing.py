@@ -6,6 +6,7 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Protocol, TypeVar
 
 from temporalio.client import Client, WorkflowExecution
 from temporalio.common import SearchAttributeKey
@@ -32,6 +33,7 @@ from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import Ambiguous, BadCursor
 from holdfast.runtime.namespace import quoted
 
+Row = TypeVar("Row")
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 ACCESS_KEY = SearchAttributeKey.for_text(ACCESS_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
@@ -142,23 +144,55 @@ class RunsFilter:
         return self.permissions is None or self.permissions.may("see", await access_of(execution))
 
 
-async def runs_behind(
-    client: Client, wanted: RunsFilter, place: bytes | None, size: int
-) -> tuple[list[Listed], bytes | None]:
-    """Return the runs behind a place in visibility's list, newest first, and the place behind them.
+class _ListFilter(Protocol[Row]):
+    """The rows of a list: what visibility finds by `query`, and of that what fits."""
+
+    @property
+    def query(self) -> str:
+        """Return the query in the language of Temporal's visibility."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True if visibility evaluates all of it."""
+
+    async def fitting(self, client: Client, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Row]]:
+        """Return the rows of a part of visibility's list that fit, each with its index there."""
+
+
+async def read_page(
+    client: Client, wanted: _ListFilter[Row], size: int, *, page: int = 1, cursor: str | None = None
+) -> tuple[list[Row], str | None]:
+    """Return a page of a list, newest first, and the cursor of the next one.
 
     Args:
         client: A connected client.
-        wanted: Which runs.
-        place: A place that an earlier call named; None: the beginning.
-        size: The most runs to return.
+        wanted: Which rows.
+        size: The rows of a page.
+        page: The page, from 1; all before it are read.
+        cursor: In place of `page`, what an earlier page gave; nothing is read again.
 
     Returns:
-        The runs, and the place behind the last one; None if no run that fits comes after it.
+        The rows, and a cursor; None after the last page.
+
+    Raises:
+        BadCursor: The cursor is none of this list.
     """
-    rows: list[Listed] = []
+    place = None if cursor is None else _place_of(cursor, wanted)
+    if cursor is None and page > 1:
+        place = await _place_behind(client, wanted, (page - 1) * size)
+        if place is None:
+            return [], None
+    rows, after = await _rows_behind(client, wanted, place, size)
+    return rows, None if after is None else cursor_of(after, wanted)
+
+
+async def _rows_behind(
+    client: Client, wanted: _ListFilter[Row], place: bytes | None, size: int
+) -> tuple[list[Row], bytes | None]:
+    """Return the rows behind a place in visibility's list, and the place behind them; None if no row comes after."""
+    rows: list[Row] = []
     while len(rows) < size:
-        chunk, after = await _part(client, wanted.query, place, CHUNK)
+        chunk, after = await _part(client, wanted.query, place, min(size, CHUNK) if wanted.is_whole else CHUNK)
         fitting = await wanted.fitting(client, chunk)
         taken = fitting[: size - len(rows)]
         rows += [row for _, row in taken]
@@ -171,31 +205,26 @@ async def runs_behind(
     return rows, place if await _any_behind(client, wanted, place) else None
 
 
-async def _any_behind(client: Client, wanted: RunsFilter, place: bytes | None) -> bool:
+async def _any_behind(client: Client, wanted: _ListFilter[Row], place: bytes | None) -> bool:
     size = 1 if wanted.is_whole else CHUNK
     while place is not None:
         chunk, place = await _part(client, wanted.query, place, size)
-        if await wanted.fitting(client, chunk):
+        if chunk if wanted.is_whole else await wanted.fitting(client, chunk):
             return True
     return False
 
 
-async def runs_place(client: Client, wanted: RunsFilter, first: int) -> tuple[bytes | None, bool]:
-    """Return the place behind the first so many runs, and whether there are as many; all of them are read."""
-    if wanted.is_whole or not first:
-        return await _place_behind(client, wanted.query, None, first)
-    _, place = await runs_behind(client, wanted, None, first)
-    return place, place is not None
-
-
-async def _place_behind(client: Client, query: str, place: bytes | None, count: int) -> tuple[bytes | None, bool]:
-    """Return the place so many rows behind another one, and whether there is one."""
+async def _place_behind(client: Client, wanted: _ListFilter[Row], count: int) -> bytes | None:
+    """Return the place behind the first so many rows, all of which are read; None if there are no more."""
+    if not wanted.is_whole:
+        return (await _rows_behind(client, wanted, None, count))[1]
+    place: bytes | None = None
     while count > 0:
-        chunk, place = await _part(client, query, place, min(count, LARGEST_PAGE))
+        chunk, place = await _part(client, wanted.query, place, min(count, LARGEST_PAGE))
         count -= len(chunk)
         if place is None:  # the next page would be the first one again
-            return None, False
-    return place, True
+            return None
+    return place
 
 
 async def _part(
@@ -286,6 +315,16 @@ class WaitingFilter:
             conditions.append(f"{QUESTIONS_ATTRIBUTE} IN ('{quoted(self.question)}', '{MANY}')")
         return " AND ".join(conditions)
 
+    @property
+    def is_whole(self) -> bool:
+        """True: visibility evaluates all of it."""
+        return True
+
+    async def fitting(self, client: Client, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Waiting]]:
+        """Return the rows of a part of visibility's list, each with its index there."""
+        rows = [(index, _waiting(execution)) for index, execution in enumerate(chunk)]
+        return [(index, row) for index, row in rows if row is not None]
+
 
 async def waiting_workflows(
     client: Client, limit: int | None = None, wanted: WaitingFilter | None = None
@@ -312,13 +351,13 @@ def _waiting(execution: WorkflowExecution) -> Waiting | None:
     )
 
 
-def cursor_of(place: bytes, wanted: RunsFilter | WaitingFilter) -> str:
+def cursor_of(place: bytes, wanted: _ListFilter[Row]) -> str:
     """Return the text by which a program goes on from a place in a list; it is good for this list alone."""
     text = urlsafe_b64encode(place).decode().rstrip("=")
     return f"{_seal(text, wanted)}{text}"
 
 
-def place_of(cursor: str, wanted: RunsFilter | WaitingFilter) -> bytes:
+def _place_of(cursor: str, wanted: _ListFilter[Row]) -> bytes:
     """Return the place that a cursor names. Raises `BadCursor` for one of another list or one that was changed.
 
     Temporal's server takes a place that it cannot read for trouble of its own, and its client repeats the request.
@@ -332,51 +371,11 @@ def place_of(cursor: str, wanted: RunsFilter | WaitingFilter) -> bytes:
         raise BadCursor from None
 
 
-def _seal(text: str, wanted: RunsFilter | WaitingFilter) -> str:
+def _seal(text: str, wanted: _ListFilter[Row]) -> str:
     """Return the digest of a list and a place in it, without times: "an hour ago" is another time on each page."""
     if isinstance(wanted, WaitingFilter):
         wanted = replace(wanted, since=None, deadline=None)
     return digest_of(type(wanted).__name__, wanted.query, text)[:SEAL_LENGTH]
-
-
-async def waiting_page(
-    client: Client, wanted: WaitingFilter, size: int, *, page: int = 1, cursor: str | None = None
-) -> tuple[list[Waiting], bytes | None]:
-    """Return a page of the workflows with open questions, newest first, and the place behind it.
-
-    Args:
-        client: A connected client.
-        wanted: Which workflows.
-        size: The rows of a page.
-        page: The page, from 1; all before it are read.
-        cursor: In place of `page`, where an earlier page ended, from `cursor_of`; nothing is read again.
-
-    Returns:
-        The rows, and a place; None after the last page. A full last page names one, too (see `has_more_behind`).
-
-    Raises:
-        BadCursor: The cursor is none of this list.
-    """
-    if cursor is not None:
-        return await _waiting_behind(client, wanted, place_of(cursor, wanted), size)
-    place, is_there = await _place_behind(client, wanted.query, None, (page - 1) * size)
-    return await _waiting_behind(client, wanted, place, size) if is_there else ([], None)
-
-
-async def _waiting_behind(
-    client: Client, wanted: WaitingFilter, place: bytes | None, size: int
-) -> tuple[list[Waiting], bytes | None]:
-    executions, after = await _part(client, wanted.query, place, size)
-    return [row for execution in executions if (row := _waiting(execution)) is not None], after
-
-
-async def has_more_behind(client: Client, wanted: WaitingFilter, place: bytes | None) -> bool:
-    """Return whether there is a row behind a place that `waiting_page` named."""
-    while place is not None:
-        chunk, place = await _part(client, wanted.query, place, 1)
-        if chunk:
-            return True
-    return False
 
 
 def open_runs(client: Client) -> AsyncIterator[WorkflowExecution]:

@@ -1,4 +1,4 @@
-"""The outcome of a run that has ended, and the context of one that has not. Used by `Runs`."""
+"""The state and the outcome of a run, and its context so far. `Runs` and its facets use them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,42 @@ from typing import Any
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.answering import Answering
 from holdfast.client.archive import ArchivedEnd
 from holdfast.client.events import below, last_at_work, plan_at_work
-from holdfast.client.states import Outcome, RunState
+from holdfast.client.states import STATUSES, Outcome, RunState, as_ended, status_of
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.plans import PLAN_OUTPUT
 from holdfast.protocol.runs import CONTEXT, PIPELINE_WORKFLOW, RunResult
 from holdfast.runtime.errors import failure_from
 from holdfast.runtime.workers import NoWorker
+
+
+async def read_state(tree: Tree, answering: Answering, run: str) -> RunState:
+    """Return the status and the views of a run, and remember its questions; see `Runs.state`."""
+    if (end := await archived_end(tree, run)) is not None:
+        return RunState(run, end.status, end.blueprint, [] if end.view is None else [end.view])
+    described = await tree.describe(run)
+    views = await tree.views(run)
+    closed = STATUSES.get(described.status) if described.status else None
+    if closed is not None:
+        views = [as_ended(view, closed) for view in views]
+    state = RunState(run, closed or status_of(views), views[0].blueprint, views)
+    answering.memory.keep(state.questions)
+    return state
+
+
+async def archived_end(tree: Tree, run: str) -> ArchivedEnd | None:
+    """Return the end of a run from the archive; None if it is not there, or Temporal has more of it."""
+    end = None if tree.archive is None else await tree.archive.end(run)
+    if end is None or end.view is not None:
+        return end
+    try:
+        await tree.describe(run)
+    except UnknownRun:
+        return end
+    return None
 
 
 async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> Outcome:

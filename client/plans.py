@@ -1,4 +1,4 @@
-"""Find a plan of a run, report the status of its steps, and change it. `Runs.plan` and `Runs.change_plan` use it.
+"""Find a plan of a run, report the status of its steps, and change it. `RunPlans` uses it.
 
 A report combines two sources: the view of the workflow that holds the plan, and the trace of the run, which knows
 about open questions, the items of loops, and how a run was ended.

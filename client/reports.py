@@ -93,7 +93,7 @@ async def done_before(runs: Runs, outcome: Outcome) -> list[Done] | None:
     if outcome.status not in ("failed", "cancelled"):
         return None
     try:
-        return await runs.done(outcome.run)
+        return await runs.watch.completed_steps(outcome.run)
     except (NoWorker, UnknownRun):
         return None
 
@@ -165,14 +165,14 @@ def _children(span: Span) -> Iterator[Span]:
 
 async def report_of(runs: Runs, run: str, last: int | None = 100) -> RunReport:
     """Return the report of a run, with the `last` iterations of each loop; None gives all. Raises as `standing`."""
-    state = await runs.standing(run)
+    state = await runs.state(run)
     outcome = await _outcome_so_far(runs, state)
-    return RunReport(state, outcome, await runs.trace(state, last), await runs.find_obstacles(state))
+    return RunReport(state, outcome, await runs.watch.trace(state, last), await runs.watch.find_obstacles(state))
 
 
 async def _outcome_so_far(runs: Runs, state: RunState) -> Outcome:
     """Return the outcome so far, with the current context if the outcome itself carries none (as of a failed run)."""
-    context = await runs.context(state)
+    context = await runs.watch.context(state)
     ended = await runs.result(state.run) if state.status in CLOSED else Outcome(state.run, state.status)
     return replace(ended, context=context if ended.context is None else ended.context)
 

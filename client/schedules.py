@@ -27,7 +27,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
-from holdfast.client.starting import attributes_of, check_start
+from holdfast.client.starting import attributes_of, check_start, define_run
 from holdfast.protocol.runs import ACCESS_MEMO, PIPELINE_WORKFLOW, PipelineState, summary_of
 from holdfast.runtime.errors import BadInput, is_missing, raising_server_errors, server_error
 
@@ -133,9 +133,9 @@ class Schedules:
             raise BadInput(f"the server does not take schedule {name!r}: {error.message}") from None
 
     def _action(self, name: str, blueprint: Blueprint, input: object, by: str | None) -> ScheduleActionStartWorkflow:
-        definition = self.runs.definition(blueprint, run="")  # each run takes the id that Temporal gives it
+        definition = define_run(self.runs.answering, blueprint, run="")  # each run takes the id that Temporal gives it
         state = PipelineState(input=input, started_by=self.runs.answering.sender_of(by))
-        access = self.runs.access_to(blueprint, by).model_copy(update={"signed_in": False})
+        access = self.runs.access.describe_start(blueprint, by).model_copy(update={"signed_in": False})
         return ScheduleActionStartWorkflow(
             PIPELINE_WORKFLOW,
             args=[definition, state],

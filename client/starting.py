@@ -15,12 +15,22 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.answering import Answering
 from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.client.outgoing import check_outgoing
-from holdfast.protocol.access import RunAccess
+from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit
-from holdfast.protocol.runs import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW, Definition, PipelineState, summary_of
+from holdfast.protocol.runs import (
+    ACCESS_MEMO,
+    LONGEST_RUN_ID,
+    PIPELINE_WORKFLOW,
+    Definition,
+    HistoryLimits,
+    LossPolicy,
+    PipelineState,
+    summary_of,
+)
 from holdfast.runtime.errors import BadInput, RunExists
 
 
@@ -42,6 +52,25 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
         details = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
         none = "; no input was given (on the command line: --input VALUE)" if input is None else ""
         raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}{none}")
+
+
+def define_run(
+    answering: Answering,
+    blueprint: Blueprint,
+    run: str,
+    history_limits: HistoryLimits | None = None,
+    loss_policy: LossPolicy | None = None,
+) -> Definition:
+    """Return the definition of a run of this deployment; an empty id means the id of the run's workflow."""
+    return Definition(
+        blueprint=blueprint,
+        run=run,
+        guarded=bool(answering.keys),
+        access=AccessPolicy.read(blueprint),
+        size_limits=answering.limits,
+        history_limits=history_limits or HistoryLimits(),
+        loss_policy=loss_policy or LossPolicy(),
+    )
 
 
 async def start_pipeline(

@@ -59,9 +59,9 @@ async def check_open(runs: Runs, run: str) -> None:
 
 
 async def pause(runs: Runs, run: str, by: str) -> SteeringResult:
-    """Pause a run. Raises as `Runs.pause`, and `Refusal` if it has ended."""
+    """Pause a run. Raises as `RunControl.pause`, and `Refusal` if it has ended."""
     await check_open(runs, run)
-    remaining = await runs.pause(run, by)
+    remaining = await runs.control.pause(run, by)
     if remaining:
         return SteeringResult(run, "pausing", f"run {run} was asked to pause; not reached:", remaining)
     text = f"run {run} is paused; resume it with: holdfast resume {run}"
@@ -71,22 +71,22 @@ async def pause(runs: Runs, run: str, by: str) -> SteeringResult:
 
 
 async def unpause(runs: Runs, run: str, by: str) -> SteeringResult:
-    """End the pause of a run and answer no question. Raises as `Runs.unpause`, and `Refusal` if it has ended."""
+    """End the pause of a run and answer no question. Raises as `RunControl.unpause`, and `Refusal` if it has ended."""
     await check_open(runs, run)
-    remaining = await runs.unpause(run, by)
+    remaining = await runs.control.unpause(run, by)
     if remaining:
         return SteeringResult(run, "resuming", f"run {run} was asked to go on; not reached:", remaining)
     return SteeringResult(run, "running", f"run {run} goes on", [])
 
 
 async def resume(runs: Runs, run: str, by: str) -> SteeringResult:
-    """End the pause of a run, or answer what only waits for a go-ahead. Raises as `Runs.resume`."""
+    """End the pause of a run, or answer what only waits for a go-ahead. Raises as `RunControl.resume`."""
     await check_open(runs, run)
-    if await runs.is_paused(run):
+    if await runs.control.is_paused(run):
         result = await unpause(runs, run, by)
-        return result if result.remaining else replace(result, status=(await runs.standing(run)).status)
-    held = await runs.go_on(run, by)
-    status = (await runs.standing(run)).status
+        return result if result.remaining else replace(result, status=(await runs.state(run)).status)
+    held = await runs.control.answer_pauses(run, by)
+    status = (await runs.state(run)).status
     places = ", ".join(place(question.address) for question in held)
     return SteeringResult(run, status, f"goes on: {places}" if held else f"run {run} was not held; it is {status}", [])
 
@@ -107,14 +107,14 @@ def cancelled(stopped: Stopped, *, force: bool) -> SteeringResult:
 
 
 async def tell(runs: Runs, run: str, text: str, agent: str | None, by: str) -> str:
-    """Send a message to an agent and return its address. Raises as `Runs.tell`, and `Refusal` for an ended run."""
+    """Send a message to an agent, return its address. Raises as `RunControl.tell`, and `Refusal` for an ended run."""
     await check_open(runs, run)
-    return await runs.tell(run, text, agent=agent, by=by)
+    return await runs.control.tell(run, text, agent=agent, by=by)
 
 
 async def edit(
     runs: Runs, run: str, changes: Mapping[str, JSON], by: str, *, digest: str | None = None
 ) -> list[Receipt | Sent]:
-    """Change the context at a stop and go on. Raises as `Runs.edit`, and `Refusal` for an ended run."""
+    """Change the context at a stop and go on. Raises as `RunControl.edit`, and `Refusal` for an ended run."""
     await check_open(runs, run)
-    return await runs.edit(run, changes, by, digest=digest)
+    return await runs.control.edit(run, changes, by, digest=digest)

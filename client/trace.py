@@ -1,4 +1,4 @@
-"""Build the trace of a run from its events: a tree of spans. `Runs.trace`, plans and the graph overlay use it."""
+"""Build the trace of a run from its events: a tree of spans. `RunWatch.trace`, plans and the graph overlay use it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.kinds import kind_named
+from holdfast.client.states import RunState
 from holdfast.client.tree import CLOSED
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import parts, root
 from holdfast.protocol.events import (
     AgentTold,
     AnyEvent,
@@ -392,6 +393,11 @@ def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, l
         if last is not None:
             _cut(span, last)
     return trace.root
+
+
+def trace_run(state: RunState, events: Sequence[Event], last: int | None) -> Span:
+    """Return the tree of a run that events make; of each loop the last iterations, None keeps all."""
+    return trace_of(events, name=state.blueprint, address=root(state.blueprint), status=state.status, last=last)
 
 
 def _cut(span: Span, last: int) -> None:

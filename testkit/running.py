@@ -236,14 +236,14 @@ class _CaseRun:
         """Move the clock to the end of a timer, and wait until its step goes on."""
         await self._move_clock(owner, moment)
         end = time.monotonic() + MOMENT_PATIENCE
-        while (moment, owner) in (await self.runs.standing(self.run)).timers:
+        while (moment, owner) in (await self.runs.state(self.run)).timers:
             if time.monotonic() > end:
                 raise DidNotSettle(f"the time of a timer has come ({moment.isoformat()}), but it still runs")
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _move_clock(self, workflow: str, moment: datetime) -> None:
         try:
-            await self.environment.pass_time(self.runs.handle(workflow), moment)
+            await self.environment.pass_time(self.runs.client.get_workflow_handle(workflow), moment)
         except RPCError as error:
             raise DidNotSettle(f"this `temporal` cannot skip time: {error}") from error
 
@@ -268,7 +268,7 @@ class _CaseRun:
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _questions(self) -> list[Question]:
-        state = await self.runs.standing(self.run)
+        state = await self.runs.state(self.run)
         return [*state.questions, *state.events]
 
     async def _wait_until_settled(self) -> RunState:
@@ -276,7 +276,7 @@ class _CaseRun:
         end, pause = time.monotonic() + PATIENCE, SHORTEST_PAUSE
         while True:
             try:
-                state = await self.runs.standing(self.run)
+                state = await self.runs.state(self.run)
                 problem = f"it is still running after {PATIENCE:.0f} s"
                 if state.status != "running" or _rests(state):
                     return state
@@ -293,11 +293,11 @@ class _CaseRun:
         if state.status in STATUSES.values():
             outcome = self._with_source_named(await self.runs.result(self.run))
         else:
-            outcome = Outcome(self.run, state.status, context=await self.runs.context(state))
+            outcome = Outcome(self.run, state.status, context=await self.runs.watch.context(state))
         context = outcome.context
         if context is None:
             context = await self.runs.tree.query(self.run, CONTEXT, None, dict[str, Any])
-        trace = await self.runs.trace(state, last=None)
+        trace = await self.runs.watch.trace(state, last=None)
         asked = [question for question in self.asked.values() if question.asked.for_people]
         return ObservedRun(outcome, asked, state.questions, context, trace, calls)
 

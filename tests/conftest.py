@@ -165,7 +165,7 @@ class Harness:
     async def asked(self, run: str, count: int = 1) -> list[Question]:
         """The open questions, once the run waits for nothing else and so many are open."""
         for _ in range(PATIENCE):
-            standing = await self.runs.standing(run)
+            standing = await self.runs.state(run)
             if standing.status in ("waiting", "paused") and len(standing.questions) == count:
                 return standing.questions
             if standing.status in ("completed", "failed", "cancelled"):
@@ -203,7 +203,7 @@ class Harness:
         return caught.value
 
     async def types(self, run: str) -> list[str]:
-        return [event.type for event in await self.runs.events(run)]
+        return [event.type for event in await self.runs.watch.events(run)]
 
     async def result(self, run: str) -> Outcome:
         return await asyncio.wait_for(self.runs.result(run), 60)

@@ -132,7 +132,7 @@ async def test_who_is_asked_at_a_rung_finds_the_question_in_the_list(desk: Desk)
     handle = await desk.start(Inquiry.run, asks)
 
     async def listed() -> bool:  # a question for anyone, of whatever run, is in the list, too
-        rows = await desk.runs.waiting(user=eve)
+        rows, _ = await desk.runs.lists.waiting(user=eve)
         return [row.waiting_for for row in rows if row.owner == handle.id] == [[eve]]
 
     await until(listed, "the question in the list")
@@ -144,7 +144,7 @@ async def test_a_question_that_the_author_gives_up_is_in_no_list(desk: Desk) -> 
     handle = await desk.start(Either.run)
 
     async def listed() -> list[str]:
-        return [id_ for row in await desk.runs.waiting() if row.owner == handle.id for id_ in row.questions]
+        return [id_ for row in (await desk.runs.lists.waiting())[0] if row.owner == handle.id for id_ in row.questions]
 
     await until(lambda: _both(listed), "two questions")
     await desk.runs.answer(handle.id, [Answer(question="pipeline:Either;hitl:ana", content="yes")])
@@ -246,7 +246,7 @@ async def test_the_trace_of_a_blueprint_stands_below_the_workflow_that_ran_it(de
     handle = await desk.start(Agency.run, loads(BRIEF, name="brief"), "Tea")
     await desk.answer(handle, "yes")
     await desk.question(handle, "Send it?")
-    events = await desk.runs.events(handle.id)
+    events = await desk.runs.watch.events(handle.id)
     assert "pipeline:Agency;child:brief;agent:draft" in {event.address for event in events}
     await desk.answer(handle, "now")
     await handle.result()
@@ -256,10 +256,10 @@ async def test_the_trace_of_a_blueprint_stands_below_the_workflow_that_ran_it(de
 async def test_a_pause_holds_the_blueprint_and_the_next_question_of_an_own_workflow(desk: Desk) -> None:
     handle = await desk.start(Agency.run, loads(BRIEF, name="brief"), "Tea")
     await desk.question(handle, "Is it right?")
-    assert await desk.runs.pause(handle.id) == []
+    assert await desk.runs.control.pause(handle.id) == []
     await desk.answer(handle, "yes")
-    assert (await desk.runs.standing(handle.id)).status == "paused"
-    assert await desk.runs.resume(handle.id) is True
+    assert (await desk.runs.state(handle.id)).status == "paused"
+    assert await desk.runs.control.resume(handle.id) is True
     await desk.question(handle, "Send it?")
     await desk.answer(handle, "now")
     assert (await handle.result())[2] == "now"
@@ -295,15 +295,17 @@ async def test_lists_know_an_own_workflow_that_has_asked_and_not_what_it_runs(de
     await desk.answer(handle, "yes")
     await desk.question(handle, "Send it?")
     await until(lambda: listed(desk, handle.id), "the workflow in the list")
-    assert f"{handle.id}/child:brief" not in {row.run for row in await desk.runs.runs()}
-    assert {row.run for row in await desk.runs.runs(blueprint="Agency")} >= {handle.id}
+    assert f"{handle.id}/child:brief" not in {row.run for row in await desk.runs.lists.all()}
+    assert {row.run for row in await desk.runs.lists.all(blueprint="Agency")} >= {handle.id}
     assert await desk.runs.resolve(handle.id[:-1]) == handle.id
     await desk.answer(handle, "now")
     await handle.result()
 
 
 async def listed(desk: Desk, run: str) -> bool:
-    return ("waiting", "Agency") in {(row.status, row.blueprint) for row in await desk.runs.runs() if row.run == run}
+    return ("waiting", "Agency") in {
+        (row.status, row.blueprint) for row in await desk.runs.lists.all() if row.run == run
+    }
 
 
 @pytest.mark.slow

@@ -209,11 +209,11 @@ async def test_it_serves_metrics_and_logs_json(server: WorkflowEnvironment, addr
     run = await runs.start(loads(AGENT))
 
     async def is_asked() -> bool:
-        return bool((await runs.standing(run)).questions)
+        return bool((await runs.state(run)).questions)
 
     await eventually(is_asked)
     text = (await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/metrics")).text
-    await runs.cancel(run)
+    await runs.control.cancel(run)
     worker.send_signal(signal.SIGTERM)
     _, told = await end(worker)
     samples = {

@@ -108,7 +108,7 @@ class AssistantContext:
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools; that to start a run has the schemas of the blueprints' inputs."""
-        allows = self.runs_of(ctx, "read").start_filter
+        allows = self.runs_of(ctx, "read").access.start_filter
         schemas = {name: model.model_json_schema() for name, model in TOOLS.items()}
         schemas["start"] = await asyncio.to_thread(start_schema, self.config, allows)
         tools = [
@@ -158,7 +158,7 @@ class AssistantContext:
         self, ctx: Context, params: types.CallToolRequestParams, arguments: AnswerTool, runs: Runs
     ) -> JSONObject | types.InputRequiredResult:
         sender = _sender_of(runs)
-        open_questions = await runs.answerable(arguments.run, [arguments.question])
+        open_questions = await runs.access.answerable(arguments.run, [arguments.question])
         question = find_question(open_questions.questions, arguments.question)
         if question is not None and question.asked.hidden:
             way = f"holdfast answer {arguments.run} {question.id}, or on its page"
@@ -258,7 +258,7 @@ class AssistantContext:
         previous: set[str] | None = None
         while True:
             with suppress(RPCError):  # it will answer again, and then tell what has changed
-                rows = await self.runs.waiting()
+                rows, _ = await self.runs.lists.waiting()
                 current = {id_ for row in rows for id_ in (row.owner, *row.questions)}
                 if previous is not None and current != previous:
                     await self._tell()

@@ -123,14 +123,14 @@ def _stands_alone(schema: JSONObject | None) -> bool:
 
 async def start(runs: Runs, config: Config, arguments: StartTool) -> JSONObject:
     """Start a run and return its id. Raises as `Runs.start`, and `BadInput` for a name that is not offered."""
-    offer = await asyncio.to_thread(find_offered, config, arguments.blueprint, runs.start_filter)
+    offer = await asyncio.to_thread(find_offered, config, arguments.blueprint, runs.access.start_filter)
     blueprint = await asyncio.to_thread(offer.read)
     return {"run": await runs.start(blueprint, arguments.input, run=arguments.id, check=True)}
 
 
 async def list_runs(runs: Runs, arguments: RunsTool) -> JSONObject:
     """Return a page of runs. Raises `BadCursor`."""
-    rows, cursor = await runs.page_from(
+    rows, cursor = await runs.lists.page(
         arguments.after, blueprint=arguments.blueprint, status=arguments.status, size=PAGE_ROWS
     )
     return {"runs": [run_row(row) for row in rows], "next": cursor}
@@ -139,16 +139,16 @@ async def list_runs(runs: Runs, arguments: RunsTool) -> JSONObject:
 async def list_questions(runs: Runs, arguments: QuestionsTool) -> JSONObject:
     """Return the open questions of a run, or a page of those that the user may answer. Raises `BadCursor`."""
     if arguments.run is not None:
-        return {"questions": list(map(question_json, await runs.visible_questions(arguments.run))), "next": None}
+        return {"questions": list(map(question_json, await runs.access.visible_questions(arguments.run))), "next": None}
     user = runs.answering.sender_of(None)
-    rows, cursor = await runs.waiting_from(arguments.after, user, size=PAGE_ROWS)
-    return {"questions": waiting_rows(rows, await runs.questions_of(rows, user)), "next": cursor}
+    rows, cursor = await runs.lists.waiting(user, cursor=arguments.after, size=PAGE_ROWS)
+    return {"questions": waiting_rows(rows, await runs.lists.read_questions(rows, user)), "next": cursor}
 
 
 async def show_result(runs: Runs, arguments: ResultTool) -> JSONObject:
     """Return the outcome of a run, at the latest after the time that is to be waited."""
     over = time.monotonic() + arguments.wait
-    await runs.require("see", arguments.run)
+    await runs.access.require("see", arguments.run)
     outcome = await runs.outcome(arguments.run)
     while outcome.status == "running" and time.monotonic() < over:
         await asyncio.sleep(LOOK_SECONDS)

@@ -91,7 +91,7 @@ class EventDelivery:
         digest, before = self._runs.get(event.id, (event.digest, []))
         if digest != event.digest:
             raise Refusal("key_conflict", f"another event came under the id {event.id!r}; use a new id")
-        waiting = before or await runs.waiting_for(event.name, event.key)
+        waiting = before or await runs.external_events.find_runs(event.name, event.key)
         receipts = [receipt for run in waiting if (receipt := await self._sent(runs, run, event)) is not None]
         if not receipts:
             reason = f"no run waits for the event {event.name!r} with the key {event.key!r}"
@@ -104,7 +104,7 @@ class EventDelivery:
     async def _sent(self, runs: Runs, run: str, event: SystemEvent) -> EventReceipt | None:
         """Send the event to one run; return None if it has ended, or waits for another one of more than are listed."""
         try:
-            return await runs.send_event(run, event.name, event.key, event.payload, id=event.id)
+            return await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)
         except UnknownRun:
             return None
         except Refusal as refusal:

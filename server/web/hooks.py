@@ -283,7 +283,7 @@ async def _bring(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
     event = _event(hook, id_, text_of(filled("key", settings.key)), filled("payload", settings.payload))
     if settings.run is not None:
         run = text_of(filled("run", settings.run))
-        receipts = [await runs.send_event(run, event.name, event.key, event.payload, id=event.id)]
+        receipts = [await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)]
     else:
         receipts = await site.delivery.deliver(runs, event)
     return JSONResponse([receipt.model_dump(mode="json") for receipt in receipts])

@@ -170,7 +170,7 @@ class Live:
 
     async def _state_of(self, run: str) -> Sight:
         try:
-            state = await self.runs.standing(run)
+            state = await self.runs.state(run)
         except UnknownRun:
             return Sight("", has_ended=True)
         return Sight(await self.fingerprint(state), state.status in CLOSED)

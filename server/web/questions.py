@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from holdfast.client.listing import WaitingFilter, cursor_of, has_more_behind, waiting_page
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
 from holdfast.client.tree import Tree
@@ -213,22 +212,25 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
     names = names_for(wanted.whose, runs, user)
     if wanted.whose == "groups" and names == [MANY]:
         return QuestionPage()
-    filter_ = WaitingFilter(names, wanted.blueprint, wanted.since, wanted.deadline, permissions=runs.permissions)
-    rows, place = await waiting_page(runs.client, filter_, PAGE_ROWS, page=wanted.page, cursor=wanted.after)
-    rows = await runs.select_waiting(rows)
-    has_more, lists = await asyncio.gather(
-        has_more_behind(runs.client, filter_, place), asyncio.gather(*(cache.of(row) for row in rows))
+    rows, after = await runs.lists.waiting(
+        names=names,
+        blueprint=wanted.blueprint,
+        since=wanted.since,
+        deadline=wanted.deadline,
+        cursor=wanted.after,
+        page=wanted.page,
+        size=PAGE_ROWS,
     )
+    lists = await asyncio.gather(*(cache.of(row) for row in rows))
     silent = [row for row, open_ in zip(rows, lists, strict=True) if open_ is None]
     listed = [
         ListedQuestion(question, row.blueprint)
         for row, open_ in zip(rows, lists, strict=True)
-        for question in await runs.select_visible(row.run, open_ or (), None if wanted.whose == "all" else user)
+        for question in await runs.access.select_visible(row.run, open_ or (), None if wanted.whose == "all" else user)
         if waits_for(question, user, wanted.whose, runs.answering.known_groups)
     ]
     matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]
     hidden = len(listed) - len(matching)
-    after = cursor_of(place, filter_) if place is not None and has_more else None
     return QuestionPage(_ordered(matching, wanted.order), hidden, silent, after)
 
 

@@ -110,7 +110,7 @@ async def _check_open(site: Site, target: LinkTarget, identity: Identity) -> Non
         asked = [question for question in questions if question.id == target.question]
         if not asked:
             raise HTTPException(410, "this question is closed: it was answered, has expired, or its run has ended")
-        if not await runs.select_visible(target.run, asked):
+        if not await runs.access.select_visible(target.run, asked):
             raise HTTPException(404, "this link is not, or no longer, valid")
 
 

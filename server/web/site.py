@@ -178,7 +178,7 @@ async def permit(connection: HTTPConnection, capability: Capability) -> Runs:
     """
     scope: WebScope = "steer" if capability in ("steer", "administer") else "read" if capability == "see" else "answer"
     runs = site_of(connection).runs_of(identity_of(connection, scope))
-    await runs.require(capability, str(connection.path_params["run"]))
+    await runs.access.require(capability, str(connection.path_params["run"]))
     return runs
 
 

@@ -51,7 +51,7 @@ async def test_a_node_that_fails_on_its_answer_asks_again(house: Harness, graph:
     assert await log(house, run) == ["first", "room 9", "last"]
     assert [calls(house.folder, name) for name in ("first", "past", "last")] == [1, 1, 1]
     returned = [
-        event.data.to_json()["id"] for event in await house.runs.events(run) if event.type == "question.returned"
+        event.data.to_json()["id"] for event in await house.runs.watch.events(run) if event.type == "question.returned"
     ]
     assert returned == [first.id, second.id]
 

@@ -53,7 +53,7 @@ async def test_an_interrupt_is_a_question_and_its_answer_resumes_the_graph(house
 async def test_an_interrupt_may_be_resumed_without_data(house: Harness) -> None:
     run = await started(house, "asking")
     await house.one(run)
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert await log(house, run) == ["first", "answer None", "last"]
 
 
@@ -194,7 +194,7 @@ async def test_a_breakpoint_of_the_author_asks_once(house: Harness) -> None:
     question = await house.one(run)
     assert question.address.endswith("level:last") and "stops at last" in question.message
     assert calls(house.folder, "last") == 0
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert await log(house, run) == ["first", "last"]
 
 

@@ -51,7 +51,7 @@ async def test_cancelling_a_run_ends_its_request(house: Harness, provider: Provi
     provider.hang()
     run = await house.start(blueprint(provider))
     await provider.asked()
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     await provider.left()
     assert (await house.result(run)).status == "cancelled"
 
@@ -61,7 +61,7 @@ async def test_cancelling_a_run_ends_its_request(house: Harness, provider: Provi
 
 async def replied(house: Harness, run: str) -> list[Any]:
     """How each reply of a run ended."""
-    return [event.data.finish for event in await house.runs.events(run) if event.type == "model.replied"]
+    return [event.data.finish for event in await house.runs.watch.events(run) if event.type == "model.replied"]
 
 
 BAD = [
@@ -83,7 +83,7 @@ async def test_a_reply_that_is_not_whole_is_asked_for_again(
     run = await house.start(blueprint(provider, tools="tools: [stringy]" if with_tools else ""))
     assert await house.output(run) == "The total is 1,200."
     assert await replied(house, run) == [finish, "finished"]
-    assert (await house.runs.standing(run)).usage.requests == 2
+    assert (await house.runs.state(run)).usage.requests == 2
     first, again = (request.messages for request in provider.requests)
     # Messages of one role that follow each other are sent as one.
     assert [message["role"] for message in again] == ["system", "user"], "nothing of the bad reply goes back"
@@ -100,7 +100,7 @@ async def test_one_that_never_is_fails_the_step_after_three(
     run = await house.start(blueprint(provider, tools="tools: [stringy]" if with_tools else ""))
     outcome = await house.result(run)
     assert outcome.error and outcome.error.type == f"reply_{finish}"
-    usage = (await house.runs.standing(run)).usage
+    usage = (await house.runs.state(run)).usage
     assert (len(provider.requests), usage.requests, usage.tokens) == (3, 3, 54)
 
 
@@ -119,7 +119,7 @@ async def test_a_filtered_reply_fails_at_once_and_counts(house: Harness, provide
     outcome = await house.result(run)
     assert outcome.error and outcome.error.type == "content_filter"
     assert await replied(house, run) == ["filtered"]
-    assert (await house.runs.standing(run)).usage.tokens == 18
+    assert (await house.runs.state(run)).usage.tokens == 18
 
 
 async def test_the_end_of_a_reply_stands_in_the_trace(house: Harness, provider: Provider) -> None:
@@ -127,7 +127,7 @@ async def test_the_end_of_a_reply_stands_in_the_trace(house: Harness, provider: 
     run = await house.start(blueprint(provider))
     await house.result(run)
     trace = Trace("test", "pipeline:test", "failed")
-    for event in await house.runs.events(run):
+    for event in await house.runs.watch.events(run):
         trace.take(event)
     [draft] = trace.root.steps
     assert draft.replies == {"empty": 3}

@@ -41,7 +41,7 @@ async def test_a_node_of_a_graph_that_fails_is_named(house: Harness) -> None:
 async def test_the_step_and_its_event_name_it_too_without_calls_of_the_frameworks(house: Harness) -> None:
     run = await house.start("steps: [{name: a, uses: 'tests.tools:fails_always'}]")
     await house.result(run)
-    [step] = (await house.runs.trace(await house.runs.standing(run))).steps
+    [step] = (await house.runs.watch.trace(await house.runs.state(run))).steps
     assert step.error and step.error.to_json()["raised_at"].endswith(" in fails_always")
     assert step.error.traceback and "temporalio" not in step.error.traceback and "holdfast" not in step.error.traceback
 

@@ -32,7 +32,7 @@ async def said(house: Harness, replies: list[Any], name: str = "support", **more
     """The results of the calls, as the events tell them."""
     run = await house.start(agent(house, replies, name, **more), customer(house))
     await house.output(run)
-    events = await house.runs.events(run)
+    events = await house.runs.watch.events(run)
     returned = [event.data for event in events if event.type == "tool.returned"]
     return [data.result for data in returned if not data.tool.endswith("/final_output")]
 
@@ -211,10 +211,10 @@ async def test_a_pause_holds_it_on_both_sides_of_a_continue_as_new(house: Harnes
     run = await house.start(agent(house, script), customer(house), history_limits=HistoryLimits(rounds=rounds))
     await house.answer(run, {"granted": True})
     question = await house.one(run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await house.answer(run, {"granted": True}, question)
     assert calls(house.folder, "refund") == 1
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert await house.output(run) == ADVICE["output"]
     assert calls(house.folder, "refund") == 2
 
@@ -224,7 +224,7 @@ async def test_a_cancel_reaches_it_behind_a_continue_as_new(house: Harness) -> N
     script = [turn(call("balance", pending=True)), turn(call("refund", amount=2)), ADVICE]
     run = await house.start(agent(house, script), customer(house), history_limits=HistoryLimits(rounds=1))
     await house.one(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
     assert calls(house.folder, "refund") == 0
 
@@ -275,5 +275,5 @@ async def test_a_capability_that_acts_within_a_request_is_carried(
     blueprint = {"agents": {"boss": boss}, "steps": [{"name": "boss", "agent": "boss"}]}
     run = await house.start(yaml.safe_dump(blueprint), "Go")
     assert await house.output(run) == told
-    called = [event.data.tool for event in await house.runs.events(run) if event.type == "tool.called"]
+    called = [event.data.tool for event in await house.runs.watch.events(run) if event.type == "tool.called"]
     assert [name.rpartition("/")[2] for name in called] == [tool]

@@ -271,7 +271,7 @@ async def test_an_older_server_is_told_after_a_while_that_nobody_answers(
 async def test_a_run_that_is_cancelled_while_an_older_server_asks_ends(old: House) -> None:
     run = await old.orders()
     await old.one(run)
-    await old.runs.cancel(run)
+    await old.runs.control.cancel(run)
     assert (await old.result(run)).status == "cancelled"
     assert old.ordered() == []
 

@@ -260,7 +260,7 @@ async def test_two_interrupts_at_one_place_are_the_authors_mistake(house: Harnes
 async def test_a_run_that_is_cancelled_closes_the_questions_of_its_tools(house: Harness) -> None:
     run = await house.start(RESEARCH.format(folder=house.folder))
     await house.asked(run, 3)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
     assert (await house.types(run)).count("question.cancelled") == 3
 
@@ -379,10 +379,10 @@ async def test_a_question_whose_schema_is_none_is_the_authors_mistake(house: Har
 async def test_a_paused_run_starts_no_call_whose_leave_is_given(house: Harness) -> None:
     run = await house.start(plain("asks_leave", f", input: {{folder: '{house.folder}'}}"))
     question = await house.one(run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await house.answer(run, {"granted": True}, question)
     assert calls(house.folder, "did") == 0
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert await house.output(run) == "did it"
 
 

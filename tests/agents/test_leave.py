@@ -100,4 +100,4 @@ async def test_leave_for_the_run_is_not_for_another_agent_of_the_same_name(house
     assert "import:i" in (await house.one(run)).address
     await house.decline(run)
     assert await house.output(run) == "done: not approved"
-    assert (await house.runs.events(run))[-1].type == "run.completed"
+    assert (await house.runs.watch.events(run))[-1].type == "run.completed"

@@ -29,7 +29,7 @@ async def test_an_agent_is_told_something_for_its_next_turn(house: Harness) -> N
     said = "{% for m in messages if m.role == 'user' %}{{ m.content }}|{% endfor %}"
     run = await house.start(agent(house, [ask, said], human=["ask"]), "Start")
     question = await house.one(run)
-    assert await house.runs.tell(run, "Use the train.", by="user:ana") == "pipeline:test;agent:boss"
+    assert await house.runs.control.tell(run, "Use the train.", by="user:ana") == "pipeline:test;agent:boss"
     await house.answer(run, "yes", question)
     assert await house.output(run) == "Start|Use the train.|"
 
@@ -54,7 +54,7 @@ async def test_telling_where_no_agent_works_says_so(house: Harness) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, message: Go?}]")
     await house.one(run)
     with pytest.raises(BadInput, match="no agent in .* reads messages now .* at work: none"):
-        await house.runs.tell(run, "hello")
+        await house.runs.control.tell(run, "hello")
     await house.answer(run, "yes")
 
 
@@ -65,10 +65,10 @@ async def test_an_agent_is_told_by_the_name_of_its_step_and_the_names_are_said(h
     run = await house.start(yaml.safe_dump(document), "Start")
     await house.one(run)
     with pytest.raises(BadInput) as caught:
-        await house.runs.tell(run, "hello", agent="planner")
+        await house.runs.control.tell(run, "hello", agent="planner")
     assert "no agent of a step 'planner'" in str(caught.value)
     assert "at work: pipeline:test;agent:work (work)" in str(caught.value)
-    assert await house.runs.tell(run, "hello", agent="work") == "pipeline:test;agent:work"
+    assert await house.runs.control.tell(run, "hello", agent="work") == "pipeline:test;agent:work"
     await house.answer(run, "yes")
     assert await house.output(run)
 
@@ -86,7 +86,7 @@ async def test_an_agent_continues_as_new_and_keeps_its_counters(house: Harness) 
     view = await house.runs.tree.view(agent_id)
     assert view.previous_run is not None
     assert view.usage.requests == 8
-    events = await house.runs.events(run)
+    events = await house.runs.watch.events(run)
     assert [one.offset for one in events] == list(range(len(events)))
     assert sum(one.type == "tool.called" and "look_up" in one.address for one in events) == 6
 
@@ -238,7 +238,7 @@ async def test_pausing_a_run_pauses_its_agents(house: Harness) -> None:
     turns = [turn(call("request_user_info", question="Go?")), look(house, "w"), DONE]
     run = await house.start(agent(house, turns, tools=["look_up"], human=["ask"]), "Go")
     question = await house.one(run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
 
     async def paused() -> bool:
         return (await house.runs.tree.view(question.owner)).status == "paused"
@@ -246,7 +246,7 @@ async def test_pausing_a_run_pauses_its_agents(house: Harness) -> None:
     await until(paused)
     await house.answer(run, "yes", question)
     assert calls(house.folder, "look_up-w") == 0
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert await house.output(run) == "done: w 1"
 
 
@@ -255,7 +255,7 @@ async def test_what_is_told_before_finish_is_heard(house: Harness) -> None:
     again = turn(call("finish", output="{{ messages[-1].content }}"))
     run = await house.start(planned(house, asks, again), "Go")
     question = await house.one(run)
-    await house.runs.tell(run, "Use the train.")
+    await house.runs.control.tell(run, "Use the train.")
     await house.answer(run, "yes", question)
     assert await house.output(run) == "Use the train. after 2"
 
@@ -269,6 +269,6 @@ async def test_what_people_said_stays_when_old_turns_are_dropped(house: Harness)
     text = agent(house, turns, tools=["look_up"], human=["ask"], history_management=rule)
     run = await house.start(text, "Go")
     question = await house.one(run)
-    await house.runs.tell(run, "NEVER use the expensive one.")
+    await house.runs.control.tell(run, "NEVER use the expensive one.")
     await house.answer(run, "yes", question)
     assert await house.output(run) == "Go|NEVER use the expensive one.|"

@@ -66,7 +66,7 @@ async def test_a_rule_that_names_no_tool_of_the_server_fails_before_the_first_re
     assert error is not None
     assert (error.type, error.message.partition(" (")[2]) == ("unknown_tool", "did you mean 'files_add'?)")
     assert "permissions[0].tool" in error.message
-    assert "model.replied" not in [event.type for event in await house.runs.events(run)]
+    assert "model.replied" not in [event.type for event in await house.runs.watch.events(run)]
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ async def test_a_misspelt_tool_is_told_before_the_first_request(house: Harness, 
     assert error is not None
     text = f"{place}: the agent has no tool 'd_admin_rest' (did you mean 'd_admin_reset'?); its tools are: "
     assert (error.type, text in error.message) == ("unknown_agent", True), error.message
-    assert "model.replied" not in [event.type for event in await house.runs.events(run)]
+    assert "model.replied" not in [event.type for event in await house.runs.watch.events(run)]
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ async def test_a_rule_for_a_tool_that_is_offered_later_is_kept(house: Harness, n
     text = agent(house, [*LATE, "done"], "changing", permissions=[{"tool": name, "action": "deny"}])
     run = await house.start(text, "Go")
     assert await house.output(run) == "done"
-    assert [event.type for event in await house.runs.events(run)].count("tool.denied") == 1
+    assert [event.type for event in await house.runs.watch.events(run)].count("tool.denied") == 1
 
 
 @pytest.mark.slow

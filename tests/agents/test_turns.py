@@ -370,7 +370,7 @@ async def test_a_tool_three_levels_deep_asks_and_no_model_is_asked_again(house: 
     await house.answer(run, "12A")
     assert await house.output(run) == "done: booked LH1 12A 40"
     assert (await house.types(run)).count("model.requested") == 4
-    assert (await house.runs.standing(run)).usage.requests == 4
+    assert (await house.runs.state(run)).usage.requests == 4
 
 
 async def test_calls_beside_one_that_interrupts_are_not_made_again(house: Harness) -> None:

@@ -57,7 +57,7 @@ async def still_running(house: Harness, run: str) -> list[str]:
 
 async def ends(house: Harness, run: str, by: str | None = None) -> None:
     """Cancel the run, and see that nothing of it is left."""
-    await house.runs.cancel(run, by=by)
+    await house.runs.control.cancel(run, by=by)
     assert (await house.result(run)).status == "cancelled"
     assert await still_running(house, run) == []
 
@@ -74,7 +74,7 @@ async def test_a_loop_that_is_paused(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     await house.answered(run, "1", "2")
     await house.one(run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await ends(house, run)
 
 
@@ -136,7 +136,7 @@ async def test_before_the_child_has_started(house: Harness) -> None:
 async def test_twice_and_after_the_end(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     await house.one(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     await ends(house, run)
     await ends(house, run)
 

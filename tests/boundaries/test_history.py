@@ -105,7 +105,7 @@ async def test_a_map_runs_in_pages_of_the_items_that_one_history_holds(house: Ha
     document = json.dumps({"steps": [{"kind": "map", "name": "m", "map": block}]})
     run = await house.start(document, list(range(7)), history_limits=limits(items=2))
     assert await house.output(run) == list(range(7))
-    pages = [one.data.workflow for one in await house.runs.events(run) if isinstance(one.data, MapStarted)]
+    pages = [one.data.workflow for one in await house.runs.watch.events(run) if isinstance(one.data, MapStarted)]
     assert [page.partition("/map:m")[2] for page in pages] == [
         "",
         ";page:0-3",

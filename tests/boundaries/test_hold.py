@@ -21,7 +21,7 @@ async def test_a_worker_on_hold_takes_an_answer_and_calls_no_tool(away: Harness)
             return len(described.raw_description.pending_activities) == 1
 
         await until(waits, "the tool")
-        assert (await away.runs.standing(run)).questions == []
+        assert (await away.runs.state(run)).questions == []
         assert calls(away.folder, "calls") == 0
     async with worker_for(away.client, away.runs.task_queue):
         await away.output(run)
@@ -36,4 +36,4 @@ async def test_the_details_of_a_run_name_its_children_and_claim_no_status_for_th
     assert f"holdfast questions {run}" in text
     assert f"{run}/loop:l" in text
     assert "running" not in text and "waiting" not in text
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)

@@ -32,7 +32,7 @@ async def unfollowed(
     async with worker_for(temporal, away.runs.task_queue):
         await temporal.get_workflow_handle(run).signal("answer", {"question": question.id, "content": "go"})
         yield away, run
-        forced = await away.runs.cancel(run, force=True)
+        forced = await away.runs.control.cancel(run, force=True)
     assert (forced.status, forced.left) == ("failed", [])
 
 
@@ -54,7 +54,7 @@ async def test_lists_and_doctor_say_that_it_is_stuck(unfollowed: tuple[Harness, 
     away, run = unfollowed
 
     async def listed_as_stuck() -> bool:
-        whole, [row] = await away.runs.runs(), [row for row in (await away.runs.page())[0] if row.run == run]
+        whole, [row] = await away.runs.lists.all(), [row for row in (await away.runs.lists.page())[0] if row.run == run]
         return row.stuck and next(row for row in whole if row.run == run).stuck
 
     for _ in range(3):  # `until` waits for half a minute

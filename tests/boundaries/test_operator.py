@@ -24,7 +24,7 @@ async def test_a_run_that_was_terminated_shows_no_open_question(house: Harness, 
     question = await house.one(run)
     await house.client.get_workflow_handle(run).terminate()
     await until(lambda: _has_ended(house, run), "the end of the tree")
-    assert (await house.runs.standing(run)).status == "failed"
+    assert (await house.runs.state(run)).status == "failed"
     assert await house.runs.questions(run) == []
     with pytest.raises(Refusal, match="no open question"):
         await house.runs.question(question.id)

@@ -92,7 +92,7 @@ async def test_an_answer_to_an_earlier_run_of_the_same_id_reaches_no_later_one(o
 @pytest.mark.slow
 async def test_a_pause_holds_behind_a_boundary(own: Own) -> None:
     handle = await own.start(Gate.run, "continue")
-    await own.runs.pause(own.id)
+    await own.runs.control.pause(own.id)
     before = (await handle.describe()).run_id
     await handle.signal(Gate.let_through)
 
@@ -100,20 +100,20 @@ async def test_a_pause_holds_behind_a_boundary(own: Own) -> None:
         return (await handle.describe()).run_id != before
 
     await until(has_continued, "a boundary")
-    assert (await own.runs.standing(own.id)).status == "paused"
-    assert await own.runs.is_paused(own.id)
-    await own.runs.resume(own.id)
-    assert (await own.runs.standing(own.id)).status == "running"
+    assert (await own.runs.state(own.id)).status == "paused"
+    assert await own.runs.control.is_paused(own.id)
+    await own.runs.control.resume(own.id)
+    assert (await own.runs.state(own.id)).status == "running"
 
 
 @pytest.mark.slow
 async def test_a_paused_workflow_runs_no_other_until_it_is_resumed(own: Own) -> None:
     handle = await own.start(Gate.run, "run")
-    await own.runs.pause(own.id)
+    await own.runs.control.pause(own.id)
     await handle.signal(Gate.let_through)
     [view] = await own.runs.tree.views(own.id)  # behind the signal
     assert (view.status, view.children) == ("paused", [])
-    await own.runs.resume(own.id)
+    await own.runs.control.resume(own.id)
     assert (await own.asked()).owner == f"{own.id}/payments"
 
 
@@ -127,7 +127,7 @@ async def test_events_are_numbered_and_recorded_over_boundaries(own: Own, store:
     second = await own.asked(first)
     await own.answer(second, "b")
     third = await own.asked(second)
-    assert [event.offset for event in await own.runs.events(own.id)] == [0, 1, 2, 3, 4]
+    assert [event.offset for event in await own.runs.watch.events(own.id)] == [0, 1, 2, 3, 4]
 
     async def recorded() -> bool:
         await recorder.round()

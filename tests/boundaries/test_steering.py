@@ -26,8 +26,8 @@ ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"
 async def test_a_pause_holds_over_boundaries_until_it_is_resumed(house: Harness) -> None:
     run = await house.start(written(repeat(counting(house), every=2)))
     await until(lambda: has_continued(house, f"{run}/loop:l"), "a boundary")
-    assert await house.runs.pause(run) == []
-    views = (await house.runs.standing(run)).views
+    assert await house.runs.control.pause(run) == []
+    views = (await house.runs.state(run)).views
     assert [view.status for view in views] == ["paused", "paused"]
 
     async def at_rest() -> bool:
@@ -35,13 +35,13 @@ async def test_a_pause_holds_over_boundaries_until_it_is_resumed(house: Harness)
 
     await until(at_rest, "the end of what had begun")
     before = calls(house.folder, "calls")
-    assert (await house.runs.standing(run)).views[1].iteration is not None
+    assert (await house.runs.state(run)).views[1].iteration is not None
     assert calls(house.folder, "calls") == before
 
     async def goes_on() -> bool:
         return calls(house.folder, "calls") > before + 4
 
-    assert await house.runs.resume(run) is True
+    assert await house.runs.control.resume(run) is True
     await until(goes_on, "the next calls")
     await ends(house, run)
 
@@ -51,10 +51,10 @@ async def test_a_paused_run_takes_an_answer_and_goes_on_behind_the_boundary_when
     run = await house.start(written(repeat(ASK)))
     await house.answered(run, "1")
     question = await house.one(run)
-    assert await house.runs.pause(run) == []
+    assert await house.runs.control.pause(run) == []
     await house.answer(run, "2", question)
-    assert (await house.runs.standing(run)).questions == []
-    await house.runs.resume(run)
+    assert (await house.runs.state(run)).questions == []
+    await house.runs.control.resume(run)
     assert (await house.one(run)).iteration == 3
     await ends(house, run)
 
@@ -93,11 +93,11 @@ async def test_an_edit_at_a_stop_is_seen_behind_the_boundary(house: Harness) -> 
     }
     run = await house.start(written(repeat(shown, most=3), context={"n": 1}))
     await house.one(run)
-    await house.runs.edit(run, {"n": 7})
+    await house.runs.control.edit(run, {"n": 7})
     for _ in range(2):
         question = await house.one(run)
         assert question.info["n"] == 7
-        await house.runs.resume(run)
+        await house.runs.control.resume(run)
     assert (await house.result(run)).context["last"] == "7"
 
 
@@ -170,7 +170,7 @@ async def test_a_plan_that_an_agent_drives_ends_after_it_has_continued_as_new(ho
 
 
 async def listed(house: Harness, run: str) -> str:
-    return next((one.status for one in await house.runs.runs() if one.run == run), "none")
+    return next((one.status for one in await house.runs.lists.all() if one.run == run), "none")
 
 
 @pytest.mark.slow
@@ -184,12 +184,12 @@ async def test_a_list_says_that_a_run_is_paused_until_it_is_resumed(house: Harne
     async def waiting() -> bool:
         return await listed(house, run) == "waiting"
 
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await until(paused, "the list")
-    assert run in [one.run for one in await house.runs.runs(waiting=True)]
-    await house.runs.resume(run)
+    assert run in [one.run for one in await house.runs.lists.all(waiting=True)]
+    await house.runs.control.resume(run)
     await until(waiting, "the list")
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await ends(house, run)
 
     async def cancelled() -> bool:
@@ -204,13 +204,13 @@ async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Clie
     async with worker_for(temporal, away.runs.task_queue):
         run = await away.start(written(repeat(ASK)))
         await away.one(run)
-        await away.runs.pause(run)
-    assert await away.runs.is_paused(run)
+        await away.runs.control.pause(run)
+    assert await away.runs.control.is_paused(run)
     async with worker_for(temporal, away.runs.task_queue):
         await away.answered(run, "1")
-        assert await away.runs.is_paused(run)
-        assert await away.runs.resume(run) is True
-        assert not await away.runs.is_paused(run)
+        assert await away.runs.control.is_paused(run)
+        assert await away.runs.control.resume(run) is True
+        assert not await away.runs.control.is_paused(run)
         await ends(away, run)
     await away.replay()
 
@@ -223,12 +223,12 @@ async def test_a_pause_just_after_the_worker_was_lost_waits_for_the_next_one(tem
         run = await away.start(written(repeat(ASK)))
         question = await away.one(run)
     assert await away.runs.tree.worker_polls(run)  # the server remembers who polled a moment ago
-    left = await away.runs.pause(run, wait=0)
+    left = await away.runs.control.pause(run, wait=0)
     assert [workflow.workflow for workflow in left] == [run, f"{run}/loop:l"]
     async with worker_for(temporal, away.runs.task_queue):
-        await until(lambda: away.runs.is_paused(run), "the pause")
+        await until(lambda: away.runs.control.is_paused(run), "the pause")
         await away.answer(run, "1", question)
-        assert (await away.runs.standing(run)).status == "paused"
+        assert (await away.runs.state(run)).status == "paused"
         await ends(away, run)
     await away.replay()
 
@@ -240,10 +240,10 @@ async def test_a_pause_that_takes_no_signal_says_that_it_waits_for_nobody(tempor
     async with worker_for(temporal, away.runs.task_queue):
         run = await away.start("access: {steer: ['user:ana']}\n" + ASKS)
         await away.one(run)
-    [left] = await away.runs.pause(run, "user:ana", wait=0)
+    [left] = await away.runs.control.pause(run, "user:ana", wait=0)
     assert left.reason.endswith("send the command again once a worker answers")
     async with worker_for(temporal, away.runs.task_queue):
-        assert (await away.runs.standing(run)).views[0].refused == []
+        assert (await away.runs.state(run)).views[0].refused == []
         await ends(away, run, "user:ana")
 
 
@@ -255,12 +255,12 @@ async def test_what_a_resume_does_not_reach_is_returned(temporal: Client, tmp_pa
     async with Worker(temporal, task_queue=queue, workflows=[PipelineWorkflow, BrokenLoop], **RUNNERS):
         run = await away.start(written(repeat(ASK)))
         await until(lambda: has_child(away, run), "the child")
-        for command in (away.runs.pause, away.runs.unpause):
+        for command in (away.runs.control.pause, away.runs.control.unpause):
             left = await command(run, wait=0.5)
             assert [one.workflow for one in left] == [f"{run}/loop:l"]
-        await away.runs.pause(run, wait=0.1)
-        assert await away.runs.resume(run) is False
-        await away.runs.cancel(run, force=True)
+        await away.runs.control.pause(run, wait=0.1)
+        assert await away.runs.control.resume(run) is False
+        await away.runs.control.cancel(run, force=True)
 
 
 @pytest.mark.slow
@@ -268,13 +268,13 @@ async def test_a_run_whose_only_child_at_work_is_paused_by_itself_is_paused_and_
     run = await house.start(written(repeat(ASK, counting(house))))
     question = await house.one(run)
     await house.client.get_workflow_handle(f"{run}/loop:l").execute_update("pause")
-    assert (await house.runs.standing(run)).status == "waiting"
+    assert (await house.runs.state(run)).status == "waiting"
     await house.answer(run, "yes", question)
-    assert (await house.runs.standing(run)).status == "paused"
-    await house.runs.resume(run)
+    assert (await house.runs.state(run)).status == "paused"
+    await house.runs.control.resume(run)
     await until(lambda: has_called(house), "the step after the pause")
-    assert (await house.runs.standing(run)).status != "paused"
-    await house.runs.cancel(run)
+    assert (await house.runs.state(run)).status != "paused"
+    await house.runs.control.cancel(run)
 
 
 async def has_called(house: Harness) -> bool:

@@ -71,12 +71,12 @@ async def test_without_a_worker_it_says_what_waits_and_ends_once_one_comes(away:
         run = await away.start(written(repeat(ASK)))
         await away.answered(run, "1", "2")
         await away.one(run)
-    stopped = await away.runs.cancel(run, wait=0.5)
+    stopped = await away.runs.control.cancel(run, wait=0.5)
     assert stopped.status == "running"
     assert set(by_workflow(stopped)) == {run, f"{run}/loop:l"}
     assert all("waits for a worker" in reason for reason in by_workflow(stopped).values())
     async with worker_for(away.client, away.runs.task_queue):
-        assert (await away.runs.cancel(run)).left == []
+        assert (await away.runs.control.cancel(run)).left == []
 
 
 async def test_where_a_workflow_task_fails_it_says_so_and_force_ends_it(away: Harness) -> None:
@@ -90,9 +90,9 @@ async def test_where_a_workflow_task_fails_it_says_so_and_force_ends_it(away: Ha
 
         await until(lambda: has_child(away, run), "the child")
         await until(failing, "a failed task")
-        stopped = await away.runs.cancel(run, wait=0.5)
+        stopped = await away.runs.control.cancel(run, wait=0.5)
         assert "a bug" in by_workflow(stopped)[f"{run}/loop:l"]
-        forced = await away.runs.cancel(run, force=True)
+        forced = await away.runs.control.cancel(run, force=True)
     assert (forced.status, forced.left, forced.undone) == ("failed", [], [])
     assert await still_running(away, run) == []
 
@@ -106,11 +106,11 @@ async def has_child(house: Harness, run: str) -> bool:
 async def test_a_tool_at_work_is_named_and_waited_for(house: Harness, hang: Path) -> None:
     run = await house.start(written(repeat(hanging(house))))
     await at_work(house)
-    stopped = await house.runs.cancel(run, wait=4)
+    stopped = await house.runs.control.cancel(run, wait=4)
     loop = next(one for one in stopped.left if one.workflow.endswith("loop:l"))
     assert loop.in_flight == ("l 1 · hang",)
     hang.unlink()
-    assert (await house.runs.cancel(run)).left == []
+    assert (await house.runs.control.cancel(run)).left == []
     assert calls(house.folder, "calls") == 1
 
 
@@ -123,7 +123,7 @@ async def is_told_to_end(house: Harness, workflow: str) -> bool:
 async def test_a_tool_that_completes_after_the_cancel_is_told(house: Harness, hang: Path) -> None:
     run = await house.start(written(repeat(hanging(house))))
     await at_work(house)
-    cancelling = asyncio.create_task(house.runs.cancel(run, wait=60))
+    cancelling = asyncio.create_task(house.runs.control.cancel(run, wait=60))
     await until(lambda: is_told_to_end(house, f"{run}/loop:l"), "the cancel")
     hang.unlink()
     stopped = await cancelling
@@ -137,14 +137,14 @@ async def test_of_a_tool_that_was_cancelled_the_outcome_is_not_known(house: Harn
     waits = {"name": "wait", "uses": "waits_to_be_cancelled", "input": {"folder": str(house.folder), "name": "calls"}}
     run = await house.start(written(repeat(waits)))
     await at_work(house)
-    stopped = await house.runs.cancel(run, wait=60)
+    stopped = await house.runs.control.cancel(run, wait=60)
     assert [left.reason for left in stopped.undone] == ["at work when it was cancelled: l 1 · wait (outcome unknown)"]
 
 
 async def test_force_says_which_tools_may_be_left_undone(house: Harness, hang: Path) -> None:
     run = await house.start(written(repeat(hanging(house))))
     await at_work(house)
-    forced = await house.runs.cancel(run, force=True)
+    forced = await house.runs.control.cancel(run, force=True)
     hang.unlink()
     assert forced.left == []
     assert [one.workflow for one in forced.undone] == [f"{run}/loop:l"]
@@ -156,10 +156,10 @@ async def test_what_has_ended_or_never_was(house: Harness, force: bool) -> None:
     run = await house.start(written(ASK))
     await house.answered(run, "yes")
     await house.output(run)
-    stopped = await house.runs.cancel(run, force=force)
+    stopped = await house.runs.control.cancel(run, force=force)
     assert (stopped.status, stopped.left) == ("completed", [])
     with pytest.raises(UnknownRun):
-        await house.runs.cancel("nobody-knows-it", force=force)
+        await house.runs.control.cancel("nobody-knows-it", force=force)
 
 
 def approving(house: Harness) -> str:
@@ -171,7 +171,7 @@ def approving(house: Harness) -> str:
 async def test_a_stop_before_the_approval_lets_nobody_approve(house: Harness) -> None:
     run = await house.start(approving(house), "Go")
     question = await house.one(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     with pytest.raises(Refusal):
         await house.answer(run, {"granted": True}, question)
     assert calls(house.folder, "pay") == 0
@@ -185,9 +185,9 @@ async def test_a_stop_after_the_approval_and_before_the_call_prevents_the_call(a
         question = await away.one(run)
     granted = Answer(question=question.id, content={"granted": True})
     await away.runs.answer(run, [granted], signal=True, owner=question.owner)
-    await away.runs.cancel(run, wait=0.1)
+    await away.runs.control.cancel(run, wait=0.1)
     async with worker_for(away.client, away.runs.task_queue):
-        assert (await away.runs.cancel(run)).left == []
+        assert (await away.runs.control.cancel(run)).left == []
     assert (await away.result(run)).status == "cancelled"
     assert calls(away.folder, "pay") == 0
 

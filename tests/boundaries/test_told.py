@@ -36,7 +36,7 @@ async def test_a_text_beside_the_answer_behind_which_the_agent_continues(house: 
     for n in range(ROUNDS - 1):
         question = await house.one(run)
         answer = house.runs.answer(run, [Answer(question=question.id, content="ok")])
-        told = house.runs.tell(run, f"text {n}")
+        told = house.runs.control.tell(run, f"text {n}")
         match first:
             case "answer":
                 await answer

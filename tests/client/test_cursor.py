@@ -30,10 +30,10 @@ async def ended(house: Harness) -> str:
 @pytest.mark.slow
 async def test_from_each_cursor_exactly_the_rest_follows(house: Harness) -> None:
     run = await ended(house)
-    whole = [placed async for placed in house.runs.follow_from(run)]
+    whole = [placed async for placed in house.runs.watch.follow_from(run)]
     for index, (_, cursor) in enumerate(whole):
         again = Cursor.read(run, str(cursor))
-        rest = [event async for event, _ in house.runs.follow_from(run, again)]
+        rest = [event async for event, _ in house.runs.watch.follow_from(run, again)]
         assert rest == [event for event, _ in whole[index + 1 :]]
 
 

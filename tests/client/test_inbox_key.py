@@ -49,7 +49,7 @@ async def test_the_worker_of_the_embedded_set_knows_it(config: Config) -> None:
         await runs.acting_as(Sender("user:ana", proof="person")).answer(
             run, [Answer(question=question.id, content="x")]
         )
-        replies = [event.data for event in await runs.events(run) if isinstance(event.data, QuestionAnswered)]
+        replies = [event.data for event in await runs.watch.events(run) if isinstance(event.data, QuestionAnswered)]
         assert [reply.proved_by for reply in replies] == ["person"]
     finally:
         await down(config)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.client.listing import WaitingFilter, cursor_of, has_more_behind, waiting_page, waiting_workflows
+from holdfast.client.listing import WaitingFilter, read_page, waiting_workflows
 from holdfast.runtime.errors import BadCursor
 from tests.conftest import Harness, until
 
@@ -30,30 +30,26 @@ async def test_pages_hold_each_run_once_by_number_and_by_cursor(house: Harness) 
     wanted, runs = await listed(house, 5)
     cursor = None
     for page in (1, 2, 3):
-        by_number = await waiting_page(house.client, wanted, 2, page=page)
-        by_cursor = await waiting_page(house.client, wanted, 2, cursor=cursor)
-        rows, place = by_cursor
-        assert [row.run for row in rows] == [row.run for row in by_number[0]] == runs[2 * page - 2 : 2 * page]
-        assert await has_more_behind(house.client, wanted, place) == (page < 3)
-        cursor = None if place is None else cursor_of(place, wanted)
+        by_number, _ = await read_page(house.client, wanted, 2, page=page)
+        rows, cursor = await read_page(house.client, wanted, 2, cursor=cursor)
+        assert [row.run for row in rows] == [row.run for row in by_number] == runs[2 * page - 2 : 2 * page]
+        assert (cursor is not None) == (page < 3)
 
 
 async def test_a_full_last_page_is_the_last_and_none_is_behind_it(house: Harness) -> None:
     wanted, runs = await listed(house, 4)
-    rows, place = await waiting_page(house.client, wanted, 2, page=2)
-    has_more = await has_more_behind(house.client, wanted, place)
-    assert ([row.run for row in rows], has_more) == (runs[2:], False)
-    assert await waiting_page(house.client, wanted, 2, page=9) == ([], None)
+    rows, cursor = await read_page(house.client, wanted, 2, page=2)
+    assert ([row.run for row in rows], cursor) == (runs[2:], None)
+    assert await read_page(house.client, wanted, 2, page=9) == ([], None)
 
 
 async def test_a_cursor_is_good_at_a_later_time_and_for_no_other_list(house: Harness) -> None:
     wanted, runs = await listed(house, 2)
     now = datetime.now(UTC)
-    _, place = await waiting_page(house.client, replace(wanted, since=now), 1)
-    assert place is not None
-    cursor = cursor_of(place, replace(wanted, since=now))
+    _, cursor = await read_page(house.client, replace(wanted, since=now), 1)
+    assert cursor is not None
     later = replace(wanted, since=now + timedelta(seconds=3))
-    rows, _ = await waiting_page(house.client, later, 1, cursor=cursor)
+    rows, _ = await read_page(house.client, later, 1, cursor=cursor)
     assert [row.run for row in rows] == runs[1:]
     with pytest.raises(BadCursor):
-        await waiting_page(house.client, replace(wanted, names=["user:bob"]), 1, cursor=cursor)
+        await read_page(house.client, replace(wanted, names=["user:bob"]), 1, cursor=cursor)

@@ -64,7 +64,7 @@ async def test_nothing_starts_where_something_is_missing(house: Harness) -> None
     with pytest.raises(BlueprintError, match=r"steps\[1\].uses"):
         await house.runs.start(blueprint, run="never-begun", check=True)
     with pytest.raises(LookupError):
-        await house.runs.standing("never-begun")
+        await house.runs.state("never-begun")
 
 
 async def test_what_is_there_is_no_problem(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

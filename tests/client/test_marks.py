@@ -81,8 +81,8 @@ steps:
 
 
 async def drawn(house: Harness, run: str, text: str) -> Flowchart:
-    standing = await house.runs.standing(run)
-    marks = marks_of(await house.runs.trace(standing), standing.questions)
+    standing = await house.runs.state(run)
+    marks = marks_of(await house.runs.watch.trace(standing), standing.questions)
     return read_flowchart(graph(house.load(text), marks))
 
 

@@ -482,7 +482,7 @@ async def test_100_kb_through_input_tool_answer_and_result_leave_small_histories
         run = await house.start(EVERYWHERE, LARGE)
         await house.answer(run, f"answer {LARGE}")
         await house.asked(run)
-        assert (await house.runs.context(await house.runs.standing(run)))["said"] == f"answer {LARGE}"
+        assert (await house.runs.watch.context(await house.runs.state(run)))["said"] == f"answer {LARGE}"
         await house.answered(run, "more", "stop")
         assert await house.output(run) == {"longer": LARGE + "!", "input": LARGE}
         histories = await house.histories(run)
@@ -660,10 +660,10 @@ async def test_a_store_that_is_away_for_a_while_loses_nothing(
     client = storing(own_server.client, place)
     async with worker_for(client, queue, settings=WorkerSettings(max_cached_workflows=0)):  # has no piece in memory
         answer = {"question": question.id, "content": "Of digits"}
-        await house.runs.handle(run).signal("answer", answer)
+        await house.runs.client.get_workflow_handle(run).signal("answer", answer)
 
         async def fails() -> bool:
-            described = await house.runs.handle(run).describe()
+            described = await house.runs.client.get_workflow_handle(run).describe()
             return described.raw_description.pending_workflow_task.attempt > 1
 
         await until(fails, "a task that is retried")

@@ -13,7 +13,7 @@ LOOPED = "name: looped\nsteps: [{name: again, kind: loop, loop: {max_loops: 2, b
 
 
 async def page(house: Harness, name: str, **how: object) -> list[tuple[str, str, list[str]]]:
-    rows, _ = await house.runs.page(blueprint=name, **how)
+    rows, _ = await house.runs.lists.page(blueprint=name, **how)
     return [(row.run, row.status, row.waiting_for) for row in rows]
 
 
@@ -21,20 +21,20 @@ async def test_a_page_has_the_newest_runs_and_tells_of_more(house: Harness) -> N
     name = f"paged-{house.unique}"
     started = [await house.start(ASK.format(name=name)) for _ in range(3)]
     await until(lambda: _has(house, name, 3), "three rows")
-    rows, more = await house.runs.page(1, blueprint=name, size=2)
-    last, none = await house.runs.page(2, blueprint=name, size=2)
-    assert [row.run for row in [*rows, *last]] == started[::-1] and (more, none) == (True, False)
+    rows, more = await house.runs.lists.page(page=1, blueprint=name, size=2)
+    last, none = await house.runs.lists.page(page=2, blueprint=name, size=2)
+    assert [row.run for row in [*rows, *last]] == started[::-1] and (more is not None, none) == (True, None)
 
 
 async def test_a_cursor_goes_on_behind_its_page_whatever_begins_meanwhile(house: Harness) -> None:
     name = f"cursor-{house.unique}"
     started = [await house.start(ASK.format(name=name)) for _ in range(5)]
     await until(lambda: _has(house, name, 5), "five rows")
-    first, cursor = await house.runs.page_from(blueprint=name, size=2)
+    first, cursor = await house.runs.lists.page(blueprint=name, size=2)
     await house.start(ASK.format(name=name))
     await until(lambda: _has(house, name, 6), "the run that began meanwhile")
-    second, again = await house.runs.page_from(cursor, blueprint=name, size=2)
-    last, end = await house.runs.page_from(again, blueprint=name, size=2)
+    second, again = await house.runs.lists.page(cursor, blueprint=name, size=2)
+    last, end = await house.runs.lists.page(again, blueprint=name, size=2)
     assert [row.run for row in [*first, *second, *last]] == started[::-1] and end is None
 
 
@@ -45,15 +45,16 @@ async def test_a_cursor_stands_behind_the_last_run_that_fits(house: Harness) -> 
     runs = [await house.start(ASK.format(name=name)) for _ in range(6)]
     paused = runs[::2]
     for run in paused:
-        await house.runs.pause(run)
+        await house.runs.control.pause(run)
     await until(lambda: _has(house, name, 3, status="paused"), "three rows")
     await until(lambda: _has(house, name, 6), "six rows")
-    found, cursor = await house.runs.page_from(blueprint=name, status="paused", size=1)
+    found, cursor = await house.runs.lists.page(blueprint=name, status="paused", size=1)
     while cursor is not None:
-        rows, cursor = await house.runs.page_from(cursor, blueprint=name, status="paused", size=1)
+        rows, cursor = await house.runs.lists.page(cursor, blueprint=name, status="paused", size=1)
         found += rows
     assert [row.run for row in found] == paused[::-1]
-    assert [row.run for row in (await house.runs.page(3, blueprint=name, status="paused", size=1))[0]] == [paused[0]]
+    third, _ = await house.runs.lists.page(page=3, blueprint=name, status="paused", size=1)
+    assert [row.run for row in third] == [paused[0]]
 
 
 async def test_open_questions_have_cursors_too(house: Harness) -> None:
@@ -61,8 +62,8 @@ async def test_open_questions_have_cursors_too(house: Harness) -> None:
     text = ASK.replace("Go on?'", f"Go on?', assignees: ['{user}']").format(name="asked")
     runs = [await house.start(text) for _ in range(3)]
     await until(lambda: _waits(house, user, 3), "three rows")
-    first, cursor = await house.runs.waiting_from(None, user, size=2)
-    rest, end = await house.runs.waiting_from(cursor, user, size=2)
+    first, cursor = await house.runs.lists.waiting(user, size=2)
+    rest, end = await house.runs.lists.waiting(user, cursor=cursor, size=2)
     found = [row.run for row in [*first, *rest] if row.waiting_for == [user]]
     assert (found, end) == (runs[::-1], None)
 
@@ -70,13 +71,13 @@ async def test_open_questions_have_cursors_too(house: Harness) -> None:
 @pytest.mark.parametrize("cursor", ["x", "nonsense", "é" * 20, cursor_of(b"{}", RunsFilter("a"))[:-1] + "Q"])
 async def test_a_cursor_that_was_not_given_is_refused(house: Harness, cursor: str) -> None:
     with pytest.raises(BadInput, match="not a cursor of this list"):
-        await house.runs.page_from(cursor, blueprint="a")
+        await house.runs.lists.page(cursor, blueprint="a")
 
 
 async def test_a_cursor_of_another_list_is_refused(house: Harness) -> None:
     cursor = cursor_of(b"{}", RunsFilter("a"))
     with pytest.raises(BadInput, match="with the same filters"):
-        await house.runs.page_from(cursor, blueprint="b")
+        await house.runs.lists.page(cursor, blueprint="b")
 
 
 async def test_the_status_of_a_run_tells_of_questions_inside_a_loop(house: Harness) -> None:
@@ -90,7 +91,7 @@ async def test_the_status_of_a_run_tells_of_questions_inside_a_loop(house: Harne
 async def test_a_filter_by_status_finds_paused_and_ended_runs(house: Harness) -> None:
     name = f"mixed-{house.unique}"
     paused, done = [await house.start(ASK.format(name=name)) for _ in range(2)]
-    await house.runs.pause(paused)
+    await house.runs.control.pause(paused)
     await house.answer(done, "yes")
     await house.output(done)
     await until(lambda: page(house, name, status="completed"), "the ended run")
@@ -110,4 +111,4 @@ async def _has(house: Harness, name: str, count: int, **how: object) -> bool:
 
 
 async def _waits(house: Harness, user: str, count: int) -> bool:
-    return len([row for row in await house.runs.waiting(user=user) if row.waiting_for == [user]]) == count
+    return len([row for row in (await house.runs.lists.waiting(user=user))[0] if row.waiting_for == [user]]) == count

@@ -38,7 +38,7 @@ async def triggered(house: Harness, schedules: Schedules, name: str) -> str:
     await schedules.trigger(name)
 
     async def started() -> str | None:
-        return next((listed.run for listed in await house.runs.runs() if listed.run.startswith(f"{name}-")), None)
+        return next((listed.run for listed in await house.runs.lists.all() if listed.run.startswith(f"{name}-")), None)
 
     run: str = await until(started, "the run")
     house.started.append(run)

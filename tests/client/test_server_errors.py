@@ -6,6 +6,7 @@ import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import WorkflowView
 from holdfast.runtime.connection import DATA_CONVERTER
 from holdfast.runtime.errors import ServerError, is_missing
-from tests.conftest import until
+from tests.conftest import Harness, until
 from tests.serve.failing import wired
 from tests.server import connected
 
@@ -55,50 +56,56 @@ def _for_eve(runs: Runs) -> Runs:
 
 
 def _named(name: str, *args: str) -> Callable[[Runs], Awaitable[Any]]:
-    return lambda runs: getattr(runs, name)(*args)
+    return lambda runs: attrgetter(name)(runs)(*args)
 
 
-_OF_A_RUN = ("resolve", "find", "blueprint", "standing", "questions", "question", "open_questions", "outcome", "result")
-_OF_A_RUN += ("done", "last_iteration", "events", "has_ended", "pause", "is_paused", "resume", "go_on", "unpause")
-_OF_A_RUN += ("plan", "cancel")
+_OF_A_RUN = ("resolve", "find", "blueprint", "state", "questions", "question", "open_questions", "outcome", "result")
+_OF_A_RUN += ("watch.completed_steps", "watch.last_iteration", "watch.events", "watch.has_ended", "plans.read")
+_OF_A_RUN += tuple(f"control.{name}" for name in ("pause", "is_paused", "resume", "answer_pauses", "unpause", "cancel"))
 CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "start": lambda runs: runs.start(ASK),
-    "page_from": lambda runs: runs.page_from(),
-    "waiting_from": lambda runs: runs.waiting_from(None),
-    "questions_of": lambda runs: runs.questions_of([WAITING]),
+    "lists.read_questions": lambda runs: runs.lists.read_questions([WAITING]),
     "answer": lambda runs: runs.answer(RUN, [Answer(question="city", content="Rome")]),
-    "send_event": lambda runs: runs.send_event(RUN, "paid", "1"),
-    "waiting_for": lambda runs: runs.waiting_for("paid", "1"),
-    "claim": lambda runs: runs.claim(RUN, "city", by="user:ana"),
-    "release": lambda runs: runs.release(RUN, "city", by="user:ana"),
-    "delegate": lambda runs: runs.delegate(RUN, "city", "user:bob", by="user:ana"),
-    "reassign": lambda runs: runs.reassign(RUN, "city", ["user:bob"]),
-    "assign": lambda runs: runs.assign(OpenQuestions(RUN, [ATTACHED]), Release, question="q", by="user:ana"),
+    "external_events.send": lambda runs: runs.external_events.send(RUN, "paid", "1"),
+    "external_events.find_runs": lambda runs: runs.external_events.find_runs("paid", "1"),
+    "assignment.claim": lambda runs: runs.assignment.claim(RUN, "city", by="user:ana"),
+    "assignment.release": lambda runs: runs.assignment.release(RUN, "city", by="user:ana"),
+    "assignment.delegate": lambda runs: runs.assignment.delegate(RUN, "city", "user:bob", by="user:ana"),
+    "assignment.reassign": lambda runs: runs.assignment.reassign(RUN, "city", ["user:bob"]),
+    "assignment.send": lambda runs: runs.assignment.send(
+        OpenQuestions(RUN, [ATTACHED]), Release, question="q", by="user:ana"
+    ),
     "attachment": lambda runs: runs.attachment(ATTACHED, 1),
-    "context": lambda runs: runs.context(STATE),
-    "trace": lambda runs: runs.trace(STATE),
-    "iterations": lambda runs: runs.iterations(STATE, ADDRESS, f"{RUN}/loop:a", 1, 2),
-    "follow": lambda runs: _followed(runs.follow(RUN)),
-    "follow_from": lambda runs: _followed(runs.follow_from(RUN)),
-    "edit": lambda runs: runs.edit(RUN, {"a": 1}),
-    "change_plan": lambda runs: runs.change_plan(RUN, {"goal": "x", "steps": [{"id": "a", "instruction": "b"}]}),
-    "tell": lambda runs: runs.tell(RUN, "stop"),
-    "find_obstacles": lambda runs: runs.find_obstacles(STATE),
-    "may": lambda runs: _for_eve(runs).may("see", RUN),
-    "require": lambda runs: _for_eve(runs).require("see", RUN),
-    "select_visible": lambda runs: _for_eve(runs).select_visible(RUN, [ATTACHED]),
-    "select_waiting": lambda runs: _for_eve(runs).select_waiting([WAITING]),
-    "require_question": lambda runs: _for_eve(runs).require_question(RUN, "q"),
-    "require_comment": lambda runs: _for_eve(runs).require_comment(RUN),
-    "require_reply": lambda runs: _for_eve(runs).require_reply(RUN, None),
-    "why_not_answer": lambda runs: _for_eve(runs).why_not_answer(ATTACHED.model_copy(update={"run": RUN})),
-    "answerable": lambda runs: runs.answerable(RUN, ["q"]),
-    "visible_questions": lambda runs: runs.visible_questions(RUN),
-    "sees_part": lambda runs: _for_eve(runs).sees_part(RUN),
-    **{name: _named(name) for name in ("runs", "page", "waiting", "running")},
+    "watch.context": lambda runs: runs.watch.context(STATE),
+    "watch.trace": lambda runs: runs.watch.trace(STATE),
+    "watch.iterations": lambda runs: runs.watch.iterations(STATE, ADDRESS, f"{RUN}/loop:a", 1, 2),
+    "watch.follow": lambda runs: _followed(runs.watch.follow(RUN)),
+    "watch.follow_from": lambda runs: _followed(runs.watch.follow_from(RUN)),
+    "control.edit": lambda runs: runs.control.edit(RUN, {"a": 1}),
+    "plans.change": lambda runs: runs.plans.change(RUN, {"goal": "x", "steps": [{"id": "a", "instruction": "b"}]}),
+    "control.tell": lambda runs: runs.control.tell(RUN, "stop"),
+    "watch.find_obstacles": lambda runs: runs.watch.find_obstacles(STATE),
+    "access.may": lambda runs: _for_eve(runs).access.may("see", RUN),
+    "access.require": lambda runs: _for_eve(runs).access.require("see", RUN),
+    "access.select_visible": lambda runs: _for_eve(runs).access.select_visible(RUN, [ATTACHED]),
+    "access.require_question": lambda runs: _for_eve(runs).access.require_question(RUN, "q"),
+    "access.require_comment": lambda runs: _for_eve(runs).access.require_comment(RUN),
+    "access.require_reply": lambda runs: _for_eve(runs).access.require_reply(RUN, None),
+    "access.why_not_answer": lambda runs: _for_eve(runs).access.why_not_answer(
+        ATTACHED.model_copy(update={"run": RUN})
+    ),
+    "access.check_answering": lambda runs: _for_eve(runs).access.check_answering(OpenQuestions(RUN, [ATTACHED]), ["q"]),
+    "access.check_steering": lambda runs: _for_eve(runs).access.check_steering(RUN),
+    "access.answerable": lambda runs: runs.access.answerable(RUN, ["q"]),
+    "access.visible_questions": lambda runs: runs.access.visible_questions(RUN),
+    "access.sees_part": lambda runs: _for_eve(runs).access.sees_part(RUN),
+    **{f"lists.{name}": _named(f"lists.{name}") for name in ("all", "page", "waiting", "running")},
     **{name: _named(name, RUN) for name in _OF_A_RUN},
 }
-"""How to call each method of `Runs` that waits for Temporal."""
+"""How to call each method of `Runs` and its facets that waits for Temporal."""
+FACETS = "holdfast.client.facets."
+NEED_ATTRIBUTES = ["start", "question", "external_events.find_runs"]
+NEED_ATTRIBUTES += [f"lists.{name}" for name in ("all", "page", "waiting", "running")]
 STATUSES = (
     (RPCStatusCode.UNAVAILABLE, "server_error", "does not answer"),
     (RPCStatusCode.DEADLINE_EXCEEDED, "server_error", "does not answer"),
@@ -109,11 +116,18 @@ STATUSES = (
 )
 
 
-def test_each_method_that_waits_for_temporal_is_called_here() -> None:
-    awaits = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    public = {name for name, member in vars(Runs).items() if not name.startswith("_")}
-    waiting = {name for name in public if any(kind(inspect.unwrap(vars(Runs)[name])) for kind in awaits)}
+async def test_each_method_that_waits_for_temporal_is_called_here(house: Harness) -> None:
+    facets = {name: one for name, one in vars(house.runs).items() if type(one).__module__.startswith(FACETS)}
+    waiting = set(_list_waiting(Runs))
+    waiting |= {f"{name}.{method}" for name, facet in facets.items() for method in _list_waiting(type(facet))}
     assert waiting - {"look_up"} == CALLS.keys()  # which says in its result why nothing could be looked up
+
+
+def _list_waiting(kind: type) -> list[str]:
+    """The public methods that wait."""
+    awaits = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    public = {name: inspect.unwrap(member) for name, member in vars(kind).items() if not name.startswith("_")}
+    return [name for name, member in public.items() if any(is_one(member) for is_one in awaits)]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -153,7 +167,7 @@ async def bare(temporal: Client, server: str) -> Client:
     return client
 
 
-@pytest.mark.parametrize("name", ["start", "runs", "page", "waiting", "question", "waiting_for", "running"])
+@pytest.mark.parametrize("name", NEED_ATTRIBUTES)
 async def test_a_namespace_that_is_not_set_up_names_the_command(bare: Client, name: str) -> None:
     with pytest.raises(ServerError, match="run: holdfast setup") as caught:
         await CALLS[name](Runs(bare, "nowhere"))
@@ -163,7 +177,7 @@ async def test_a_namespace_that_is_not_set_up_names_the_command(bare: Client, na
 async def test_a_client_that_connects_with_its_first_call() -> None:
     client = await Client.connect("127.0.0.1:1", lazy=True, data_converter=DATA_CONVERTER)
     with pytest.raises(ServerError, match="does not answer") as caught:
-        await Runs(client, "nowhere").runs()
+        await Runs(client, "nowhere").lists.all()
     assert caught.value.status == RPCStatusCode.UNAVAILABLE
 
 
@@ -186,5 +200,5 @@ class Late(Interceptor):
 async def test_a_pause_by_signal_meets_the_end_of_a_workflow(temporal: Client) -> None:
     handle = await temporal.start_workflow("Unserved", id=f"late-{uuid.uuid4().hex[:8]}", task_queue="nowhere")
     runs = Runs(Client(**{**temporal.config(), "interceptors": [Late(temporal)]}), "nowhere")
-    await runs.pause(handle.id)
-    assert await runs.has_ended(handle.id)
+    await runs.control.pause(handle.id)
+    assert await runs.watch.has_ended(handle.id)

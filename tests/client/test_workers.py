@@ -79,7 +79,7 @@ async def test_a_workflow_task_that_fails_is_told_with_its_failure(nobody: Harne
 
         await until(failing)
         with pytest.raises(TaskFailing, match="a bug of ours"):
-            await nobody.runs.standing(run)
+            await nobody.runs.state(run)
         await nobody.client.get_workflow_handle(run).terminate()
 
 

@@ -125,13 +125,13 @@ async def test_an_answer_sent_while_no_worker_runs_survives_the_server_and_is_ta
 
 async def test_a_claim_and_a_delegation_outlast_the_worker_that_took_them(machines: Machines) -> None:
     house, run = await begun(machines)
-    await house.runs.claim(run, "ask", by="user:ana")
+    await house.runs.assignment.claim(run, "ask", by="user:ana")
     machines.restart_worker()
     question = await asked(house, run, "before 1")
     assert question.claimed_by == "user:ana"
     with pytest.raises(Refusal, match="claimed by user:ana"):
         await house.answer(run, "stop", question, by="user:bob")
-    await house.runs.delegate(run, "ask", "user:zoe", by="user:ana")
+    await house.runs.assignment.delegate(run, "ask", "user:zoe", by="user:ana")
     machines.restart_worker()
     assert (await asked(house, run, "before 1")).delegations == {"user:ana": "user:zoe"}
     await house.answer(run, "stop", question, by="user:zoe")
@@ -179,6 +179,6 @@ async def test_a_cancel_ends_a_loop_that_has_continued_as_new_though_its_worker_
     await asked(house, run, "before 3")
     await house.client.get_workflow_handle(run).cancel()
     machines.restart_worker()
-    assert (await house.runs.cancel(run)).left == []
+    assert (await house.runs.control.cancel(run)).left == []
     assert calls(machines.folder, "before") == 3
     await house.replay()

@@ -31,8 +31,8 @@ async def killed_while_it_waits(machines: Machines, waits: str) -> tuple[Harness
 
     async def waits_for_it() -> bool:
         with suppress(NoWorker):
-            begun = [event.type for event in await house.runs.events(run)].count("step.started")
-            return begun >= 2 and not any(view.moving for view in (await house.runs.standing(run)).views)
+            begun = [event.type for event in await house.runs.watch.events(run)].count("step.started")
+            return begun >= 2 and not any(view.moving for view in (await house.runs.state(run)).views)
         return False
 
     await until(waits_for_it, "the step that waits")
@@ -55,7 +55,7 @@ async def test_a_timer_goes_on_once(machines: Machines) -> None:
 async def test_an_event_is_taken_once(machines: Machines) -> None:
     house, run = await killed_while_it_waits(machines, "{kind: wait, name: paid, for: payment.received, key: A-1}")
     for _ in range(2):
-        await house.runs.send_event(run, "payment.received", "A-1", {"amount": 12}, id="e1")
+        await house.runs.external_events.send(run, "payment.received", "A-1", {"amount": 12}, id="e1")
     await went_on_once(house, run)
 
 

@@ -119,7 +119,7 @@ async def test_keys_are_changed_while_a_run_waits(temporal: Client, tmp_path: Pa
         await house.answered(run, f"{MARK} left", f"{MARK} two")
         assert NODES == []  # the graph goes on from a checkpoint under the key of before
         assert (await house.output(run)).startswith(f"{MARK} two {MARK} one")
-        assert MARK in str(await house.runs.events(run))
+        assert MARK in str(await house.runs.watch.events(run))
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ async def test_a_key_that_a_worker_lacks_is_named_to_the_client_and_in_the_log(
 
         async def is_told() -> bool:
             try:
-                await house.runs.standing(run)
+                await house.runs.state(run)
             except NoWorker as error:
                 return f"{run} cannot be asked: {named}" in str(error)
             return False

@@ -178,9 +178,9 @@ class Range:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             try:
-                state = await self.harness.runs.standing(run)
+                state = await self.harness.runs.state(run)
                 if state.is_paused:
-                    await self.harness.runs.resume(run)
+                    await self.harness.runs.control.resume(run)
                 elif state.questions or state.status in ("completed", "failed", "cancelled"):
                     return state
             except TaskFailing:
@@ -197,7 +197,7 @@ class Range:
         await self._keep(run)
 
     async def _cancel(self, run: str) -> None:
-        stopped = await self.harness.runs.cancel(run, wait=PATIENCE)
+        stopped = await self.harness.runs.control.cancel(run, wait=PATIENCE)
         assert stopped.status == "cancelled", f"{run} cannot be cancelled: {stopped}"
         self.counts["cancelled"] += 1
         await self._keep(run)

@@ -172,7 +172,7 @@ async def test_a_model_words_the_questions_and_reads_free_text(house: Harness) -
     assert summary.message == "A brief of 200 words for the team."
     await house.answer(run, {"verdict": "unchanged"}, summary)
     assert await house.output(run) == {"audience": "the team", "length": 200}
-    assert (await house.runs.standing(run)).usage.requests == 2
+    assert (await house.runs.state(run)).usage.requests == 2
 
 
 async def test_what_a_model_asks_twice_or_forgets_to_ask_is_asked_plainly(house: Harness) -> None:
@@ -198,7 +198,7 @@ async def test_facts_of_a_model_that_do_not_fit_are_given_back_to_it_and_then_as
 async def test_a_clarification_of_a_cancelled_run_is_cancelled(house: Harness) -> None:
     run = await house.start(clarify(), "tea")
     await house.one(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
     async def closed() -> bool:
         return "question.cancelled" in await house.types(run)

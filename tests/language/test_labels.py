@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.blueprint import BlueprintError
-from holdfast.cli.render import _is_counted, asker, question_text, tree_text
-from holdfast.client.event_texts import progress
+from holdfast.cli.render import asker, question_text, tree_text
+from holdfast.client.event_texts import _is_counted, progress
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows.details import details_of
 from tests.conftest import Harness
@@ -34,7 +34,7 @@ async def test_a_question_has_the_label_of_its_item(house: Harness, body: str, l
     assert question.label == label
     assert f"({label})" in question_text(question).plain.splitlines()[0]
     assert asker(question).endswith(f"{label})")
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ async def test_a_label_reaches_the_items_of_a_page(house: Harness) -> None:
     run = await house.start(ASK % DIRECT, BILLS, history_limits=HistoryLimits(items=2))
     assert (await house.one(run)).label == "INV-7"
     await house.answered(run, "yes", "yes", "yes")
-    started = [event.data for event in await house.runs.events(run) if event.type == "item.started"]
+    started = [event.data for event in await house.runs.watch.events(run) if event.type == "item.started"]
     assert [(data.index, data.label, data.total) for data in started] == [
         (0, "INV-7", 3),
         (1, "INV-8", 3),
@@ -63,14 +63,14 @@ async def test_show_progress_and_temporal_name_the_item_and_count(house: Harness
     run = await house.start(ASK % DIRECT, BILLS)
     await house.answered(run, "yes")
     question = await house.one(run)
-    state = await house.runs.standing(run)
-    text = tree_text(await house.runs.trace(state)).plain
+    state = await house.runs.state(run)
+    text = tree_text(await house.runs.watch.trace(state)).plain
     assert "each (map)  2 of 3" in text
     assert "1 INV-8" in text
-    lines = [line.plain.strip() for event in await house.runs.events(run) if (line := progress(event))]
+    lines = [line.plain.strip() for event in await house.runs.watch.events(run) if (line := progress(event))]
     assert "each 2 of 3  INV-8" in lines
     assert "### Waiting for an answer: input · INV-8" in details_of(state.views[0], [question])
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 def test_of_a_long_list_each_tenth_is_a_line_of_progress() -> None:

@@ -24,7 +24,7 @@ async def test_a_limit_in_iteration_three_fails_the_run_and_keeps_what_was_done(
     assert (outcome.status, outcome.error.type, outcome.error.reason) == ("failed", "limit_reached", "limit")
     assert outcome.error.message == "the limit of 2 model calls of the run is reached (2 spent)"
     assert outcome.error.address == "pipeline:test;loop:l:3;agent:a"
-    [span] = (await house.runs.trace(await house.runs.standing(run))).to_json()["steps"]
+    [span] = (await house.runs.watch.trace(await house.runs.state(run))).to_json()["steps"]
     assert [step["status"] for one in span["iterations"] for step in one["steps"]] == [
         "completed",
         "completed",
@@ -53,7 +53,7 @@ async def test_a_person_may_grant_as_much_again(house: Harness) -> None:
     await until(second)
     await house.answer(run, "more")
     assert await house.output(run) == "x"
-    assert (await house.runs.standing(run)).usage.requests == 9
+    assert (await house.runs.state(run)).usage.requests == 9
 
 
 async def test_what_was_granted_in_a_loop_that_fails_after_it_counts_for_the_run(house: Harness) -> None:
@@ -62,7 +62,7 @@ async def test_what_was_granted_in_a_loop_that_fails_after_it_counts_for_the_run
     run = await house.start(f"{SAYS}limits: {{model_calls: 2, on_limit: ask}}\nsteps: {steps}", "x")
     await house.answer(run, "more")
     assert await house.output(run) == "y"
-    assert (await house.runs.standing(run)).usage.requests == 4
+    assert (await house.runs.state(run)).usage.requests == 4
 
 
 async def test_what_two_loops_at_once_were_granted_counts_twice_for_the_run(house: Harness) -> None:
@@ -74,7 +74,7 @@ async def test_what_two_loops_at_once_were_granted_counts_twice_for_the_run(hous
     for question in await house.asked(run, 2):
         await house.answer(run, "more", question)
     assert await house.output(run) == "y"
-    assert (await house.runs.standing(run)).usage.requests == 9
+    assert (await house.runs.state(run)).usage.requests == 9
 
 
 async def test_a_limit_that_is_raised_in_a_run_and_in_its_loop_counts_both_grants(house: Harness) -> None:
@@ -87,7 +87,7 @@ async def test_a_limit_that_is_raised_in_a_run_and_in_its_loop_counts_both_grant
     for question in sorted(await house.asked(run, 2), key=lambda asked: asked.owner != run):
         await house.answer(run, "more", question)
     assert await house.output(run) == "y"
-    assert (await house.runs.standing(run)).usage.requests == 9
+    assert (await house.runs.state(run)).usage.requests == 9
 
 
 async def test_a_person_may_end_it_at_a_limit(house: Harness) -> None:
@@ -203,7 +203,7 @@ async def test_a_loop_that_is_tried_again_is_another_workflow(house: Harness) ->
     await until(again)
     await house.answer(run, {"action": "skip", "value": 7})
     assert await house.output(run) == 7
-    started = [event.data.workflow for event in await house.runs.events(run) if event.type == "loop.started"]
+    started = [event.data.workflow for event in await house.runs.watch.events(run) if event.type == "loop.started"]
     assert started == [f"{run}/loop:l", f"{run}/loop:l~2"]
 
 
@@ -319,7 +319,7 @@ async def test_a_hit_on_a_question_is_the_last_human_answer(house: Harness) -> N
     await house.answer(await house.start(text), "Ann")
     run = await house.start(text)
     assert await house.output(run) == "Ann"
-    trace = await house.runs.trace(await house.runs.standing(run))
+    trace = await house.runs.watch.trace(await house.runs.state(run))
     assert "✓ c (from the cache)" in tree_text(trace).plain
 
 

@@ -107,13 +107,13 @@ async def test_any_blueprint_runs_to_an_end_or_parks_and_its_trace_nests(house: 
     run = await house.start(document(steps), "x")
 
     async def rests() -> bool:
-        return (await house.runs.standing(run)).status in (*STATUSES.values(), "waiting")
+        return (await house.runs.state(run)).status in (*STATUSES.values(), "waiting")
 
     await until(rests, "an end or a question")
-    standing = await house.runs.standing(run)
-    _check((await house.runs.trace(standing)).to_json())
+    standing = await house.runs.state(run)
+    _check((await house.runs.watch.trace(standing)).to_json())
     if standing.status not in STATUSES.values():
-        await house.runs.cancel(run)
+        await house.runs.control.cancel(run)
         await house.result(run)
 
 

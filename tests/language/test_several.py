@@ -291,12 +291,12 @@ async def test_loops_of_one_name_in_two_branches_do_not_meet(house: Harness) -> 
 async def test_the_trace_shows_branches_and_items(house: Harness) -> None:
     run = await house.start(branched({"a": gives(1), "b": gives(2)}))
     await house.output(run)
-    [span] = (await house.runs.trace(await house.runs.standing(run))).to_json()["steps"]
+    [span] = (await house.runs.watch.trace(await house.runs.state(run))).to_json()["steps"]
     assert {name: [step["output"] for step in steps] for name, steps in span["branches"].items()} == {
         "a": [1],
         "b": [2],
     }
     run = await house.start(mapped(None, {"name": "a"}), items(2))
     await house.output(run)
-    [span] = (await house.runs.trace(await house.runs.standing(run))).to_json()["steps"]
+    [span] = (await house.runs.watch.trace(await house.runs.state(run))).to_json()["steps"]
     assert [(one["n"], one["steps"][0]["output"]) for one in span["items"]] == [(0, 0), (1, 1)]

@@ -43,7 +43,7 @@ async def failed(house: Harness, run: str) -> Failure:
 async def test_its_result_is_the_output(house: Harness, theirs: str) -> None:
     run = await start(house, theirs, {"order": 17}, block=", input: '{{ input.order }}'")
     assert await house.output(run) == {"shipped": 17, "attempt": 1}
-    [started] = [event for event in await house.runs.events(run) if event.type == "workflow.started"]
+    [started] = [event for event in await house.runs.watch.events(run) if event.type == "workflow.started"]
     assert (started.data.workflow, started.data.name) == (f"{run}/workflow:ship", "ShipOrder")
 
 
@@ -80,7 +80,7 @@ async def test_a_second_one_of_an_id_that_runs_fails_the_step(house: Harness, th
     await until(lambda: running(house, id_), "the workflow")
     error = await failed(house, await start(house, theirs, "patient", block=f", id: {id_}"))
     assert (error.type, id_ in error.message) == ("workflow_already_started", True)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 @pytest.mark.parametrize("input", ["", " ", "é" * 501])
@@ -104,7 +104,7 @@ async def test_a_cancel_of_the_run_ends_it_before_and_after_a_continue_as_new(
     run = await house.start(f"steps: [{LOOP % body}]")
     id_ = f"{run}/loop:each:{iteration};workflow:ship"
     await until(lambda: running(house, id_), "the workflow")
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
     described = await house.client.get_workflow_handle(id_).describe()
     assert described.status == WorkflowExecutionStatus.CANCELED
@@ -116,7 +116,7 @@ async def test_one_that_somebody_else_cancels_fails_the_step_and_not_the_run(hou
     await until(lambda: running(house, id_), "the workflow")
     await house.client.get_workflow_handle(id_).cancel()
     assert await house.output(run) is None
-    assert [event.data.error for event in await house.runs.events(run) if event.type == "step.failed"] == [
+    assert [event.data.error for event in await house.runs.watch.events(run) if event.type == "step.failed"] == [
         "workflow_cancelled"
     ]
 
@@ -145,10 +145,10 @@ async def test_while_the_run_is_paused_none_is_started_and_one_that_runs_goes_on
     text = f"steps: [{{kind: hitl, name: ask, message: Go?}}, {START % ('ShipOrder', theirs, '', '')}]"
     run = await house.start(text)
     question = await house.one(run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await house.answer(run, "yes", question)
     assert not await running(house, f"{run}/workflow:ship")
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert (await house.output(run))["shipped"] == "yes"
 
 

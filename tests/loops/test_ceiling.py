@@ -37,7 +37,7 @@ async def test_it_fails_after_100_rounds_that_asked_nobody(house: Harness, check
     run = await house.start(document(endless(checkpoint_every=checkpoint)))
     error = (await house.result(run)).error
     assert (error.type, error.reason, error.address) == ("no_progress", "no_progress", "pipeline:test;loop:l")
-    [ended] = [event for event in await house.runs.events(run) if event.type == "loop.completed"]
+    [ended] = [event for event in await house.runs.watch.events(run) if event.type == "loop.completed"]
     assert (ended.data.reason, ended.data.iterations) == ("no_progress", 100)
 
 
@@ -55,7 +55,7 @@ async def test_an_explicit_limit_has_no_ceiling_beside_it(house: Harness) -> Non
 async def test_on_max_loops_finish_is_heeded(house: Harness) -> None:
     run = await house.start(document(endless(on_max_loops="finish")))
     assert await house.output(run) == 100
-    [ended] = [event for event in await house.runs.events(run) if event.type == "loop.completed"]
+    [ended] = [event for event in await house.runs.watch.events(run) if event.type == "loop.completed"]
     assert ended.data.reason == "no_progress"
 
 
@@ -98,5 +98,7 @@ async def test_a_question_starts_the_count_anew_wherever_it_is_met(house: Harnes
     run = await house.start(document(endless({**step, **AT_40}, checkpoint_every=30), **more))
     await house.answered(run, "go on")
     assert (await house.result(run)).error.type == "no_progress"
-    iterations = [event.data.iteration for event in await house.runs.events(run) if event.type == "loop.iteration"]
+    iterations = [
+        event.data.iteration for event in await house.runs.watch.events(run) if event.type == "loop.iteration"
+    ]
     assert max(iterations) == 140

@@ -58,7 +58,7 @@ async def test_a_failure_in_a_nested_loop_leaves_its_context(house: Harness, kin
     outcome = await house.result(run)
     seen = {} if kind == "nothing" else {"seen": "yes"}
     assert (outcome.status, outcome.context) == ("failed", {"log": [1, 2, 3], "kept": 1, **seen})
-    names = [one.name for one in await house.runs.done(run) if one.name != "other"]
+    names = [one.name for one in await house.runs.watch.completed_steps(run) if one.name != "other"]
     assert names == [*(["seen"] * len(seen)), "add", "boom", "add", "boom", "add"]
 
 
@@ -69,11 +69,11 @@ async def test_a_cancelled_run_leaves_the_context_where_it_was(house: Harness, k
     run = await house.start(yaml.safe_dump({"context": {"log": [], "kept": 1}, "steps": [step]}))
     await house.answered(run, "a", "b")
     await house.one(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     outcome = await house.result(run)
     seen = {} if kind == "nothing" else {"seen": "yes"}
     assert (outcome.status, outcome.context) == ("cancelled", {"log": [1, 2, 3], "kept": 1, **seen})
-    assert [one.output for one in await house.runs.done(run) if one.name == "ask"] == ["a", "b"]
+    assert [one.output for one in await house.runs.watch.completed_steps(run) if one.name == "ask"] == ["a", "b"]
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ async def test_a_run_that_is_cancelled_in_two_branches_leaves_the_context_around
     steps = [{"name": "first", "input": 1, "sink_to": "first"}, {"kind": "parallel", "name": "p", "branches": branches}]
     run = await house.start(yaml.safe_dump({"context": {"log": []}, "steps": steps}))
     await house.asked(run, 2)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).context == {"log": [], "first": 1}
 
 

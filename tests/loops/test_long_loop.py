@@ -17,7 +17,7 @@ async def test_a_long_loop_loses_nothing_and_no_history_grows(house: Harness, it
         assert question.iteration == n
         await house.answer(run, f"answer {n}", question)
     assert await house.output(run) == f"answer {iterations}"
-    events = await house.runs.events(run)
+    events = await house.runs.watch.events(run)
     assert [one.data.iteration for one in events if one.type == "loop.iteration"] == list(range(1, iterations + 1))
     assert [one.offset for one in events] == list(range(len(events)))
     assert [one.type for one in events].count("question.answered") == iterations

@@ -45,7 +45,7 @@ async def test_the_trace_has_one_loop_with_iterations_1_2_3_and_their_steps(hous
     run = await house.start(MORE_OR_STOP, "start")
     await house.answered(run, "more", "again", "stop")
     await house.output(run)
-    [loop] = loops_in((await house.runs.trace(await house.runs.standing(run))).to_json())
+    [loop] = loops_in((await house.runs.watch.trace(await house.runs.state(run))).to_json())
     assert [iteration["n"] for iteration in loop["iterations"]] == [1, 2, 3]
     assert [[step["name"] for step in one["steps"]] for one in loop["iterations"]] == [["draft", "review"]] * 3
     assert loop["exit"] == {"reason": "condition", "iterations": 3, "expression": "output == 'stop'", "value": True}
@@ -55,7 +55,7 @@ async def test_a_loop_is_one_child_workflow_that_is_started_once(house: Harness)
     run = await house.start(MORE_OR_STOP, "start")
     await house.answered(run, "more", "stop")
     await house.output(run)
-    started = [event for event in await house.runs.events(run) if event.type == "loop.started"]
+    started = [event for event in await house.runs.watch.events(run) if event.type == "loop.started"]
     assert [event.data.workflow for event in started] == [f"{run}/loop:clarify"]
     assert len(await house.histories(run)) == 2
 
@@ -209,7 +209,7 @@ output: "{{ context }}"
     )
     assert await house.answered(run, "yes", "ok") == ["Left?", "Sunk so far: false"]
     assert await house.output(run) == {"chosen": "left", "left": "yes", "second": "ok"}
-    kinds = [event.type for event in await house.runs.events(run)]
+    kinds = [event.type for event in await house.runs.watch.events(run)]
     assert kinds.count("branch.started") == 2
 
 
@@ -281,7 +281,7 @@ steps:
     await house.answered(run, "yes")
     outcome = await house.result(run)
     assert (outcome.output, outcome.context) == ("first yes", {})
-    assert [event.type for event in await house.runs.events(run)].count("model.requested") == 1
+    assert [event.type for event in await house.runs.watch.events(run)].count("model.requested") == 1
 
 
 async def test_an_exit_expression_that_fails_is_a_failed_loop_that_says_so(house: Harness) -> None:
@@ -297,7 +297,7 @@ steps:
     outcome = await house.result(run)
     assert outcome.status == "failed"
     assert (outcome.error.type, outcome.error.reason) == ("expression_error", "exit_condition_error")
-    assert (await house.runs.standing(run)).status == "failed"
+    assert (await house.runs.state(run)).status == "failed"
 
 
 async def test_a_loop_that_never_meets_its_exit_fails_at_max_loops(house: Harness) -> None:
@@ -347,7 +347,7 @@ async def test_a_loop_continues_as_new_and_stays_the_same_loop(house: Harness) -
     messages = await house.answered(run, *"abcde", "stop")
     assert messages[-1] == "Draft 6: e"
     assert await house.output(run) == "stop"
-    events = await house.runs.events(run)
+    events = await house.runs.watch.events(run)
     assert [event.data.iteration for event in events if event.type == "loop.iteration"] == [1, 2, 3, 4, 5, 6]
     assert [event.offset for event in events] == list(range(len(events)))
     assert len(await house.histories(run)) == 4
@@ -371,10 +371,10 @@ async def test_a_loop_that_goes_on_is_shown_after_temporal_has_forgotten_its_fir
         return False
 
     await until(is_forgotten, "the deletion")
-    [loop] = loops_in((await house.runs.trace(await house.runs.standing(run))).to_json())
+    [loop] = loops_in((await house.runs.watch.trace(await house.runs.state(run))).to_json())
     assert [iteration["n"] for iteration in loop["iterations"]] == [3]
-    assert "question.asked" in [event.type for event in await house.runs.events(run)]
-    await house.runs.cancel(run)
+    assert "question.asked" in [event.type for event in await house.runs.watch.events(run)]
+    await house.runs.control.cancel(run)
     house.started.remove(run)  # a history of it is gone, so that it cannot be replayed
 
 

@@ -26,9 +26,9 @@ async def last_items(house: Harness, run: str, last: int | None) -> tuple[Span, 
     """The map of a run's trace with its last items, and the number of queries that it took."""
     client, wire = wired(house.client)
     runs = Runs(client, house.runs.task_queue)
-    state = await runs.standing(run)
+    state = await runs.state(run)
     wire.calls.clear()
-    [span] = (await runs.trace(state, last)).steps
+    [span] = (await runs.watch.trace(state, last)).steps
     return span, wire.calls["query_workflow"]
 
 

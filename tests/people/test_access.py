@@ -154,8 +154,8 @@ async def test_lists_show_what_one_may_see_below_a_run_too(house: Harness) -> No
 
     async def shown(name: str) -> tuple[bool, bool]:
         runs = as_person(house, name, deployment)
-        waiting, _ = await runs.waiting_from(None)
-        listed, _ = await runs.page()
+        waiting, _ = await runs.lists.waiting()
+        listed, _ = await runs.lists.page()
         return id_ in [row.run for row in waiting], id_ in [row.run for row in listed]
 
     async def is_listed() -> bool:
@@ -176,8 +176,8 @@ async def test_a_page_of_runs_is_filled_with_those_that_one_may_see(house: Harne
     olga = as_person(house, "olga", deployment)
 
     async def found() -> list[str]:
-        rows, cursor = await olga.page_from(size=2)
-        more = [] if cursor is None else (await olga.page_from(cursor, size=2))[0]
+        rows, cursor = await olga.lists.page(size=2)
+        more = [] if cursor is None else (await olga.lists.page(cursor, size=2))[0]
         return [row.blueprint for row in (*rows, *more) if name in row.blueprint]
 
     async def is_whole() -> bool:
@@ -197,17 +197,21 @@ async def test_what_one_may_not_see_is_unknown_and_what_one_may_not_do_is_refuse
     question = await house.one(id_)
     deployment = rules(see=["group:ops"], answer=["group:hr"])
     with pytest.raises(UnknownRun):
-        await as_person(house, "eve", deployment).cancel(id_)
+        await as_person(house, "eve", deployment).control.cancel(id_)
     with pytest.raises(UnknownRun):
-        await as_person(house, "eve", deployment).answerable(id_, [question.id])
+        await as_person(house, "eve", deployment).access.answerable(id_, [question.id])
     with pytest.raises(Refusal, match="question"):
         await as_person(house, "eve", deployment).question(question.id)
     olga = as_person(house, "olga", deployment)
-    for command in (olga.cancel(id_), olga.pause(id_), olga.answer(id_, [Answer(question=question.id, content="y")])):
+    for command in (
+        olga.control.cancel(id_),
+        olga.control.pause(id_),
+        olga.answer(id_, [Answer(question=question.id, content="y")]),
+    ):
         with pytest.raises(Refusal) as caught:
             await command
         assert caught.value.code == "not_allowed"
-    assert (await as_person(house, "sam", deployment).cancel(id_)).status == "cancelled"
+    assert (await as_person(house, "sam", deployment).control.cancel(id_)).status == "cancelled"
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -216,9 +220,9 @@ async def test_a_cancel_is_refused_to_who_may_not_steer(house: Harness, force: b
     await house.one(id_)
     for by in (None, "user:eve"):
         with pytest.raises(Refusal, match="user:max may steer this run"):
-            await house.runs.cancel(id_, by=by, force=force)
-    assert (await house.runs.standing(id_)).status == "waiting"
-    assert not (await house.runs.cancel(id_, by="user:max", force=force)).left
+            await house.runs.control.cancel(id_, by=by, force=force)
+    assert (await house.runs.state(id_)).status == "waiting"
+    assert not (await house.runs.control.cancel(id_, by="user:max", force=force)).left
 
 
 # Validators
@@ -241,13 +245,13 @@ async def test_a_worker_refuses_who_has_signed_in_and_may_not(house: Harness, mo
     house.started.append(id_)
     question = await house.one(id_)
     given = [Answer(question=question.id, content="yes")]
-    for refused in (by("eve").answer(id_, given), by("eve").pause(id_), by("olga").pause(id_)):
+    for refused in (by("eve").answer(id_, given), by("eve").control.pause(id_), by("olga").control.pause(id_)):
         with pytest.raises(Refusal) as caught:
             await refused
         assert caught.value.code == "not_allowed"
     with pytest.raises(Refusal):
-        await by("eve").claim(id_, question.id, by="user:eve")
-    assert await by("sam").pause(id_) == [] and await by("sam").unpause(id_) == []
+        await by("eve").assignment.claim(id_, question.id, by="user:eve")
+    assert await by("sam").control.pause(id_) == [] and await by("sam").control.unpause(id_) == []
     assert (await by("olga").answer(id_, given))[0].status == "answered"
 
 

@@ -129,7 +129,7 @@ async def test_the_same_key_with_other_content_is_a_conflict(house: Harness) -> 
 
 
 async def refused_signals(house: Harness, run: str) -> list[RefusedSignal]:
-    return [signal for view in (await house.runs.standing(run)).views for signal in view.refused]
+    return [signal for view in (await house.runs.state(run)).views for signal in view.refused]
 
 
 @pytest.mark.parametrize("by", ["update", "signal"])
@@ -230,7 +230,7 @@ async def test_a_signal_that_is_no_answer_is_kept_as_refused_and_breaks_nothing(
 
 
 async def _refused(house: Harness, run: str) -> list:
-    return (await house.runs.standing(run)).views[0].refused
+    return (await house.runs.state(run)).views[0].refused
 
 
 async def test_a_batch_is_taken_whole_or_refused_whole(house: Harness) -> None:
@@ -259,26 +259,26 @@ async def test_a_declined_question_goes_on_as_the_author_said(house: Harness, on
 async def test_a_cancelled_run_closes_its_questions_and_takes_no_answer(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     question = await house.one(run)
-    await house.runs.cancel(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
-    assert (await house.runs.standing(run)).questions == []
+    assert (await house.runs.state(run)).questions == []
     assert (await refused(house, run, Answer(question=question.id, content="x"))).code == "run_closed"
-    types = [event.type for event in await house.runs.events(run)]
+    types = [event.type for event in await house.runs.watch.events(run)]
     assert types.count("question.cancelled") == types.count("run.cancelled") == 1
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 @pytest.mark.slow
 async def test_a_paused_run_takes_answers_and_starts_no_step_until_it_is_resumed(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     question = await house.one(run)
-    await house.runs.pause(run)
-    assert (await house.runs.standing(run)).views[1].status == "paused"
+    await house.runs.control.pause(run)
+    assert (await house.runs.state(run)).views[1].status == "paused"
     await house.answer(run, "more", question)
-    assert (await house.runs.standing(run)).status == "paused"
-    assert [event.type for event in await house.runs.events(run)].count("loop.iteration") == 1
-    assert await house.runs.resume(run)
+    assert (await house.runs.state(run)).status == "paused"
+    assert [event.type for event in await house.runs.watch.events(run)].count("loop.iteration") == 1
+    assert await house.runs.control.resume(run)
     assert (await house.one(run)).iteration == 2
     await house.answered(run, "stop")
 
@@ -288,7 +288,7 @@ async def test_who_is_awaited_can_be_found_by_search_attribute(house: Harness) -
     await house.one(run)
 
     async def found() -> list[str]:
-        return [one.owner for one in await house.runs.waiting() if one.run == run]
+        return [one.owner for one in (await house.runs.lists.waiting())[0] if one.run == run]
 
     assert await until(found, "visibility") == [f"{run}/loop:clarify"]
     await house.answered(run, "stop")

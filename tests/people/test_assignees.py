@@ -147,11 +147,11 @@ async def test_a_question_that_says_who_may_answer_takes_no_signal(house: Harnes
     assert (await house.one(run)).answers_so_far == 0
     with pytest.raises(NothingSent, match="takes no signals"):
         await house.runs.answer(run, [Answer(question=question.id, content="go")], by="user:ana", signal=True)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 async def _refused(house: Harness, run: str) -> list:
-    return (await house.runs.standing(run)).views[0].refused
+    return (await house.runs.state(run)).views[0].refused
 
 
 async def test_groups_that_change_in_mid_run_count_at_once_and_break_no_replay(house: Harness) -> None:
@@ -210,7 +210,7 @@ async def test_what_waits_for_a_user_is_found_through_groups_too(house: Harness)
         await house.one(run)
 
     async def found(user: str | None) -> list[list[str]]:
-        rows = {row.run: row.waiting_for for row in await house.runs.waiting(user=user)}
+        rows = {row.run: row.waiting_for for row in (await house.runs.lists.waiting(user=user))[0]}
         return [rows.get(run, []) for run in runs]
 
     everything = [["user:ana"], ["group:editors"], ["many"], long, ["anyone"], ["user:zoe"]]
@@ -218,7 +218,7 @@ async def test_what_waits_for_a_user_is_found_through_groups_too(house: Harness)
     assert await found("user:ana") == [["user:ana"], ["group:editors"], ["many"], [], ["anyone"], []]
     assert await found("user:zoe") == [[], [], ["many"], [], ["anyone"], ["user:zoe"]]
     for run in runs:
-        await house.runs.cancel(run)
+        await house.runs.control.cancel(run)
         await house.result(run)
 
 

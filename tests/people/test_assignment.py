@@ -66,7 +66,7 @@ async def straight(house: Harness, question: Question, name: str, payload: objec
 async def test_who_claims_a_question_answers_it_and_nobody_else(house: Harness) -> None:
     run = await house.start(EDITORS)
     before = await house.one(run)
-    receipt = await house.runs.claim(run, "ask", by="user:ana")
+    receipt = await house.runs.assignment.claim(run, "ask", by="user:ana")
     question = await house.one(run)
     assert (question.claimed_by, question.claimed_until) == ("user:ana", receipt.until)
     assert (question.id, question.digest) == (before.id, before.digest)
@@ -78,7 +78,7 @@ async def test_who_claims_a_question_answers_it_and_nobody_else(house: Harness) 
 
 async def test_a_claim_ends_after_its_time(house: Harness) -> None:
     run = await house.start(ANYONE)
-    await house.runs.claim(run, "ask", by="user:ana", seconds=0.01)
+    await house.runs.assignment.claim(run, "ask", by="user:ana", seconds=0.01)
     question = await house.one(run)
     assert question.claimed_until is not None
     assert question.claimant(question.claimed_until) is None
@@ -97,9 +97,9 @@ async def taken(house: Harness, run: str, question: Question) -> bool:
 async def test_a_claim_lasts_eight_hours_unless_it_says_otherwise_and_can_be_extended(house: Harness) -> None:
     run = await house.start(ANYONE)
     await house.one(run)
-    receipt = await house.runs.claim(run, "ask", by="user:ana")
+    receipt = await house.runs.assignment.claim(run, "ask", by="user:ana")
     assert receipt.until == receipt.at + timedelta(hours=8)
-    receipt = await house.runs.claim(run, "ask", by="user:ana", seconds=86400)
+    receipt = await house.runs.assignment.claim(run, "ask", by="user:ana", seconds=86400)
     assert receipt.until == receipt.at + timedelta(days=1) == (await house.one(run)).claimed_until
     await house.answer(run, "go", by="user:ana")
 
@@ -107,11 +107,11 @@ async def test_a_claim_lasts_eight_hours_unless_it_says_otherwise_and_can_be_ext
 async def test_only_who_may_answer_may_claim_and_only_by_name(house: Harness) -> None:
     run = await house.start(EDITORS)
     question = await house.one(run)
-    assert (await refused(house.runs.claim(run, "ask", by="user:eve"))).code == "not_allowed"
+    assert (await refused(house.runs.assignment.claim(run, "ask", by="user:eve"))).code == "not_allowed"
     assert (await straight(house, question, CLAIM, {"question": question.id})).type == "not_allowed"
     assert (await straight(house, question, CLAIM, {"question": "nope", "by": "ana"})).type == "unknown_question"
     assert (await straight(house, question, CLAIM, ["ask"])).type == "invalid_answer"
-    assert (await refused(house.runs.claim(run, "ask", by="ana", seconds=1e9))).code == "invalid_answer"
+    assert (await refused(house.runs.assignment.claim(run, "ask", by="ana", seconds=1e9))).code == "invalid_answer"
     assert await house.types(run) == ["run.started", "step.started", "question.asked"]
     await house.answer(run, "go", question, by="ana")
 
@@ -119,17 +119,17 @@ async def test_only_who_may_answer_may_claim_and_only_by_name(house: Harness) ->
 async def test_a_release_lets_others_answer(house: Harness) -> None:
     run = await house.start(EDITORS)
     await house.one(run)
-    assert (await refused(house.runs.release(run, "ask", by="user:ana"))).code == "not_allowed"
-    await house.runs.claim(run, "ask", by="user:ana")
-    assert (await refused(house.runs.release(run, "ask", by="user:bob"))).code == "not_allowed"
-    await house.runs.release(run, "ask", by="user:ana")
+    assert (await refused(house.runs.assignment.release(run, "ask", by="user:ana"))).code == "not_allowed"
+    await house.runs.assignment.claim(run, "ask", by="user:ana")
+    assert (await refused(house.runs.assignment.release(run, "ask", by="user:bob"))).code == "not_allowed"
+    await house.runs.assignment.release(run, "ask", by="user:ana")
     await house.answer(run, "go", by="user:bob")
 
 
 async def test_who_may_steer_may_decline_what_another_has_claimed(house: Harness) -> None:
     run = await house.start(STEERED.replace("group:editors", "user:max', 'user:ana"))
     question = await house.one(run)
-    await house.runs.claim(run, "ask", by="user:ana")
+    await house.runs.assignment.claim(run, "ask", by="user:ana")
     assert (await refused(house.answer(run, "go", question, by="user:max"))).code == "not_allowed"
     await house.runs.answer(run, [Answer(question=question.id, action="decline")], by="user:max")
     assert (await house.result(run)).status == "failed"
@@ -138,7 +138,7 @@ async def test_who_may_steer_may_decline_what_another_has_claimed(house: Harness
 async def test_an_acceptance_below_the_quorum_ends_the_claim(house: Harness) -> None:
     run = await house.start(BOTH)
     await house.one(run)
-    await house.runs.claim(run, "ask", by="user:ana")
+    await house.runs.assignment.claim(run, "ask", by="user:ana")
     await house.answer(run, "go", by="user:ana")
     await house.answer(run, "go", by="user:bob")
     assert await house.output(run) == "go"
@@ -163,7 +163,7 @@ async def test_a_question_takes_fifty_of_these_commands(house: Harness) -> None:
     handle = house.client.get_workflow_handle(run)
     for _ in range(MOST_ASSIGNMENTS):
         await handle.execute_update(CLAIM, {"question": question.id, "by": "user:ana"})
-    refusal = await refused(house.runs.claim(run, "ask", by="user:ana"))
+    refusal = await refused(house.runs.assignment.claim(run, "ask", by="user:ana"))
     assert (refusal.code, "50 times" in refusal.message) == ("not_allowed", True)
     await house.answer(run, "go", by="user:ana")
 
@@ -186,7 +186,7 @@ async def test_a_signal_is_refused(house: Harness, name: str) -> None:
 async def test_an_answer_by_signal_to_what_another_has_claimed_is_refused(house: Harness) -> None:
     run = await house.start(ANYONE)
     question = await house.one(run)
-    await house.runs.claim(run, "ask", by="user:ana")
+    await house.runs.assignment.claim(run, "ask", by="user:ana")
     with pytest.raises(NothingSent, match="claimed by user:ana"):
         await house.runs.answer(run, [Answer(question=question.id, content="go")], by="bob", signal=True)
     await house.client.get_workflow_handle(run).signal("answer", {"question": question.id, "content": "go"})
@@ -206,9 +206,9 @@ async def test_a_guarded_run_takes_a_claim_with_a_token_only(house: Harness) -> 
     house.runs, open_runs = runs, house.runs
     run = await house.start(ANYONE)
     question = await house.one(run)
-    assert (await refused(open_runs.claim(run, "ask", by="user:ana"))).code == "bad_token"
-    assert (await runs.claim(run, "ask", by="user:ana")).status == "claimed"
-    assert (await refused(runs.reassign(run, "ask", ["user:bob"], by="user:ana"))).code == "not_allowed"
+    assert (await refused(open_runs.assignment.claim(run, "ask", by="user:ana"))).code == "bad_token"
+    assert (await runs.assignment.claim(run, "ask", by="user:ana")).status == "claimed"
+    assert (await refused(runs.assignment.reassign(run, "ask", ["user:bob"], by="user:ana"))).code == "not_allowed"
     await house.answer(run, "go", question, by="user:ana")
 
 
@@ -218,7 +218,7 @@ async def test_a_guarded_run_takes_a_claim_with_a_token_only(house: Harness) -> 
 async def test_a_delegate_answers_instead_of_the_person_who_delegates(house: Harness) -> None:
     run = await house.start(EDITORS)
     before = await house.one(run)
-    receipt = await house.runs.delegate(run, "ask", "user:zoe", by="user:ana")
+    receipt = await house.runs.assignment.delegate(run, "ask", "user:zoe", by="user:ana")
     assert receipt.assignees == ["group:editors", "user:zoe"]
     question = await house.one(run)
     assert (question.id, question.digest, question.delegations) == (before.id, before.digest, {"user:ana": "user:zoe"})
@@ -232,9 +232,9 @@ async def test_a_delegate_answers_instead_of_the_person_who_delegates(house: Har
 async def test_what_waits_for_anyone_waits_for_the_delegate_alone(house: Harness) -> None:
     run = await house.start(ANYONE)
     await house.one(run)
-    await house.runs.delegate(run, "ask", "user:zoe", by="user:ana")
+    await house.runs.assignment.delegate(run, "ask", "user:zoe", by="user:ana")
     assert (await refused(house.answer(run, "go", by="user:bob"))).code == "not_allowed"
-    await house.runs.delegate(run, "ask", "user:ana", by="user:zoe")
+    await house.runs.assignment.delegate(run, "ask", "user:ana", by="user:zoe")
     assert (await house.one(run)).delegations == {"user:zoe": "user:ana"}
     await house.answer(run, "go", by="user:ana")
 
@@ -244,7 +244,7 @@ async def test_what_waits_for_anyone_waits_for_the_delegate_alone(house: Harness
 async def test_a_delegation_never_reaches_who_may_not_answer(house: Harness, to: str) -> None:
     run = await house.start(ONE % ", not_by: ['group:legal']")
     await house.one(run)
-    refusal = await refused(house.runs.delegate(run, "ask", to, by="user:ana"))
+    refusal = await refused(house.runs.assignment.delegate(run, "ask", to, by="user:ana"))
     assert refusal.code == ("invalid_answer" if to == "user:ana" else "not_allowed"), refusal.message
     await house.answer(run, "go", by="user:ana")
 
@@ -252,12 +252,16 @@ async def test_a_delegation_never_reaches_who_may_not_answer(house: Harness, to:
 async def test_a_delegate_counts_once_in_a_quorum(house: Harness) -> None:
     run = await house.start(BOTH)
     await house.one(run)
-    refusal = await refused(house.runs.delegate(run, "ask", "user:bob", by="user:ana"))
+    refusal = await refused(house.runs.assignment.delegate(run, "ask", "user:bob", by="user:ana"))
     assert "2 people must accept, and only 1 could: user:bob" in refusal.message
     await house.answer(run, "go", by="user:bob")
-    assert "counts once" in (await refused(house.runs.delegate(run, "ask", "user:bob", by="user:ana"))).message
-    assert (await refused(house.runs.delegate(run, "ask", "user:eve", by="user:bob"))).code == "already_answered"
-    await house.runs.delegate(run, "ask", "user:eve", by="user:ana")
+    assert (
+        "counts once" in (await refused(house.runs.assignment.delegate(run, "ask", "user:bob", by="user:ana"))).message
+    )
+    assert (
+        await refused(house.runs.assignment.delegate(run, "ask", "user:eve", by="user:bob"))
+    ).code == "already_answered"
+    await house.runs.assignment.delegate(run, "ask", "user:eve", by="user:ana")
     await house.answer(run, "go", by="user:eve")
     assert await house.output(run) == "go"
 
@@ -268,13 +272,15 @@ async def test_a_delegate_counts_once_in_a_quorum(house: Harness) -> None:
 async def test_who_may_steer_reassigns_a_question(house: Harness) -> None:
     run = await house.start(STEERED)
     await house.one(run)
-    await house.runs.claim(run, "ask", by="user:ana")
-    assert (await refused(house.runs.reassign(run, "ask", ["user:zoe"], by="user:ana"))).code == "not_allowed"
-    receipt = await house.runs.reassign(run, "ask", ["user:zoe"], by="user:max", comment="ana has left")
+    await house.runs.assignment.claim(run, "ask", by="user:ana")
+    assert (
+        await refused(house.runs.assignment.reassign(run, "ask", ["user:zoe"], by="user:ana"))
+    ).code == "not_allowed"
+    receipt = await house.runs.assignment.reassign(run, "ask", ["user:zoe"], by="user:max", comment="ana has left")
     assert (receipt.assignees, (await house.one(run)).claimed_by) == (["user:zoe"], None)
     assert (await refused(house.answer(run, "go", by="user:bob"))).code == "not_allowed"
     await house.answer(run, "go", by="user:zoe")
-    [event] = [event for event in await house.runs.events(run) if event.type == "question.reassigned"]
+    [event] = [event for event in await house.runs.watch.events(run) if event.type == "question.reassigned"]
     assert (event.data.by, event.data.comment) == ("user:max", "ana has left")
 
 
@@ -302,8 +308,8 @@ steps:
 async def test_an_escalation_ends_claim_and_delegation(later: Harness) -> None:
     run = await later.start(ESCALATED)
     await until(lambda: later.runs.questions(run), "the question")
-    await later.runs.delegate(run, "ask", "user:zoe", by="user:ana")
-    await later.runs.claim(run, "ask", by="user:zoe", seconds=3 * 86400)
+    await later.runs.assignment.delegate(run, "ask", "user:zoe", by="user:ana")
+    await later.runs.assignment.claim(run, "ask", by="user:zoe", seconds=3 * 86400)
     CLAIMED.set()
 
     async def escalated() -> bool:
@@ -323,8 +329,8 @@ async def test_claims_and_delegations_reach_a_loop_that_has_continued_as_new(hou
     await house.answered(run, "1", "2")
     question = await house.one(run)
     assert question.iteration == 3
-    await house.runs.claim(run, question.id, by="user:ana")
-    await house.runs.delegate(run, question.id, "user:zoe", by="user:ana")
+    await house.runs.assignment.claim(run, question.id, by="user:ana")
+    await house.runs.assignment.delegate(run, question.id, "user:zoe", by="user:ana")
     assert (await refused(house.answer(run, "3", by="user:ana"))).code == "not_allowed"
     await house.answer(run, "3", by="user:zoe")
     await house.output(run)  # an answer is accepted before the run goes on
@@ -336,7 +342,7 @@ async def test_claims_and_delegations_reach_a_loop_that_has_continued_as_new(hou
 async def test_a_claim_of_the_last_iteration_is_not_one_of_the_next(house: Harness) -> None:
     run = await house.start(written(repeat(ASK, most=2)))
     question = await house.one(run)
-    await house.runs.claim(run, question.id, by="user:ana")
+    await house.runs.assignment.claim(run, question.id, by="user:ana")
     await house.answer(run, "1", question, by="user:ana")
     assert (await house.one(run)).claimed_by is None
     await house.answer(run, "2", by="user:bob")

@@ -34,7 +34,7 @@ async def test_a_question_that_nobody_answers_fails_its_step(later: Harness) -> 
 async def test_a_default_is_taken_at_the_deadline_and_the_journal_says_so(later: Harness) -> None:
     run = await start(later, ", default: nobody")
     assert (await later.output(run))["output"] == "nobody"
-    [expired] = [event for event in await later.runs.events(run) if event.type == "question.expired"]
+    [expired] = [event for event in await later.runs.watch.events(run) if event.type == "question.expired"]
     assert expired.data.default == "nobody"
 
 
@@ -52,7 +52,7 @@ async def test_a_late_answer_is_told_that_the_question_has_expired(house: Harnes
     run = await house.start(SHORT % ("1s", MORE))
 
     async def expired() -> Any:
-        return next((event for event in await house.runs.events(run) if event.type == "question.expired"), None)
+        return next((event for event in await house.runs.watch.events(run) if event.type == "question.expired"), None)
 
     first = await until(expired, "the deadline")
     with pytest.raises(Refusal) as late:
@@ -74,7 +74,7 @@ async def test_an_answer_and_a_deadline_in_the_same_moment_agree_on_who_won(hous
         assert refusal.code in ("expired", "run_closed")
         told = "nobody"
     assert await house.output(run) == told
-    closing = [one.type for one in await house.runs.events(run) if isinstance(one.data, QuestionClosed)]
+    closing = [one.type for one in await house.runs.watch.events(run) if isinstance(one.data, QuestionClosed)]
     assert closing == ["question.answered" if told == "me" else "question.expired"]
 
 

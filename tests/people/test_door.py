@@ -200,7 +200,7 @@ async def test_an_empty_schema_takes_any_value(house: Harness, content: object) 
 async def test_a_hold_shows_its_message(house: Harness) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, ask: hold, message: 'Wait for {{ input }}.'}]", "Ana")
     assert (await house.one(run)).message == "Wait for Ana."
-    assert await house.runs.resume(run)
+    assert await house.runs.control.resume(run)
     assert await house.output(run) == "Ana"
 
 
@@ -216,12 +216,12 @@ async def test_a_history_full_of_updates_takes_only_answers_pause_and_resume(hou
     run = await house.start(agent(house, [turn(call("request_user_info", question="Go?")), "done"], human=["ask"]))
     question = await house.one(run)
     for text in ("one", "two", "three"):
-        await house.runs.tell(run, text)
+        await house.runs.control.tell(run, text)
     with pytest.raises(Refusal) as refused:
-        await house.runs.tell(run, "four")
+        await house.runs.control.tell(run, "four")
     assert refused.value.code == "busy"
-    await house.runs.pause(run)
-    await house.runs.resume(run)
+    await house.runs.control.pause(run)
+    await house.runs.control.resume(run)
     await house.answer(run, "go", question)
 
 

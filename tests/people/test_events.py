@@ -40,7 +40,7 @@ async def waited(house: Harness, run: str, count: int = 1) -> list[Question]:
     """The events that a run waits for, once there are so many."""
 
     async def events() -> list[Question] | None:
-        found = (await house.runs.standing(run)).events
+        found = (await house.runs.state(run)).events
         return found if len(found) == count else None
 
     found: list[Question] = await until(events, "the wait")
@@ -48,7 +48,7 @@ async def waited(house: Harness, run: str, count: int = 1) -> list[Question]:
 
 
 async def send(house: Harness, run: str, payload: object = 1, key: str = "INV-7", **how: Any) -> EventReceipt:
-    return await house.runs.send_event(run, how.pop("name", "payment.received"), key, payload, **how)
+    return await house.runs.external_events.send(run, how.pop("name", "payment.received"), key, payload, **how)
 
 
 async def refused(house: Harness, run: str, payload: object = 1, **how: Any) -> Refusal:
@@ -77,11 +77,11 @@ async def test_the_reply_of_a_wait_says_which_event_came_and_from_whom(house: Ha
 async def test_no_person_is_asked(house: Harness) -> None:
     run = await house.start(ONE % "", INVOICE)
     [event] = await waited(house, run)
-    state = await house.runs.standing(run)
+    state = await house.runs.state(run)
     assert (state.status, state.questions, event.kind) == ("running", [], "event")
-    found = await until(lambda: house.runs.waiting_for("payment.received", "INV-7"), "visibility")
+    found = await until(lambda: house.runs.external_events.find_runs("payment.received", "INV-7"), "visibility")
     assert run in found
-    assert [row.run for row in await house.runs.waiting() if row.run == run] == []
+    assert [row.run for row in (await house.runs.lists.waiting())[0] if row.run == run] == []
     await send(house, run)
 
 
@@ -144,7 +144,7 @@ async def test_early_events_reach_a_loops_child_once_each_over_its_continue_as_n
     assert (await send(house, run, 1, "k", name="paid", id="evt-1")).status == "taken"
     await send(house, run, 3, "k", name="paid")
     assert await house.output(run) == 3
-    taken = [event.data.key for event in await house.runs.events(run) if event.type == "question.answered"]
+    taken = [event.data.key for event in await house.runs.watch.events(run) if event.type == "question.answered"]
     assert taken[1:3] == ["event:evt-1", "event:evt-2"]
 
 
@@ -195,10 +195,10 @@ async def test_without_a_default_it_fails_at_its_deadline(later: Harness) -> Non
 async def test_a_paused_run_takes_an_event_and_goes_on_when_it_is_resumed(house: Harness) -> None:
     run = await house.start(ONE % "", INVOICE)
     await waited(house, run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await send(house, run)
-    assert (await house.runs.standing(run)).status == "paused"
-    await house.runs.resume(run)
+    assert (await house.runs.state(run)).status == "paused"
+    await house.runs.control.resume(run)
     assert await house.output(run) == 1
 
 
@@ -206,7 +206,7 @@ async def test_a_paused_run_takes_an_event_and_goes_on_when_it_is_resumed(house:
 async def test_a_cancel_ends_the_wait_and_an_event_after_it_is_told(house: Harness) -> None:
     run = await house.start(LOOP)
     await waited(house, run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
     assert (await refused(house, run, key="k", name="paid")).code == "run_closed"
 
@@ -240,7 +240,7 @@ async def test_a_guarded_run_takes_events_with_a_token_only(house: Harness, monk
     question = await house.one(run)
     unsigned = Runs(house.client, house.runs.task_queue, Answering())
     with pytest.raises(Refusal) as caught:
-        await unsigned.send_event(run, "paid", "k")
+        await unsigned.external_events.send(run, "paid", "k")
     assert caught.value.code == "bad_token"
     await house.client.get_workflow_handle(run).signal("event", {"name": "paid", "key": "k", "id": "x"})
     await send(house, run, 1, "k", name="paid")

@@ -185,7 +185,7 @@ async def test_the_starter_steers_with_a_key_that_proves_a_person(house: Harness
     for by, code in (("user:bob", "not_allowed"), ("user:ana", None)):
         payload = signed(run, run, "pause", {"by": by, "key": f"k {by}"}, inbox)
         assert await code_of(house, run, payload, "pause") == code
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     await house.answer(run, "go", question)
 
 
@@ -207,7 +207,7 @@ async def test_a_pause_that_is_sent_again_after_the_resume_pauses_nothing(house:
     question = await house.one(run)
     pause = signed(run, run, "pause", {"key": "k"})
     assert await code_of(house, run, pause, "pause") is None
-    assert await house.runs.resume(run) is True
+    assert await house.runs.control.resume(run) is True
     assert await code_of(house, run, pause, "pause") is None
     assert await statuses(house, run) == ["waiting"]
     other = signed(run, run, "pause", {"key": "k", "by": "user:bob"})
@@ -219,12 +219,12 @@ async def test_a_pause_that_is_sent_again_after_the_resume_pauses_nothing(house:
 async def test_pause_and_resume_reach_the_children_of_a_guarded_run(house: Harness) -> None:
     run = await house.start(NESTED)
     first = await house.one(run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     assert await statuses(house, run) == ["paused"] * 3
     await house.answer(run, "go", first)
     await until(lambda: _has_ended(house, first.owner), "the end of the inner loop")
     assert "paused" in await statuses(house, run)
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     second = await house.one(run)  # in a child that was started later
     assert second.id != first.id and "paused" not in await statuses(house, run)
     await house.answer(run, "go", second)
@@ -241,15 +241,15 @@ async def test_pause_and_resume_of_a_guarded_run_hold_over_boundaries_and_anothe
         run = await away.start(ENDLESS)
         await away.answered(run, "1", "2")
         question = await away.one(run)
-        assert await away.runs.pause(run) == []
+        assert await away.runs.control.pause(run) == []
     async with worker_for(temporal, away.runs.task_queue):
         await away.answer(run, "3", question)
         assert await statuses(away, run) == ["paused"] * 2
-        await away.runs.resume(run)
+        await away.runs.control.resume(run)
         following = await away.one(run)
         assert following.iteration == 4 and "paused" not in await statuses(away, run)
         assert await code_of(away, following.owner, {"key": "k"}, "pause") == "bad_token"
-        await away.runs.cancel(run)
+        await away.runs.control.cancel(run)
     await away.replay()
 
 
@@ -263,7 +263,7 @@ async def test_a_guarded_run_takes_no_signal(house: Harness) -> None:
     await house.client.get_workflow_handle(run).signal("answer", {"question": question.id, "content": "go"})
 
     async def refused() -> list[str]:
-        return [one.code for one in (await house.runs.standing(run)).views[0].refused]
+        return [one.code for one in (await house.runs.state(run)).views[0].refused]
 
     assert await until(refused, "the refusal") == ["not_allowed"]
     await house.answer(run, "go", question)
@@ -290,7 +290,7 @@ async def test_who_may_steer_is_said_in_the_blueprint(house: Harness) -> None:
         assert (await signalled(house, run, name="pause")).code == "not_allowed"
         for by, code in ((None, "not_allowed"), ("user:bob", "not_allowed"), ("user:ana", None)):
             assert await code_of(house, question.owner, {"by": by}, "pause") == code
-        await house.runs.resume(run, "user:ana")
+        await house.runs.control.resume(run, "user:ana")
         await house.answer(run, "go", question)
         await house.answer(run, "go", await house.one(run))
         assert await house.output(run) == "go"

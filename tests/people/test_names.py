@@ -68,8 +68,8 @@ async def test_who_started_a_run_is_kept_from_it_in_any_spelling(house: Harness)
 async def test_who_may_steer_may_in_any_spelling(house: Harness) -> None:
     run = await house.start('access: {steer: ["user:JOSE\\u0301"]}\nsteps: [{kind: hitl, name: a, message: A}]')
     await house.one(run)
-    assert await house.runs.pause(run, "user:Jos\u00e9") == []
-    await house.runs.cancel(run, by="user:Jos\u00e9")
+    assert await house.runs.control.pause(run, "user:Jos\u00e9") == []
+    await house.runs.control.cancel(run, by="user:Jos\u00e9")
 
 
 async def test_visibility_finds_them_in_any_spelling(house: Harness) -> None:
@@ -77,10 +77,10 @@ async def test_visibility_finds_them_in_any_spelling(house: Harness) -> None:
     await house.one(run)
 
     async def listed() -> list[list[str]]:
-        return [row.waiting_for for row in await house.runs.waiting(user="user:Jos\u00e9") if row.run == run]
+        return [row.waiting_for for row in (await house.runs.lists.waiting(user="user:Jos\u00e9"))[0] if row.run == run]
 
     assert await until(listed) == [[JOSE]]
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 @pytest.fixture

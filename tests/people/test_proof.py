@@ -49,7 +49,7 @@ async def send(runs: Runs, question: Question, content: Any = "go", **how: Any) 
 
 
 async def replies(house: Harness, run: str) -> list[QuestionReplied]:
-    return [event.data for event in await house.runs.events(run) if isinstance(event.data, QuestionReplied)]
+    return [event.data for event in await house.runs.watch.events(run) if isinstance(event.data, QuestionReplied)]
 
 
 def signed(question: Question, key: Key, proof: Proof, **payload: Any) -> dict[str, Any]:
@@ -110,15 +110,15 @@ async def test_a_key_of_a_client_cannot_prove_a_person(house: Harness, proof: An
     run = await house.start(ONE)
     refusal = await updated(house, run, signed(await house.one(run), OPS, proof))
     assert refusal is not None and refusal.type == "bad_token" and "ops" in refusal.message
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 async def test_the_embedded_inbox_guards_no_run(house: Harness) -> None:
     runs = of_inbox(house, ANA)
     run = await house.start(ONE)
     question = await house.one(run)
-    assert await runs.pause(run) == []
-    assert await house.runs.unpause(run, "user:bob") == []  # without a token
+    assert await runs.control.pause(run) == []
+    assert await house.runs.control.unpause(run, "user:bob") == []  # without a token
     await house.answer(run, "go", question)
 
 
@@ -128,9 +128,9 @@ async def test_everything_is_sent_in_the_name_of_the_sender(house: Harness) -> N
     run = await runs.start(house.load(ONE), started_by="user:forged")
     house.started.append(run)
     await house.one(run)
-    assert await runs.pause(run, "user:forged") == []
-    assert await runs.resume(run, "user:forged") is True
-    claimed = await runs.claim(run, "ask", by="user:forged")
+    assert await runs.control.pause(run, "user:forged") == []
+    assert await runs.control.resume(run, "user:forged") is True
+    claimed = await runs.assignment.claim(run, "ask", by="user:forged")
     assert claimed.by == "user:ana"
     await send(runs, await house.one(run))
 
@@ -141,7 +141,7 @@ async def test_a_client_that_holds_no_key_for_it_sends_nothing(house: Harness) -
     run = await house.start(ONE)
     with pytest.raises(NothingSent, match='may prove a person.* proves = "person"'):
         await send(runs, await house.one(run))
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 def test_an_inbox_says_which_key_it_lacks() -> None:
@@ -181,19 +181,19 @@ async def test_groups_of_anybody_else_are_refused(house: Harness, keys: list[Key
     payload = signed(question, OPS, "client", groups=["group:editors"])
     refusal = await updated(house, run, payload if keys else {**payload, "token": None})
     assert refusal is not None and refusal.type == "not_allowed" and "groups" in refusal.message
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 async def test_proved_groups_say_who_may_steer(house: Harness) -> None:
     run = await house.start(f"access: {{steer: ['group:ops']}}\n{ONE}")
     await house.one(run)
     with pytest.raises(Refusal):
-        await of_inbox(house, ANA).pause(run)
+        await of_inbox(house, ANA).control.pause(run)
     operator = of_inbox(house, replace(ANA, groups=("group:ops",)))
-    assert await operator.pause(run) == []
+    assert await operator.control.pause(run) == []
     with pytest.raises(Refusal, match="group:ops may steer this run"):
-        await of_inbox(house, ANA).cancel(run)
-    assert (await operator.cancel(run)).status == "cancelled"
+        await of_inbox(house, ANA).control.cancel(run)
+    assert (await operator.control.cancel(run)).status == "cancelled"
 
 
 def test_what_is_no_group_is_refused_as_one() -> None:
@@ -284,7 +284,7 @@ async def test_who_may_answer_says_that_they_must_sign_in(house: Harness) -> Non
     question = await house.one(run)
     assert (question.proof, who_may(question.people)) == ("person", "group:editors (signed in)")
     assert "holdfast serve" in answer_command(question)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 # What shows it
@@ -295,7 +295,7 @@ async def test_history_and_trace_say_what_is_proved(house: Harness) -> None:
     await send(of_inbox(house, ANA), await house.one(run))
     await house.output(run)
     assert [record.proved_by for record in await answers_given(house.client, run)] == ["person"]
-    [step] = (await house.runs.trace(await house.runs.standing(run))).steps
+    [step] = (await house.runs.watch.trace(await house.runs.state(run))).steps
     assert [answer["proved_by"] for answer in step.to_json()["answers"]] == ["person"]  # type: ignore[attr-defined]
 
 
@@ -312,13 +312,13 @@ async def test_nobody_takes_or_gives_away_a_step_with_proof_without_a_sign_in(
     question = (await house.one(run)).id
     runs = house.runs if proof is None else of_inbox(house, Sender("user:ana", proof=proof))
     with pytest.raises(Refusal, match="signed in"):
-        await runs.delegate(run, question, "user:eve", by="user:ana")
+        await runs.assignment.delegate(run, question, "user:eve", by="user:ana")
     with pytest.raises(Refusal, match="signed in"):
-        await runs.claim(run, question, by="user:ana")
+        await runs.assignment.claim(run, question, by="user:ana")
     signed_in = of_inbox(house, ANA)
-    await signed_in.claim(run, question, by="user:forged")
+    await signed_in.assignment.claim(run, question, by="user:forged")
     with pytest.raises(Refusal, match="signed in"):
-        await runs.release(run, question, by="user:ana")
-    await signed_in.delegate(run, question, "user:eve", by="user:forged")
+        await runs.assignment.release(run, question, by="user:ana")
+    await signed_in.assignment.delegate(run, question, "user:eve", by="user:forged")
     assert (await house.one(run)).assignees == ["user:eve"]
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)

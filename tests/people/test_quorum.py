@@ -49,7 +49,7 @@ async def test_two_of_three_accept_and_the_last_content_counts(house: Harness) -
     assert (half.id, half.digest, half.answers_so_far, half.accepted_by) == (first.id, first.digest, 1, ["user:ana"])
     assert (await house.answer(run, "cold", half, by="user:eve")).status == "answered"
     assert await house.output(run) == "cold"
-    told = [event for event in await house.runs.events(run) if event.type.startswith("question.")]
+    told = [event for event in await house.runs.watch.events(run) if event.type.startswith("question.")]
     assert [event.type for event in told] == ["question.asked", "question.accepted", "question.answered"]
     assert (told[1].data.by, told[1].data.so_far, told[1].data.quorum) == ("user:ana", 1, 2)
     assert (told[2].data.by, told[2].data.accepted_by) == ("user:eve", ["user:ana"])
@@ -169,7 +169,7 @@ async def test_of_fifty_answers_at_once_two_count_and_the_others_learn_who_was_l
     refusals = [result for result in results if isinstance(result, Refusal)]
     assert {refusal.code for refusal in refusals} == {"already_answered"}
     assert all(f"answered by {taken[0].by} at" in refusal.message for refusal in refusals)
-    closing = [event.data.by for event in await house.runs.events(run) if isinstance(event.data, QuestionClosed)]
+    closing = [event.data.by for event in await house.runs.watch.events(run) if isinstance(event.data, QuestionClosed)]
     assert closing == [taken[0].by]
     await house.answer(run, "end")
 

@@ -36,7 +36,7 @@ PASSED = ("question.reminded", "question.escalated", "question.expired", "questi
 
 
 async def events(house: Harness, run: str) -> list[Event]:
-    return [event for event in await house.runs.events(run) if event.type in PASSED]
+    return [event for event in await house.runs.watch.events(run) if event.type in PASSED]
 
 
 def hours(start: Event, passed: list[Event]) -> list[int]:
@@ -58,7 +58,7 @@ async def pass_time(skipping: WorkflowEnvironment, house: Harness, run: str, **l
 async def test_reminders_come_once_each_at_their_time_until_the_deadline(later: Harness) -> None:
     run = await later.start(ASK % "remind_every: 6h\n    timeout: 1d")
     assert (await later.output(run))["error"]["type"] == "question_expired"
-    asked = next(event for event in await later.runs.events(run) if event.type == "question.asked")
+    asked = next(event for event in await later.runs.watch.events(run) if event.type == "question.asked")
     passed = await events(later, run)
     assert [event.type for event in passed] == ["question.reminded"] * 3 + ["question.expired"]
     assert hours(asked, passed) == [6, 12, 18, 24]

@@ -47,7 +47,7 @@ async def test_plain_fields_stand_in_the_answer_and_secret_ones_as_references(ho
     run = await house.start(FORM)
     await house.answer(run, content(port=8080), by="user:ana")
     assert await house.output(run) == len(VALUE)
-    [answered] = [event.data for event in await house.runs.events(run) if event.type == "question.answered"]
+    [answered] = [event.data for event in await house.runs.watch.events(run) if event.type == "question.answered"]
     assert (answered.content["user"], answered.content["port"]) == ("shop", 8080)
     reference = reference_in(answered.content["key"])
     assert reference is not None
@@ -73,7 +73,7 @@ async def test_what_does_not_fit_is_refused_before_it_is_stored_and_not_repeated
     refusal = await house.refused(run, content(**wrong))
     assert (refusal.code, path in refusal.message, has(refusal.message)) == ("invalid_answer", True, False)
     assert store.list() == []
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 async def test_the_workflow_itself_takes_no_value_for_a_secret_field(house: Harness) -> None:

@@ -189,9 +189,9 @@ async def test_where_no_worker_is_nothing_is_sent(house: Harness, tmp_path: Path
     with pytest.raises(NothingSent, match="nothing was sent") as caught:
         await alone.answer(run, [Answer(question=question.id, content=VALUE)], owner=run)
     assert "secret" in str(caught.value)
-    history = await alone.handle(run).fetch_history()
+    history = await alone.client.get_workflow_handle(run).fetch_history()
     assert [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")] == []
-    await alone.handle(run).terminate()
+    await alone.client.get_workflow_handle(run).terminate()
     await house.answer(question.run, VALUE, question)
 
 

@@ -21,14 +21,14 @@ IDLE = "steps: [{kind: loop, name: polls, loop: {exit_expression: iteration == 4
 
 
 async def begun(house: Harness, run: str) -> list[Event]:
-    return [event for event in await house.runs.events(run) if event.type == "timer.started"]
+    return [event for event in await house.runs.watch.events(run) if event.type == "timer.started"]
 
 
 async def resting(house: Harness, run: str) -> datetime:
     """Wait until a timer runs; return when it is over."""
 
     async def timers() -> list[tuple[datetime, str]]:
-        return (await house.runs.standing(run)).timers
+        return (await house.runs.state(run)).timers
 
     [[moment, _]] = await until(timers, "a timer")
     return moment
@@ -37,7 +37,7 @@ async def resting(house: Harness, run: str) -> datetime:
 async def test_a_timer_waits_so_long_and_passes_its_input_on(later: Harness) -> None:
     run = await later.start(TIMER % "for: 3d", "it")
     assert await later.output(run) == "it went on"
-    events = await later.runs.events(run)
+    events = await later.runs.watch.events(run)
     [started] = await begun(later, run)
     assert events[-1].time - started.time >= timedelta(days=3)
     assert started.data.until == started.time + timedelta(days=3)
@@ -46,7 +46,7 @@ async def test_a_timer_waits_so_long_and_passes_its_input_on(later: Harness) -> 
 async def test_a_timer_waits_until_a_time_that_the_input_says(later: Harness) -> None:
     run = await later.start(TIMER % "until: '{{ input.due }}'", {"due": "2100-01-01T09:00:00+01:00"})
     await later.output(run)
-    assert (await later.runs.events(run))[-1].time >= datetime.fromisoformat("2100-01-01T08:00:00+00:00")
+    assert (await later.runs.watch.events(run))[-1].time >= datetime.fromisoformat("2100-01-01T08:00:00+00:00")
 
 
 @pytest.mark.parametrize("due", ["2020-01-01T09:00Z", "2020-01-01 09:00:00.5+02:00"])
@@ -61,7 +61,7 @@ async def test_what_is_no_time_fails_the_step_with_the_key_and_the_value(
 ) -> None:
     run = await house.start(TIMER % f"{key}: '{{{{ input.due }}}}', on_error: continue", {"due": value})
     await house.output(run)
-    [failed] = [event for event in await house.runs.events(run) if event.type == "step.failed"]
+    [failed] = [event for event in await house.runs.watch.events(run) if event.type == "step.failed"]
     assert failed.data.error == "bad_time"
     assert f"'{key}' of rest: {value!r}" in failed.data.message
 
@@ -83,15 +83,15 @@ async def test_a_loop_that_waits_for_a_timer_makes_progress(later: Harness, monk
 async def test_a_timer_ends_while_the_run_is_paused_and_the_next_step_waits(house: Harness) -> None:
     run = await house.start(TIMER % "for: 10s", "it")
     await resting(house, run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
 
     async def over() -> bool:
-        return not (await house.runs.standing(run)).timers
+        return not (await house.runs.state(run)).timers
 
     await until(over, "the timer's end")
-    assert (await house.runs.standing(run)).status == "paused"
+    assert (await house.runs.state(run)).status == "paused"
     assert (await house.types(run)).count("step.started") == 1
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert await house.output(run) == "it went on"
 
 
@@ -100,7 +100,7 @@ async def test_a_cancel_ends_a_timer_in_a_loop_after_a_continue_as_new(house: Ha
     text = ROUNDS.replace("for: 1d", 'for: \'{{ "1ms" if iteration < 3 else "1d" }}\'')
     run = await house.start(text)
     await resting(house, run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
 
 
@@ -112,12 +112,12 @@ async def test_a_timer_goes_on_with_another_worker(house: Harness) -> None:
         moment = await resting(other, run)
     async with worker_for(house.client, other.runs.tree.task_queue):
         assert await other.output(run) == "it went on"
-        assert (await other.runs.events(run))[-1].time >= moment
+        assert (await other.runs.watch.events(run))[-1].time >= moment
 
 
 async def test_a_running_timer_stands_in_the_trace_with_its_end(house: Harness) -> None:
     run = await house.start(TIMER % "for: 1d")
     moment = await resting(house, run)
-    trace = await house.runs.trace(await house.runs.standing(run), None)
+    trace = await house.runs.watch.trace(await house.runs.state(run), None)
     assert (trace.steps[0].status, trace.steps[0].to_json()["until"]) == ("running", moment.isoformat())
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)

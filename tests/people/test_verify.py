@@ -29,7 +29,7 @@ def text(house: Harness, *replies: Any, **more: Any) -> str:
 
 
 async def verified(house: Harness, run: str) -> list[tuple[bool, bool]]:
-    events = [event.data for event in await house.runs.events(run) if event.type == "question.verified"]
+    events = [event.data for event in await house.runs.watch.events(run) if event.type == "question.verified"]
     return [(data.verified, data.given_back) for data in events]
 
 
@@ -59,7 +59,7 @@ async def test_after_the_last_round_the_answer_stands_and_is_marked(house: Harne
     await house.answered(run, "here", "there")
     assert await house.output(run) == "there"
     assert await verified(house, run) == [(False, True), (False, False)]
-    trace = await house.runs.trace(await house.runs.standing(run))
+    trace = await house.runs.watch.trace(await house.runs.state(run))
     assert "not verified" in tree_text(trace).plain
     assert trace.steps[0].to_json()["verified"] is False
 
@@ -89,7 +89,7 @@ async def test_an_agent_that_fails_does_not_lose_the_answer(house: Harness) -> N
     run = await house.start(written(ask(), agents=agents))
     await house.answer(run, "here")
     assert await house.output(run) == "here"
-    [event] = [event for event in await house.runs.events(run) if event.type == "question.verified"]
+    [event] = [event for event in await house.runs.watch.events(run) if event.type == "question.verified"]
     assert (event.data.verified, event.data.reason.startswith("the agent has failed")) == (False, True)
 
 

@@ -69,7 +69,7 @@ async def test_a_tool_that_a_person_adds_to_an_approved_plan_is_approved_again(p
     await plans.harness.answer(run, {"verdict": "unchanged"})
     question = await plans.harness.one(run)
     sends = step("2", "Send it", tools=["plan_send"], dependencies=["1"])
-    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": [asks, sends]})
+    await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": [asks, sends]})
     await plans.harness.answer(run, "yes", question)
     leave = await plans.harness.one(run)
     assert "plan_send is not in the plan that was approved for step 2" in leave.message
@@ -86,7 +86,7 @@ async def test_a_tool_that_is_added_inside_a_loop_is_approved_again(plans: Plans
     question = await plans.harness.one(run)
     sends = step("2", "Send it", tools=["plan_send"])
     blocks = {"all": loop(["a", "b"], "2", dependencies=["1"])}
-    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": [asks, sends], "loop_blocks": blocks})
+    await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": [asks, sends], "loop_blocks": blocks})
     await plans.harness.answer(run, "yes", question)
     for _ in range(2):
         await plans.harness.answer(run, {"granted": False})

@@ -52,9 +52,9 @@ async def test_a_driven_plan_whose_agent_fails_keeps_its_results(plans: Plans, l
 @pytest.mark.slow
 async def test_the_plan_and_the_trace_tell_the_same_of_it(plans: Plans) -> None:
     run, outcome = await failed(plans, {"steps": SENDS}, [finish("1"), plans.runs("2", "plan_send", to="ana"), *PROSE])
-    seen = await plans.harness.runs.plan(run)
+    seen = await plans.harness.runs.plans.read(run)
     assert {id_: report.status for id_, report in seen.steps().items()} == statuses(outcome.output)
-    events = await plans.harness.runs.events(run)
+    events = await plans.harness.runs.watch.events(run)
     [failure] = [event.data for event in events if isinstance(event.data, StepFailed) and event.data.name == "2"]
     assert (failure.error, "plan_send was called" in failure.message) == ("unfinished", True)
 
@@ -107,7 +107,7 @@ async def test_a_plan_that_is_cancelled_tells_what_was_done(plans: Plans, driver
     script = {"plan": turns} if driver == "agent" else {"1": plans.wants("plan_send", to="ana"), "3": SAYS_INSTRUCTION}
     run = await plans.start({"steps": steps, "driver": driver}, script)
     await plans.harness.one(run)
-    await plans.harness.runs.cancel(run)
+    await plans.harness.runs.control.cancel(run)
     outcome = await plans.harness.result(run)
     assert (outcome.status, outcome.output["status"]) == ("cancelled", "cancelled")
     assert statuses(outcome.output) == {"1": "completed", "2": "cancelled", "3": "skipped"}
@@ -140,7 +140,7 @@ async def test_a_cancelled_plan_tells_the_items_of_its_loop(plans: Plans, driver
     run = await plans.start({**ITEMS, "driver": driver}, sends_and_asks(plans, driver), history_limits=bounds)
     await plans.harness.answer(run, "yes")
     await plans.harness.one(run)
-    await plans.harness.runs.cancel(run)
+    await plans.harness.runs.control.cancel(run)
     outcome = await plans.harness.result(run)
     items = outcome.output["loops"]["all"]["iteration_results"]
     assert [(item["status"], item["steps"]["s"]["status"]) for item in items] == [
@@ -149,7 +149,7 @@ async def test_a_cancelled_plan_tells_the_items_of_its_loop(plans: Plans, driver
     ]
     assert (outcome.output["status"], len(plans.calls())) == ("cancelled", 2)
     assert "note" not in outcome.output
-    seen = await plans.harness.runs.plan(run)
+    seen = await plans.harness.runs.plans.read(run)
     assert {id_: report.status for id_, report in seen.steps().items()} == statuses(outcome.output)
     assert seen.note is None and len(seen.loops()["all"].items or ()) == 2
 
@@ -159,7 +159,7 @@ async def test_a_loop_that_was_cancelled_in_a_tool_names_it(plans: Plans) -> Non
     plan = {"steps": [step("s", tools=["plan_wait"])], "loop_blocks": {"all": loop(["a"], "s")}}
     run = await plans.start(plan, {"s": plans.wants("plan_wait")})
     await until(lambda: _has_called(plans), "the call")
-    await plans.harness.runs.cancel(run)
+    await plans.harness.runs.control.cancel(run)
     told = (await plans.harness.result(run)).output["loops"]["all"]["iteration_results"][0]["steps"]["s"]
     assert (told["status"], told["called"]) == ("failed", ["plan_wait"])
 
@@ -173,7 +173,7 @@ async def test_a_cancelled_plan_tells_the_items_of_a_loop_in_a_loop(plans: Plans
     for _ in range(4):
         await plans.harness.answer(run, "yes")
     await plans.harness.one(run)
-    await plans.harness.runs.cancel(run)
+    await plans.harness.runs.control.cancel(run)
     outer = (await plans.harness.result(run)).output["loops"]["outer"]["iteration_results"]
     inner = [item["loops"]["all"]["iteration_results"] for item in outer]
     assert [[item["status"] for item in items] for items in inner] == [["completed"] * 3, ["completed", "cancelled"]]
@@ -208,7 +208,7 @@ async def test_of_a_plan_that_is_cancelled_before_it_acts_it_is_told_that_nothin
     steps = [step("1", "CONFIRM_ACTION: Go on?"), step("2", tools=["plan_send"], dependencies=["1"])]
     run = await plans.start({"steps": steps}, {})
     await plans.harness.one(run)
-    await plans.harness.runs.cancel(run)
+    await plans.harness.runs.control.cancel(run)
     note = (await plans.harness.result(run)).output["note"]
     assert note == "no tool was called; skipped: 2 (plan_cancelled)"
 

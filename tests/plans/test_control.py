@@ -196,7 +196,7 @@ async def test_a_loop_has_a_workflow_of_its_own_and_the_conversation_goes_on_in_
     run = await plans.start(plan, {"plan": events_turns(plans, EVENTS)})
     output = await plans.harness.output(run)
     assert output["status"] == "completed"
-    events = await plans.harness.runs.events(run)
+    events = await plans.harness.runs.watch.events(run)
     started = {event.type: event.data.workflow for event in events if isinstance(event.data, ChildStarted)}
     assert started == {"plan.started": f"{run}/plan:plan", "loop.started": f"{run}/plan:plan;loop:loop_events"}
     assert [event.data.iteration for event in events if event.type == "loop.iteration"] == [1, 2]
@@ -234,10 +234,10 @@ async def test_an_agent_is_told_something_while_it_drives_a_plan_and_while_it_is
     run = await plans.start(plan, {"plan": turns})
     question = await plans.harness.one(run)
     with pytest.raises(BadInput, match="at work: pipeline:test;plan:plan"):
-        await plans.harness.runs.tell(run, "Use the train.", agent="other")
-    assert await plans.harness.runs.tell(run, "Use the train.", agent="plan") == "pipeline:test;plan:plan"
+        await plans.harness.runs.control.tell(run, "Use the train.", agent="other")
+    assert await plans.harness.runs.control.tell(run, "Use the train.", agent="plan") == "pipeline:test;plan:plan"
     await plans.harness.answer(run, "yes", question)
     question = await plans.harness.one(run)
-    assert await plans.harness.runs.tell(run, "Not the night train.") == "pipeline:test;plan:plan;loop:all"
+    assert await plans.harness.runs.control.tell(run, "Not the night train.") == "pipeline:test;plan:plan;loop:all"
     await plans.harness.answer(run, "yes", question)
     assert (await plans.harness.output(run))["status"] == "completed"

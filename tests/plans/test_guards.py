@@ -44,7 +44,7 @@ async def test_a_persons_change_takes_no_approval_away_either(plans: Plans, inst
     run = await plans.start({"steps": steps}, {"2": plans.wants("plan_send", to="a"), **says("3")})
     question = await plans.harness.one(run)
     after = [asks, step("2", instruction, tools=["plan_send"], dependencies=["1"]), step("3", dependencies=["1"])]
-    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": after})
+    await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": after})
     await plans.harness.answer(run, "yes", question)
     await refuses_leave(plans, run)
 
@@ -54,7 +54,7 @@ async def test_an_authors_function_stays_allowed_when_another_step_is_changed(pl
     steps = [step("1", "ASK_INFO: Go on?"), note]
     run = await plans.start({"steps": steps}, {"2": plans.wants("note"), **says("3")})
     question = await plans.harness.one(run)
-    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": [*steps, step("3")]})
+    await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": [*steps, step("3")]})
     await plans.harness.answer(run, "yes", question)
     assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "completed", "3": "completed"}
 
@@ -108,7 +108,7 @@ async def test_a_tool_that_nobody_gave_the_plan_comes_in_by_a_persons_leave_only
     await plans.harness.answer(run, {"verdict": "unchanged"}, change)
     await plans.harness.output(run)
     assert plans.tools() == ["update", "send"]
-    events = [event.data for event in await plans.harness.runs.events(run) if event.type == "plan.revised"]
+    events = [event.data for event in await plans.harness.runs.watch.events(run) if event.type == "plan.revised"]
     assert [one.revision for one in events] == [2, 3]
 
 
@@ -121,7 +121,7 @@ async def test_leave_that_is_asked_for_every_call_is_asked_after_a_change(plans:
     run = await plans.start({"steps": steps}, {"9": plans.wants("plan_send", to="a")})
     question = await plans.harness.one(run)
     after = [asks, step("9", "Send", tools=["plan_send"], dependencies=["1"])]
-    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": after})
+    await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": after})
     await plans.harness.answer(run, "yes", question)
     await refuses_leave(plans, run)
 
@@ -150,7 +150,7 @@ async def test_a_step_that_is_reworded_keeps_the_tools_of_its_own_agent(plans: P
     question = await plans.harness.one(run)
     after = [asks, step("2", "Send it now", tools=["plan_send"], agent=PAYER["model"], dependencies=["1"])]
     new = {"goal": "A test", "steps": after, "agent": "scripted:replies.yaml"}
-    await plans.harness.runs.change_plan(run, new)
+    await plans.harness.runs.plans.change(run, new)
     await plans.harness.answer(run, "yes", question)
     await plans.harness.output(run)
     assert plans.tools() == ["send"]
@@ -412,7 +412,7 @@ async def test_a_person_may_let_more_steps_run_at_once(plans: Plans) -> None:
     run = await plans.start({"steps": steps}, {id_: plans.wants("plan_send", to=id_) for id_ in "23"})
     question = await plans.harness.one(run)
     after = [{key: value for key, value in one.items() if key != "agent"} for one in steps]
-    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": after, "max_parallel": 2})
+    await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": after, "max_parallel": 2})
     await plans.harness.answer(run, "yes", question)
     for leave in await plans.harness.asked(run, 2):
         await plans.harness.answer(run, {"granted": True}, leave)
@@ -425,6 +425,6 @@ async def test_what_the_author_said_of_the_whole_plan_stays(plans: Plans) -> Non
     run = await plans.start({"steps": steps, "fail_fast": True})
     question = await plans.harness.one(run)
     with pytest.raises(Refusal, match="'fail_fast' is set in the blueprint"):
-        await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": steps, "fail_fast": False})
+        await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": steps, "fail_fast": False})
     await plans.harness.answer(run, "yes", question)
     await plans.harness.output(run)

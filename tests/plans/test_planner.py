@@ -87,7 +87,7 @@ async def test_what_a_planner_writes_around_its_plan_stops_nothing(plans: Plans,
 async def test_a_planners_notes_are_kept(plans: Plans) -> None:
     run = await planned(plans, [{"plan_id": "p1", **GOOD, "steps": [{**GOOD["steps"][0], "priority": 1}]}])
     await plans.harness.output(run)
-    plan = (await plans.harness.runs.plan(run)).view.plan
+    plan = (await plans.harness.runs.plans.read(run)).view.plan
     assert (plan["notes"], plan["steps"][0]["notes"]) == ({"plan_id": "p1"}, {"priority": 1})
 
 
@@ -294,8 +294,8 @@ async def test_a_change_brings_in_no_tool_that_no_worker_has(plans: Plans, drive
     question = await plans.harness.one(run)
     more = {"goal": "A test", "steps": [*steps, step("2", "Clean", tools=["rm_rf"])]}
     with pytest.raises(Refusal, match="no tool named 'rm_rf'"):
-        await plans.harness.runs.change_plan(run, more)
-    assert (await plans.harness.runs.plan(run)).view.revision == 1
+        await plans.harness.runs.plans.change(run, more)
+    assert (await plans.harness.runs.plans.read(run)).view.revision == 1
     await plans.harness.answer(run, "yes", question)
     await plans.harness.output(run)
 
@@ -305,7 +305,7 @@ async def test_a_tool_of_the_authors_that_no_worker_has_keeps_nobody_from_changi
     turns = [ask("Go on?"), finish("1"), call("update_state", step_2_status="skipped"), finish("3")]
     run = await plans.start({"steps": steps, "driver": "agent"}, {"plan": turns})
     question = await plans.harness.one(run)
-    await plans.harness.runs.change_plan(run, {"goal": "A test", "steps": [*steps, step("3")]})
+    await plans.harness.runs.plans.change(run, {"goal": "A test", "steps": [*steps, step("3")]})
     await plans.harness.answer(run, "yes", question)
     assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "skipped", "3": "completed"}
 

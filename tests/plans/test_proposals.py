@@ -48,7 +48,7 @@ async def test_a_plan_is_shown_in_words_wherever_it_is_reviewed(plans: Plans) ->
     async with desk(plans.harness) as ana:
         page = (await ana.client.get(question_address(question))).text
     assert 'class="proposal"' in page and "works on &#34;List the guests&#34;" in page
-    seen = plan_text(await plans.harness.runs.plan(run)).plain
+    seen = plan_text(await plans.harness.runs.plans.read(run)).plain
     assert "Invite CURRENT_ITEM" in seen and f"waits for approval: holdfast attach {run}" in seen
     await plans.harness.answer(run, {"verdict": "rejected"}, question)
     await plans.harness.result(run)

@@ -88,7 +88,7 @@ async def test_a_fallback_reads_what_was_done(plans: Plans) -> None:
     await plans.harness.output(run)
     [told] = [
         e.data.output
-        for e in await plans.harness.runs.events(run)
+        for e in await plans.harness.runs.watch.events(run)
         if getattr(e.data, "name", "") == "tell" and e.type == "step.completed"
     ]
     assert "ana" in str(told)

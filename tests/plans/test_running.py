@@ -350,7 +350,7 @@ async def test_a_person_changes_what_is_left_of_a_plan(plans: Plans, driver: str
     output = await plans.harness.output(run)
     assert statuses(output) == {"1": "completed", "2": "completed", "4": "completed"}
     assert output["steps"]["4"]["response"] == "new: Do it"
-    events = [event for event in await plans.harness.runs.events(run) if event.type == "plan.revised"]
+    events = [event for event in await plans.harness.runs.watch.events(run) if event.type == "plan.revised"]
     assert [event.data.to_json() for event in events] == [{"revision": 2, "by": "user:ana", "reason": "better"}]
 
 
@@ -384,9 +384,9 @@ async def test_where_answers_need_a_token_a_change_of_the_plan_needs_one(plans: 
     new = {"goal": "A test", "steps": [steps[0], step("2", "Other")]}
     runs = plans.harness.runs
     with pytest.raises(Refusal) as caught:
-        await runs.change_plan(run, new)
+        await runs.plans.change(run, new)
     assert caught.value.code == "bad_token"
     runs.answering = Answering(keys=[Key("k", "k")])
-    assert await runs.change_plan(run, new) == 2
+    assert await runs.plans.change(run, new) == 2
     await plans.harness.answer(run, "yes")
     assert (await plans.harness.output(run))["steps"]["2"]["response"] == "Other"

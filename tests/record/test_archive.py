@@ -22,37 +22,37 @@ def recorded_runs(recording: Recording) -> Runs:
 @pytest.mark.slow
 async def test_the_events_of_an_ended_run_are_those_of_temporal(recording: Recording) -> None:
     run = await recording.ended(LOOP, "a", "b", "stop")
-    assert await recorded_runs(recording).events(run) == await recording.house.runs.events(run)
+    assert await recorded_runs(recording).watch.events(run) == await recording.house.runs.watch.events(run)
 
 
 @pytest.mark.slow
 async def test_an_ended_run_is_shown_as_temporal_has_it(recording: Recording) -> None:
     run = await recording.ended(LOOP, "a", "stop")
     ours, theirs = recorded_runs(recording), recording.house.runs
-    state = await ours.standing(run)
-    assert state == await theirs.standing(run)
+    state = await ours.state(run)
+    assert state == await theirs.state(run)
     assert await ours.outcome(run) == await theirs.outcome(run)
-    assert (await ours.trace(state)).to_json() == (await theirs.trace(state)).to_json()
-    assert await ours.context(state) == await theirs.context(state)
+    assert (await ours.watch.trace(state)).to_json() == (await theirs.watch.trace(state)).to_json()
+    assert await ours.watch.context(state) == await theirs.watch.context(state)
 
 
 @pytest.mark.slow
 async def test_a_run_that_temporal_has_forgotten_is_read_from_the_record(recording: Recording) -> None:
     run = await recording.ended(ASK, "Rome")
     recording.house.started.remove(run)
-    events = await recording.house.runs.events(run)
+    events = await recording.house.runs.watch.events(run)
     await recording.forget(run)
     ours = recorded_runs(recording)
     assert (await ours.result(run)).output == "Rome"
     assert await ours.resolve(run[:-2]) == run
-    assert [event async for event in ours.follow(run)] == events
+    assert [event async for event in ours.watch.follow(run)] == events
 
 
 @pytest.mark.slow
 async def test_the_last_iterations_of_a_loop_are_read_from_its_end(recording: Recording) -> None:
     run = await recording.ended(LOOP, "a", "b", "c", "stop")
-    state = await recorded_runs(recording).standing(run)
-    [loop] = (await recorded_runs(recording).trace(state, last=2)).steps
+    state = await recorded_runs(recording).state(run)
+    [loop] = (await recorded_runs(recording).watch.trace(state, last=2)).steps
     assert [iteration.n for iteration in loop.iterations] == [3, 4]
 
 
@@ -64,7 +64,7 @@ async def test_a_run_under_way_is_read_further_than_its_record(recording: Record
     await recording.until_recorded(run, "question.asked", 2)
     await recording.house.answered(run, "b")
     await recording.house.one(run)
-    assert await recorded_runs(recording).events(run) == await recording.house.runs.events(run)
+    assert await recorded_runs(recording).watch.events(run) == await recording.house.runs.watch.events(run)
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ async def test_a_comment_goes_to_the_record_and_not_into_the_history(recording: 
 async def test_an_erased_run_is_read_from_temporal_again(recording: Recording) -> None:
     run = await recording.ended(ASK, "Rome")
     await record_of(recording).erase(run, "user:ana")
-    assert await recorded_runs(recording).events(run) == await recording.house.runs.events(run)
+    assert await recorded_runs(recording).watch.events(run) == await recording.house.runs.watch.events(run)
     assert (await recorded_runs(recording).outcome(run)).output == "Rome"
 
 

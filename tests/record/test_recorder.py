@@ -65,7 +65,9 @@ async def test_the_events_are_those_of_the_run(recording: Recording) -> None:
     await recording.house.answered(run, "Rome")
     await recording.house.output(run)
     entries = await recording.until_recorded(run, ENDED)
-    assert [entry.to_event() for entry in entries if entry.offset is not None] == await recording.house.runs.events(run)
+    assert [
+        entry.to_event() for entry in entries if entry.offset is not None
+    ] == await recording.house.runs.watch.events(run)
 
 
 async def test_every_event_is_recorded_once(recording: Recording) -> None:
@@ -110,7 +112,7 @@ async def test_the_end_is_recorded_with_its_outcome(recording: Recording) -> Non
 async def test_a_terminated_run_is_recorded_with_its_end(recording: Recording) -> None:
     run = await recording.house.start(LOOP)
     await recording.house.one(run)
-    await recording.house.runs.cancel(run, force=True)
+    await recording.house.runs.control.cancel(run, force=True)
     entries = await recording.until_recorded(run, ENDED)
     assert "question.asked" in [entry.type for entry in entries]
     assert [entry.data for entry in entries if entry.type == ENDED] == [{"status": "failed", "how": "terminated"}]
@@ -127,7 +129,9 @@ async def test_recording_costs_no_event_in_a_history(recording: Recording) -> No
 async def test_a_refused_signal_is_recorded(recording: Recording) -> None:
     run = await recording.house.start(ASK)
     await recording.house.one(run)
-    await recording.house.runs.handle(run).signal("answer", {"question": "nonsense", "content": "x"})
+    await recording.house.runs.client.get_workflow_handle(run).signal(
+        "answer", {"question": "nonsense", "content": "x"}
+    )
     [refused] = [e for e in await recording.until_recorded(run, "answer.refused") if e.type == "answer.refused"]
     assert (refused.data["code"], refused.data["via"]) == ("unknown_question", "signal")
 
@@ -135,7 +139,9 @@ async def test_a_refused_signal_is_recorded(recording: Recording) -> None:
 async def test_a_refused_signal_stands_in_the_story_with_its_question(recording: Recording) -> None:
     run = await recording.house.start(ASK)
     question = await recording.house.one(run)
-    await recording.house.runs.handle(run).signal("answer", {"question": question.id, "content": {"a": 1}})
+    await recording.house.runs.client.get_workflow_handle(run).signal(
+        "answer", {"question": question.id, "content": {"a": 1}}
+    )
     [row] = story(await recording.until_recorded(run, "answer.refused"))
     assert (row.action, row.question, row.message) == ("refuse", question.id, question.message)
 
@@ -145,7 +151,9 @@ async def test_signals_refused_in_one_activation_are_all_recorded(recording: Rec
     away = Harness(client, f"test-{uuid4().hex[:8]}", recording.house.folder)
     run = await away.start(ASK)
     for name in ("eve", "mallory"):
-        await away.runs.handle(run).signal("answer", {"question": "none", "content": "x", "by": f"user:{name}"})
+        await away.runs.client.get_workflow_handle(run).signal(
+            "answer", {"question": "none", "content": "x", "by": f"user:{name}"}
+        )
     async with worker_for(client, away.runs.task_queue):
         await away.one(run)
         await recording.recorder.catch_up(run)

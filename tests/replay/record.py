@@ -76,7 +76,7 @@ class RecordedHouse(Harness):
         return outcome
 
     async def observe(self, run: str) -> None:
-        state = await self.runs.standing(run)
+        state = await self.runs.state(run)
         self.recording.observe(state, [history async for history in histories(self.client, run)])
 
 
@@ -169,12 +169,12 @@ async def fails(house: RecordedHouse) -> None:
 async def paused_and_cancelled(house: RecordedHouse) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     await house.one(run)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await house.one(run)
     await house.answer(run, "more")
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     await house.one(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     await house.result(run)
 
 
@@ -365,16 +365,16 @@ async def late(house: RecordedHouse) -> None:
     await house.observe(run)
     await until(lambda: _has_event(house, run), "an event")
     await house.observe(run)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     await house.result(run)
 
 
 async def _has_timer(house: RecordedHouse, run: str) -> bool:
-    return bool((await house.runs.standing(run)).timers)
+    return bool((await house.runs.state(run)).timers)
 
 
 async def _has_event(house: RecordedHouse, run: str) -> bool:
-    return bool((await house.runs.standing(run)).events)
+    return bool((await house.runs.state(run)).events)
 
 
 async def elicited(house: RecordedHouse) -> None:

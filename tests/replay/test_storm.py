@@ -68,14 +68,14 @@ class Storm:
     async def look(self) -> None:
         while not self.over.is_set():
             with suppress(*TROUBLES):
-                await self.harness.runs.standing(self.run)
+                await self.harness.runs.state(self.run)
 
     async def answer(self) -> None:
         """Answer what is open, by update or by signal, with its own text."""
         while not self.over.is_set():
             await asyncio.sleep(self.random.random() * 0.2)
             with suppress(*TROUBLES):
-                for question in (await self.harness.runs.standing(self.run)).questions:
+                for question in (await self.harness.runs.state(self.run)).questions:
                     reply = Answer(question=question.id, content=f"yes, {question.message}")
                     if self.random.random() < 0.5:
                         owner = self.harness.client.get_workflow_handle(question.owner)
@@ -96,7 +96,7 @@ async def give_expected(house: Harness) -> object:
     run = await house.start(TEXT, "x")
     answered: set[str] = set()
     while len(answered) < ANSWERS:
-        for question in (await house.runs.standing(run)).questions:
+        for question in (await house.runs.state(run)).questions:
             if question.id not in answered:
                 await house.answer(run, f"yes, {question.message}", question)
                 answered.add(question.id)

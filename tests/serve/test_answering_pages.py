@@ -187,7 +187,7 @@ async def test_a_review_takes_its_verdicts(house: Harness, verdict: str) -> None
     question = await started(house, "review")
     async with desk(house) as ana:
         await ana.send(question, f"verdict:{verdict}", reason="so")
-    answered = next(event for event in await house.runs.events(question.run) if event.type == "question.answered")
+    answered = next(event for event in await house.runs.watch.events(question.run) if event.type == "question.answered")
     assert verdict in json.dumps(answered.data.content)
 
 
@@ -198,7 +198,7 @@ async def test_an_action_of_another_library_takes_what_that_allows(house: Harnes
         page = (await ana.get(question_address(plan))).text
         assert "Answer in its place" in page and "verdict:edited" not in page
         assert (await ana.send(plan, "verdict:respond", reason="in May")).status_code == 303
-    answered = next(event for event in await house.runs.events(run) if event.type == "question.answered")
+    answered = next(event for event in await house.runs.watch.events(run) if event.type == "question.answered")
     assert answered.data.content == {"verdict": "respond", "reason": "in May", "payload": {"n": 1}}
 
 
@@ -260,7 +260,7 @@ steps: [{kind: hitl, name: x, ask: hold, message: m, interrupt_before: true}]
         broken = await ana.send(question, "answer", **{"f:": '{"n": 1,}'})
         assert "line 1, column 9" in broken.text
         assert (await ana.send(question, "answer", **{"f:": '{"n": 21}'})).status_code == 303
-    assert (await house.runs.context(await house.runs.standing(run))) == {"n": 21}
+    assert (await house.runs.watch.context(await house.runs.state(run))) == {"n": 21}
 
 
 @pytest.mark.slow

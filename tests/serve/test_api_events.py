@@ -45,7 +45,7 @@ async def test_the_stream_of_a_run_that_has_ended_is_its_events(house: Harness, 
     async with api.stream("GET", f"/api/v1/runs/{run}/events") as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         events = [data async for _, data in blocks(response)]
-    assert events == [event.to_json() for event in await house.runs.events(run)]
+    assert events == [event.to_json() for event in await house.runs.watch.events(run)]
 
 
 @pytest.mark.slow

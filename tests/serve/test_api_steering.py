@@ -66,4 +66,4 @@ async def test_who_may_only_answer_steers_nothing(house: Harness, api: httpx.Asy
     await house.one(run)
     refused = await api.post(f"/api/v1/runs/{run}/cancel", headers={WHO: "clerk"})
     assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed")
-    assert (await house.runs.standing(run)).status == "waiting"
+    assert (await house.runs.state(run)).status == "waiting"

@@ -69,7 +69,7 @@ async def waits(house: Harness, run: str, number: str) -> None:
     house.started.append(run)
 
     async def listed() -> bool:
-        return run in await house.runs.waiting_for("payment.received", number)
+        return run in await house.runs.external_events.find_runs("payment.received", number)
 
     await until(listed, "visibility")
 
@@ -92,7 +92,7 @@ async def test_another_body_under_the_id_of_a_webhook_is_a_conflict(house: Harne
     run = (await post(api, "invoices", {"no": "1"}, id_)).json()["run"]
     other = await post(api, "invoices", {"no": "2"}, id_)
     assert (other.status_code, other.json()["code"]) == (409, "key_conflict")
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
 
 
 async def test_a_webhook_of_github_starts_a_run(house: Harness, api: httpx.AsyncClient) -> None:
@@ -103,7 +103,7 @@ async def test_a_webhook_of_github_starts_a_run(house: Harness, api: httpx.Async
     assert [answer.status_code for answer in answers] == [201, 200]
     forged = await api.post("/hooks/pushes", content=data + b" ", headers=headers)
     assert forged.status_code == 401
-    await house.runs.cancel(answers[0].json()["run"])
+    await house.runs.control.cancel(answers[0].json()["run"])
 
 
 @pytest.mark.first_row

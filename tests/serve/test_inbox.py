@@ -200,7 +200,7 @@ async def test_a_workflow_without_a_worker_does_not_keep_the_list_waiting(house:
 
 
 async def rows_of(house: Harness):
-    return [row for row in await house.runs.waiting() if row.run == house.started[-1]]
+    return [row for row in (await house.runs.lists.waiting())[0] if row.run == house.started[-1]]
 
 
 async def test_a_question_that_was_answered_goes_from_the_list(house: Harness) -> None:

@@ -86,7 +86,7 @@ async def test_each_question_has_exactly_one_answer(house: Harness, people: int,
     answered: list[tuple[str, Any]] = []
     for run in started:
         outcome = await house.result(run)
-        events = [event.data for event in await house.runs.events(run) if event.type == "question.answered"]
+        events = [event.data for event in await house.runs.watch.events(run) if event.type == "question.answered"]
         answered += [(data.id, data.by.removeprefix("user:")) for data in events]
         assert sorted(outcome.output) == sorted(data.content for data in events)
     assert sorted(answered) == sorted(race.winners.items())

@@ -104,5 +104,5 @@ async def test_no_request_breaks_it_and_every_response_is_as_documented(alone: H
         command = [Path(sys.executable).parent / "schemathesis", "run", f"{address}{PREFIX}/openapi.json"]
         options = {"cwd": tmp_path, "capture_output": True, "text": True, "env": {**os.environ, "NO_COLOR": "1"}}
         done = await asyncio.to_thread(subprocess.run, command, check=False, **options)
-    house.started += [run.run for run in await house.runs.runs() if run.run not in house.started]
+    house.started += [run.run for run in await house.runs.lists.all() if run.run not in house.started]
     assert done.returncode == 0, done.stdout[-6000:]

@@ -226,14 +226,14 @@ async def test_pause_and_resume(house: Harness) -> None:
     assert (paused.status_code, paused.headers["location"]) == (303, f"/runs/{run}?done=pause")
     assert f'action="/runs/{run}/resume"' in await page(house, f"/runs/{run}?done=pause")
     await post(house, f"/runs/{run}/resume")
-    assert (await house.runs.standing(run)).status == "waiting"
+    assert (await house.runs.state(run)).status == "waiting"
 
 
 async def test_a_run_is_cancelled_by_post_only_after_a_page_that_says_what_it_does(house: Harness) -> None:
     run = await house.start(ASK)
     await house.one(run)
     asked = await page(house, f"/runs/{run}/cancel")
-    assert "Its open question is closed" in asked and (await house.runs.standing(run)).status == "waiting"
+    assert "Its open question is closed" in asked and (await house.runs.state(run)).status == "waiting"
     assert (await post(house, f"/runs/{run}/cancel")).status_code == 303
     assert (await house.result(run)).status == "cancelled"
     assert "The run was cancelled</b> by ana" in await page(house, f"/runs/{run}")
@@ -259,7 +259,7 @@ async def test_without_the_scope_no_command_is_offered_or_taken(house: Harness) 
         shown = await client.get(f"/runs/{run}", headers={"x-test-identity": "eve"})
     assert "/pause" not in shown.text
     assert (await post(house, f"/runs/{run}/cancel", who="eve")).status_code == 403
-    assert (await house.runs.standing(run)).status == "waiting"
+    assert (await house.runs.state(run)).status == "waiting"
 
 
 def asking(house: Harness) -> str:
@@ -296,7 +296,7 @@ async def test_a_watch_tells_of_each_change_until_the_end(house: Harness) -> Non
     run = await house.start(ASK)
     await house.one(run)
     live = Live(house.runs)
-    seen = await live.fingerprint(await house.runs.standing(run))
+    seen = await live.fingerprint(await house.runs.state(run))
     changes = live.changes(run, seen)
     first = asyncio.create_task(anext(changes))
     await house.answer(run, "yes")
@@ -345,4 +345,4 @@ async def test_a_pause_by_somebody_who_may_not_steer_is_refused_in_place(house: 
     await house.one(run)
     refused = await post(house, f"/runs/{run}/pause")
     assert refused.status_code == 403 and "user:max may steer this run, and user:ana is not in it" in refused.text
-    assert (await house.runs.standing(run)).status == "waiting"
+    assert (await house.runs.state(run)).status == "waiting"

@@ -110,7 +110,7 @@ async def test_a_run_is_cancelled_by_keyboard_and_never_by_the_first_key(house: 
         await page.get_by_role("link", name="Keep it running").focus()
         await page.keyboard.press("Enter")
         await page.wait_for_url(f"{address}/runs/{run}")
-        assert (await house.runs.standing(run)).status == "waiting"
+        assert (await house.runs.state(run)).status == "waiting"
         await page.get_by_role("link", name="Cancel the run").press("Enter")
         await page.get_by_role("link", name="Keep it running").focus()
         await page.keyboard.press("Tab")

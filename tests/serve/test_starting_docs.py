@@ -48,4 +48,4 @@ async def test_the_page_starts_runs_by_a_call_and_by_webhooks(house: Harness, mo
     assert await house.output(run) == 12
     [called] = re.findall(r"invoice-[0-9a-f]{16}", done.stdout)
     house.started.append(called)
-    await house.runs.cancel(called)
+    await house.runs.control.cancel(called)

@@ -113,7 +113,7 @@ def streamed(path: Callable[[Scene], str]) -> Door:
     """A stream, which ends with its run."""
 
     async def door(scene: Scene) -> Cell:
-        await scene.site.runs.cancel(scene.question.run)
+        await scene.site.runs.control.cancel(scene.question.run)
         return cell_of((await scene.client.get(path(scene))).status_code)
 
     return door
@@ -302,7 +302,7 @@ async def salary(house: Harness, site: Site) -> Question:
     question = await house.one(run)
 
     async def is_listed() -> bool:
-        return any(row.run == run for row in await house.runs.waiting())
+        return any(row.run == run for row in (await house.runs.lists.waiting())[0])
 
     await until(is_listed, "the question in the list")
     return question
@@ -388,7 +388,7 @@ async def test_a_link_shows_nothing_to_who_is_asked_no_more_and_a_deputy_what_is
     question = await salary(house, site)
     people = {"bob": PersonSection(deputy="user:dan")}
     site = replace(site, config=site.config.model_copy(update={"people": people}))
-    await site.runs_of(PEOPLE["operator"]).reassign(question.run, question.id, ["user:bob"])
+    await site.runs_of(PEOPLE["operator"]).assignment.reassign(question.run, question.id, ["user:bob"])
     async with client_of(site, *PEOPLE.values()) as client:
         client.headers[WHO] = "-"
         followed = {

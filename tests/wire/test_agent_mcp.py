@@ -68,7 +68,7 @@ async def test_each_call_of_a_server_is_an_activity(wired: Harness, fake: Fake) 
     run = await wired.start(text, "1 + 2?", history_limits=HistoryLimits(rounds=1))
     assert await wired.answered(run, {"granted": True}) == ["May add be called?"]
     assert (await wired.output(run), fake.refused) == ("3", [])
-    events = [event.data for event in await wired.runs.events(run) if event.type == "tool.returned"]
+    events = [event.data for event in await wired.runs.watch.events(run) if event.type == "tool.returned"]
     assert [data.result for data in events] == ["hello", {"sum": 3}, "Error executing tool fail: not today"]
     made = await activities_of(wired, run)
     assert (made.count("call_model"), made.count("call_tool")) == (3, 3)
@@ -171,7 +171,7 @@ async def test_a_server_that_goes_fails_the_call_and_then_the_request(
         run = await wired.start(agent("remote", ", retry: {attempts: 1}"), "Go")
         error = (await wired.result(run)).error
     assert error is not None and error.type == "agent_failed"
-    [failed] = [event.data for event in await wired.runs.events(run) if event.type == "tool.failed"]
+    [failed] = [event.data for event in await wired.runs.watch.events(run) if event.type == "tool.failed"]
     assert (failed.error, "Client failed to connect" in failed.message) == ("tool_error", True)
 
 

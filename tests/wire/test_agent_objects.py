@@ -101,7 +101,7 @@ async def test_thoughts_go_back_with_their_signatures(wired: Harness, fake: Fake
     sent = [json.dumps(request.body) for request in fake.requests]
     thoughts = [signature("First 1 and 2."), signature("Then 3.")]
     assert [[thought in body for thought in thoughts] for body in sent] == [[False] * 2, [True, False], [True] * 2]
-    assert not any("First 1 and 2." in event.model_dump_json() for event in await wired.runs.events(run))
+    assert not any("First 1 and 2." in event.model_dump_json() for event in await wired.runs.watch.events(run))
     asks = {"responses": "reasoning", "anthropic": "thinking", "google": "thinkingConfig"}[fake.api.name]
     assert all(f'"{asks}": {{' in body for body in sent)
 

@@ -69,7 +69,7 @@ async def test_the_key_is_nowhere(wired: Harness, fake: Fake, key: str, caplog: 
     run = await wired.start(AGENT)
     outcome = await wired.result(run)
     assert outcome.error is not None and outcome.error.type == "model_auth"
-    kept = [str(outcome), str(await wired.runs.events(run)), caplog.text]
+    kept = [str(outcome), str(await wired.runs.watch.events(run)), caplog.text]
     kept += [history.to_json() for history in await wired.histories(run)]
     assert key in str([request.headers for request in fake.requests])
     assert not any(key in text for text in kept)

@@ -177,7 +177,7 @@ async def test_a_cancel_reaches_a_call_that_waits_for_its_next_attempt(crew: Cre
     async with crew.worker():
         run = await crew.step("fails_or_hangs", "retry: {attempts: 2, backoff: 1h}")
         await crew.called(1)
-        assert (await crew.runs.cancel(run)).left == []
+        assert (await crew.runs.control.cancel(run)).left == []
         assert (await crew.result(run)).status == "cancelled"
 
 
@@ -210,6 +210,6 @@ async def test_a_cancel_reaches_a_call_whose_workers_are_lost(crew: Crew) -> Non
     run = await crew.start(text, loss_policy=LossPolicy(backoff=3600, longest=3600))
     await crew.lose(1)
     async with crew.worker():
-        assert (await crew.runs.cancel(run)).left == []
+        assert (await crew.runs.control.cancel(run)).left == []
         assert (await crew.result(run)).status == "cancelled"
     assert calls(crew.folder, "call") == 1

@@ -120,7 +120,7 @@ class ApiCall:
             limit = limits.input if self.size == "input" else limits.answer
             exchange.body = await body_of(request, self.body, limit)
         if self.needs is not None:
-            await exchange.runs.require(self.needs, exchange.path("run"))
+            await exchange.runs.access.require(self.needs, exchange.path("run"))
         value = await self.answer(exchange)
         if isinstance(value, Response):
             return value

@@ -54,8 +54,8 @@ async def stream_events(exchange: Exchange) -> Response:
     word = exchange.request.headers.get("last-event-id") or exchange.query.after
     cursor = None if word is None else Cursor.read(run, word)
     # An error before the response begins can still be a problem document.
-    has_ended = await runs.has_ended(run)
-    if has_ended and await anext(runs.follow_from(run, cursor), None) is None:
+    has_ended = await runs.watch.has_ended(run)
+    if has_ended and await anext(runs.watch.follow_from(run, cursor), None) is None:
         return Response(status_code=204)
     if exchange.request.method == "HEAD":
         return Response(media_type=EVENT_STREAM)
@@ -71,7 +71,7 @@ async def _lines(runs: Runs, run: str, cursor: Cursor | None) -> AsyncIterator[s
     yield f"retry: {RETRY_SECONDS * 1000:.0f}\n\n"
     while True:
         try:
-            async for placed in _or_silence(runs.follow_from(run, cursor, LOOK_SECONDS)):
+            async for placed in _or_silence(runs.watch.follow_from(run, cursor, LOOK_SECONDS)):
                 if placed is None:
                     yield ": nothing new\n\n"
                 else:
@@ -137,13 +137,13 @@ async def send_event(exchange: Exchange) -> list[EventReceipt]:
     if not exchange.identity.is_service:  # a program sends what it is told of; people act on what they see
         await _check_seen(exchange, body.run)
     if body.run is not None:
-        return [await exchange.runs.send_event(body.run, body.name, body.key, body.payload, id=body.id)]
+        return [await exchange.runs.external_events.send(body.run, body.name, body.key, body.payload, id=body.id)]
     return await exchange.site.delivery.deliver(exchange.runs, read_event(body.model_dump(exclude={"run"})))
 
 
 async def _check_seen(exchange: Exchange, run: str | None) -> None:
     if run is not None:
-        await exchange.runs.require("answer", run)
+        await exchange.runs.access.require("answer", run)
     elif exchange.site.access_rules.enforced:
         raise Refusal("not_allowed", "an event to all that wait for it comes from a service: name the run")
 

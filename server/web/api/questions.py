@@ -53,16 +53,16 @@ async def list_questions(exchange: Exchange) -> list[dict[str, Any]]:
     user = exchange.identity.user if query.of == "me" else None
     if query.run is not None:
         runs = exchange.runs
-        questions = runs.those_for(user, await runs.visible_questions(query.run))
-        return [question_json(question) for question in await runs.select_visible(query.run, questions, user)]
+        questions = runs.lists.select_for(user, await runs.access.visible_questions(query.run))
+        return [question_json(question) for question in await runs.access.select_visible(query.run, questions, user)]
     return await _of_all_runs(exchange, user, query)
 
 
 async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQuery) -> list[dict[str, Any]]:
     runs = exchange.runs
-    rows, cursor = await runs.waiting_from(query.after, user, page=query.number, size=WEB_PAGE)
+    rows, cursor = await runs.lists.waiting(user, cursor=query.after, page=query.number, size=WEB_PAGE)
     link_to_next(exchange, cursor)
-    return waiting_rows(rows, await runs.questions_of(rows, user))
+    return waiting_rows(rows, await runs.lists.read_questions(rows, user))
 
 
 async def show_question(exchange: Exchange) -> dict[str, Any]:
@@ -130,7 +130,7 @@ async def _assign(exchange: Exchange, command: type[AssignmentCommand], **fields
     runs, comment, by = exchange.runs, exchange.body.comment, exchange.identity.user
     question = await runs.question(exchange.path("id"))
     open_questions = await runs.open_questions(question.run)
-    receipt = await runs.assign(
+    receipt = await runs.assignment.send(
         open_questions, command, question=question.id, by=by, key=exchange.key(), comment=comment, **fields
     )
     return receipt.model_dump(mode="json")
@@ -184,7 +184,7 @@ async def answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
     body: AnswersInput = exchange.body
     runs, run = exchange.runs, exchange.path("run")
     answers = [Answer(**answer.model_dump()) for answer in body.answers]
-    open_questions = await runs.answerable(run, [answer.question for answer in answers])
+    open_questions = await runs.access.answerable(run, [answer.question for answer in answers])
     pairs = [(answer, find_question(open_questions.questions, answer.question)) for answer in answers]
     _check_answers(pairs, exchange.identity)
     key, by = exchange.key(body.key), exchange.identity.user
@@ -260,7 +260,7 @@ async def add_comment(exchange: Exchange) -> Said:
     """Add a comment beside a question, open or closed. It goes to the record; the run does not see it."""
     record, (run, owner) = _record(exchange), await _find_place(exchange)
     question, by, text = exchange.path("id"), exchange.identity.user, exchange.body.comment
-    await exchange.runs.require_comment(run)
+    await exchange.runs.access.require_comment(run)
     proof = exchange.identity.sender.proof
     try:
         await record.comment(run, question, text, by, owner=owner, proved_by=proof, key=exchange.key())
@@ -290,7 +290,7 @@ async def _find_place(exchange: Exchange) -> tuple[str, str]:
 
 async def _may_see(runs: Runs, run: str, id_: str) -> bool:
     try:
-        await runs.require_question(run, id_)
+        await runs.access.require_question(run, id_)
     except UnknownRun:
         return False
     return True

@@ -45,7 +45,7 @@ class RunsQuery(PageQuery):
 async def list_runs(exchange: Exchange) -> list[RunRow]:
     """List runs, newest first, fifty a page."""
     query: RunsQuery = exchange.query
-    rows, cursor = await exchange.runs.page_from(
+    rows, cursor = await exchange.runs.lists.page(
         query.after, page=query.number, blueprint=query.blueprint, status=query.status, size=WEB_PAGE
     )
     link_to_next(exchange, cursor)
@@ -81,8 +81,8 @@ async def show_history(exchange: Exchange) -> list[dict[str, Any]]:
 async def show_graph(exchange: Exchange) -> Response:
     """Draw the blueprint of a run as a Mermaid flowchart, each step with its state in this run."""
     runs, run = exchange.runs, exchange.path("run")
-    blueprint, state = await runs.blueprint(run), await runs.standing(run)
-    drawing = flowchart(blueprint, marks_of(await runs.trace(state), state.questions))
+    blueprint, state = await runs.blueprint(run), await runs.state(run)
+    drawing = flowchart(blueprint, marks_of(await runs.watch.trace(state), state.questions))
     return Response(drawing, media_type=MERMAID)
 
 
@@ -131,7 +131,7 @@ class StartedJSON(TypedDict):
 
 async def list_blueprints(exchange: Exchange) -> list[BlueprintRow]:
     """List the blueprints that can be started, each with the schema of its input."""
-    site, allows = exchange.site, exchange.runs.start_filter
+    site, allows = exchange.site, exchange.runs.access.start_filter
     return await asyncio.to_thread(lambda: [blueprint_row(offer) for offer in offered(site.config, allows)])
 
 
@@ -153,7 +153,7 @@ async def start_run(exchange: Exchange) -> StartedJSON:
     """Start a run. The same `Idempotency-Key` with the same body gives the same run again."""
     body: StartInput = exchange.body
     runs, by, key = exchange.runs, exchange.identity.user, exchange.key()
-    offer = await asyncio.to_thread(find_offered, exchange.site.config, body.blueprint, runs.start_filter)
+    offer = await asyncio.to_thread(find_offered, exchange.site.config, body.blueprint, runs.access.start_filter)
     blueprint = await asyncio.to_thread(offer.read)
     run = body.id or (None if key is None else _id_for(blueprint, by, key))
     try:
@@ -244,7 +244,7 @@ async def cancel_run(exchange: Exchange) -> SteeringJSON:
     """Cancel a run and everything below it. `left` had not ended in time; cancelling twice is fine."""
     body: CancelInput = exchange.body
     run, by = exchange.path("run"), exchange.identity.user
-    stopped = await exchange.runs.cancel(run, wait=body.wait, force=body.force, by=by)
+    stopped = await exchange.runs.control.cancel(run, wait=body.wait, force=body.force, by=by)
     return steering.cancelled(stopped, force=body.force).to_json()
 
 

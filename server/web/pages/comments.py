@@ -61,4 +61,4 @@ async def comment_box(request: Request, path: str, text: str = "", problem: str 
 async def _may_comment(request: Request, identity: Identity) -> bool:
     """Return whether a person who sees a question may comment on it: who sees no more of its run is asked in it."""
     runs, run = site_of(request).runs_of(identity), str(request.path_params["run"])
-    return not await runs.may("see", run) or await runs.may("comment", run)
+    return not await runs.access.may("see", run) or await runs.access.may("comment", run)

@@ -26,7 +26,7 @@ async def stream_news(request: Request) -> Response:
     """
     user, site = identity_of(request).user, site_of(request)
     live, run = site.live, request.query_params.get("run")
-    if run is not None and not await site.runs_of(identity_of(request)).sees_part(run):
+    if run is not None and not await site.runs_of(identity_of(request)).access.sees_part(run):
         run = None
     seen = request.query_params.get("seen")
     watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run, seen)})

@@ -114,7 +114,7 @@ async def show_state(request: Request) -> HTMLResponse:
     site, run = site_of(request), request.path_params["run"]
     runs = _runs(request)
     if part in ("story", "comments"):
-        await runs.require_question(run, request.path_params["id"])
+        await runs.access.require_question(run, request.path_params["id"])
     if part == "story":
         return render(request, "story.html", story=await _visible_story(runs, run), folded=False)
     if part == "comments":
@@ -122,7 +122,7 @@ async def show_state(request: Request) -> HTMLResponse:
     asked = await _find(request)
     reply = None if asked is not None else await _reply(site.runs.tree, run, request.path_params["id"])
     if asked is None:
-        await runs.require_reply(run, reply)
+        await runs.access.require_reply(run, reply)
     failure = site.dispatches.failure(_place_of(request))
     message = _message(request, failure) if isinstance(failure, Exception) else ""
     is_certain = asked is None or asked.is_certain
@@ -137,10 +137,10 @@ async def add_comment(request: Request) -> Response:
     asked = await _find(request)
     if asked is None:
         reply = await _reply(site.runs.tree, run, id_)
-        await _runs(request).require_reply(run, reply)
+        await _runs(request).access.require_reply(run, reply)
         if reply is None:
             raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
-    await _runs(request).require_comment(run)
+    await _runs(request).access.require_comment(run)
     if site.record is None:
         raise HTTPException(503, texts_of(request)("comments.no_record"))
     owner, key = "" if asked is None else asked.question.owner, first_text(texts, "key") or None
@@ -265,17 +265,17 @@ async def send(site: Site, identity: Identity, question: Question, answer: Answe
 
 
 async def _move(site: Site, identity: Identity, question: Question, do: str, texts: Texts) -> bool:
-    """Claim, release or delegate a question; true as a worker has received it. Raises as `Runs.claim`."""
+    """Claim, release or delegate a question; true as a worker has received it. Raises as `QuestionAssignment.claim`."""
     runs, comment = site.runs_of(identity), first_text(texts, "comment").strip() or None
     try:
         if do == "claim":
-            await runs.claim(question.run, question.id, by=identity.user, comment=comment)
+            await runs.assignment.claim(question.run, question.id, by=identity.user, comment=comment)
         elif do == "release":
-            await runs.release(question.run, question.id, by=identity.user, comment=comment)
+            await runs.assignment.release(question.run, question.id, by=identity.user, comment=comment)
         else:
             name = first_text(texts, "to").strip()
             to = name if ":" in name or not name else f"user:{name}"
-            await runs.delegate(question.run, question.id, to, by=identity.user, comment=comment)
+            await runs.assignment.delegate(question.run, question.id, to, by=identity.user, comment=comment)
     finally:
         site.open_questions.forget(question.owner)
         site.live.nudge()
@@ -338,7 +338,7 @@ async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
     seen last is what the answer comes back with, and the reason why it was not sent.
     """
     cached = site_of(request).open_questions.known(request.path_params["run"], request.path_params["id"])
-    if cached is not None and not await _runs(request).select_visible(cached.run, [cached]):
+    if cached is not None and not await _runs(request).access.select_visible(cached.run, [cached]):
         raise UnknownRun(cached.run)
     if cached is not None and cached.digest == first_text(texts, "digest"):
         return FoundQuestion(cached)
@@ -361,7 +361,7 @@ async def find_open(site: Site, runs: Runs, run: str, id_: str) -> FoundQuestion
     """
     found = await _find_any(site, run, id_)
     # As it was seen last it may be of another run than the address says.
-    if found is not None and not await runs.select_visible(found.question.run, [found.question]):
+    if found is not None and not await runs.access.select_visible(found.question.run, [found.question]):
         raise UnknownRun(run)
     return found
 
@@ -388,7 +388,7 @@ async def _views_of(runs: Runs, run: str, cached: Question | None) -> list[Workf
             return [await runs.tree.view(cached.owner, unless_ended=True)]
         except UnknownRun:  # it has ended, and nobody else asks its question
             return []
-    state = await runs.standing(run)
+    state = await runs.state(run)
     # What was terminated could not close its questions.
     return [] if state.status in CLOSED else state.views
 
@@ -402,7 +402,7 @@ async def _visible_story(
 ) -> list[StoryLine] | None:
     """Return the story of a run; for who sees only questions of it, what people have answered."""
     lines = await story_of(runs.tree, run, since, view)
-    if lines is None or await runs.may("see", run):
+    if lines is None or await runs.access.may("see", run):
         return lines
     return [line for line in lines if line.is_answer]
 
@@ -439,7 +439,7 @@ async def _question_page(
         who_not=who_not,
         # What somebody typed who may no longer answer stays to be copied.
         can_answer="answer" in identity.scopes and (who_not is None or bool(form.message)),
-        sees_run=await runs.may("see", question.run),
+        sees_run=await runs.access.may("see", question.run),
         images=IMAGES,
         unreached=await _unreached(site, identity, question),
         has_accepted=identity.user in question.accepted_by,
@@ -459,7 +459,7 @@ async def _unreached(site: Site, identity: Identity, question: Question) -> Sequ
     if "steer" not in identity.scopes:
         return ()
     lost = (await site.upkeep.unreached([question])).get(question.id, ())
-    return lost if lost and await site.runs_of(identity).may("steer", question.run) else ()
+    return lost if lost and await site.runs_of(identity).access.may("steer", question.run) else ()
 
 
 async def _closed_page(
@@ -471,10 +471,10 @@ async def _closed_page(
 ) -> Response:
     """Show what closed a question, and what happened in its run since. The same form, sent again, is told the same."""
     runs, run, id_ = _runs(request), request.path_params["run"], request.path_params["id"]
-    state = await runs.standing(run)
+    state = await runs.state(run)
     own = _own_view(state.views, run)
     reply = await _reply(runs.tree, run, id_, own)
-    await runs.require_reply(run, reply)
+    await runs.access.require_reply(run, reply)
     if reply is None:
         raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
     key = _key_of(texts or {})
@@ -493,8 +493,8 @@ async def _closed_page(
         is_late=texts is not None and first_text(texts, "do") not in MOVES,
         typed=typed_texts(texts or {}),
         story=story,
-        next_here=[] if identity_of(request).only is not None else await runs.select_visible(run, state.questions),
-        sees_run=await runs.may("see", run),
+        next_here=[] if identity_of(request).only else await runs.access.select_visible(run, state.questions),
+        sees_run=await runs.access.may("see", run),
         next_mine=_next_of(view.page.questions, run),
         box=box or await comment_box(request, _back(request)),
         step_of=name_of,
@@ -520,11 +520,11 @@ async def _who_not(runs: Runs, identity: Identity, question: Question, now: date
     """Return why this person may not answer, as far as the page knows it; the workflow decides."""
     if "answer" not in identity.scopes:
         return f"sign in as {identity.user} to answer it"
-    if reason := await runs.why_not_answer(question):
+    if reason := await runs.access.why_not_answer(question):
         return reason
     claimant = question.claimant(now)
-    if claimant is not None and await runs.may("steer", question.run):  # they may release it, decline it, or cancel it
-        return None
+    if claimant is not None and await runs.access.may("steer", question.run):
+        return None  # they may release it, decline it, or cancel it
     return None if claimant in (None, *names_of(identity.user, {})) else f"{claimant} has claimed it"
 
 

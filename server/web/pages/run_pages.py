@@ -91,11 +91,11 @@ async def head_of(request: Request, runs: Runs) -> RunHead:
     run = str(request.path_params["run"])
     head = await _retained(request, runs, run) or await _archived(runs, run)
     try:
-        state = await runs.standing(run)
+        state = await runs.state(run)
     except NoWorker as error:
         return replace(head, silence=str(error))
     seen = await site_of(request).live.fingerprint(state)
-    obstacles = await runs.find_obstacles(state)
+    obstacles = await runs.watch.find_obstacles(state)
     return replace(head, status=state.status, blueprint=state.blueprint, state=state, seen=seen, obstacles=obstacles)
 
 
@@ -126,7 +126,7 @@ async def list_runs_page(request: Request) -> Response:
     status = next((name for name in STATUS_NAMES if name == query.get("status")), None)
     page = _number(query.get("page"), 1, 10_000) or 1
     after = query.get("after") or None
-    rows, cursor = await runs.page_from(after, page=page, blueprint=blueprint or None, status=status, size=RUNS_PAGE)
+    rows, cursor = await runs.lists.page(after, page=page, blueprint=blueprint or None, status=status, size=RUNS_PAGE)
     wanted = {"blueprint": blueprint, "status": status or ""}
     is_further = after is not None or page > 1
     values: dict[str, Any] = {
@@ -158,11 +158,11 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
     """
     runs = await permit(request, "see")
     head = await head_of(request, runs)
-    steers = "steer" in identity_of(request).scopes and await runs.may("steer", head.run)
+    steers = "steer" in identity_of(request).scopes and await runs.access.may("steer", head.run)
     rows, outcome = [], None
     if head.state is not None:
         tree = RunTree(texts_of(request), datetime.now(UTC), head.state.questions)
-        rows = tree.rows((await runs.trace(head.state, REPETITIONS)).steps)
+        rows = tree.rows((await runs.watch.trace(head.state, REPETITIONS)).steps)
     if head.has_ended:
         outcome = await _outcome(runs, head)
     values: dict[str, Any] = {"head": head, "rows": rows, "outcome": outcome, "steers": steers}
@@ -212,13 +212,13 @@ async def _repetitions(request: Request, runs: Runs, state: RunState) -> tuple[S
     address, workflow, before = query.get("at", ""), query.get("workflow"), _number(query.get("before"), 0, FARTHEST)
     if workflow and before:  # of a loop only the page is read
         first = max(before - REPETITIONS, 1)
-        kept = await runs.iterations(state, Address(address), workflow, first, before)
-        has_later = before + REPETITIONS <= await runs.last_iteration(workflow)
+        kept = await runs.watch.iterations(state, Address(address), workflow, first, before)
+        has_later = before + REPETITIONS <= await runs.watch.last_iteration(workflow)
         beside = {"older": first if first > 1 else None, "newer": before + REPETITIONS if has_later else None}
         name, more = "before", {"workflow": workflow}
     else:
         back = _number(query.get("back"), 0, FARTHEST)
-        kept = _part(_span_at(await runs.trace(state, back + REPETITIONS), address), back)
+        kept = _part(_span_at(await runs.watch.trace(state, back + REPETITIONS), address), back)
         older = back + REPETITIONS if earlier_than(kept) else None
         beside = {"older": older, "newer": max(back - REPETITIONS, 0) if back else None}
         name, more = "back", {}
@@ -253,7 +253,7 @@ async def show_graph_page(request: Request) -> Response:
         return render(request, "runs/graph.html", head=head, chart=None, problem=t("runs.no_blueprint"))
     overlay = None
     if head.state is not None:
-        overlay = marks_of(await runs.trace(head.state, 1), head.state.questions)
+        overlay = marks_of(await runs.watch.trace(head.state, 1), head.state.questions)
     chart = layout_of(chart_of(blueprint, overlay))
     states = {state: t(f"runs.state.{state}") for state in CHART_MARKS}
     summary = "; ".join(f"{placed.label}: {states[placed.state]}" for placed in chart.nodes if placed.state in states)
@@ -275,7 +275,7 @@ async def show_context_page(request: Request) -> Response:
     context = None
     if head.state is not None:
         outcome = await runs.outcome(head.run)
-        context = await runs.context(head.state) if outcome.context is None else outcome.context
+        context = await runs.watch.context(head.state) if outcome.context is None else outcome.context
     node = None if context is None else json_node(context)
     return render(request, "runs/context.html", head=head, context=node)
 

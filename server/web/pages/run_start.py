@@ -66,7 +66,7 @@ async def list_blueprints_page(request: Request) -> Response:
 
 
 def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
-    return site_of(request).runs_of(identity_of(request)).start_filter
+    return site_of(request).runs_of(identity_of(request)).access.start_filter
 
 
 def _row(blueprint: Offered) -> StartRow:

@@ -30,7 +30,7 @@ async def pause_run(request: Request) -> Response:
     """Pause a run."""
     runs, by = await _steering(request)
     try:
-        remaining = await runs.pause(_run(request), by, wait=PATIENCE_SECONDS)
+        remaining = await runs.control.pause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
         return await _refused(request, error)
     return await _done(request, "pause", remaining)
@@ -40,7 +40,7 @@ async def resume_run(request: Request) -> Response:
     """End the pause of a run; no question is answered by it."""
     runs, by = await _steering(request)
     try:
-        remaining = await runs.unpause(_run(request), by, wait=PATIENCE_SECONDS)
+        remaining = await runs.control.unpause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
         return await _refused(request, error)
     return await _done(request, "resume", remaining)
@@ -54,7 +54,7 @@ async def tell_agent(request: Request) -> Response:
     if not text.strip():
         return await run_page(request, 422, problem=texts_of(request)("runs.blank"), told=" ", agent=agent)
     try:
-        await runs.tell(_run(request), text, agent=agent or None, by=by)
+        await runs.control.tell(_run(request), text, agent=agent or None, by=by)
     except REFUSED as error:
         return await _refused(request, error, told=text, agent=agent)
     return _back(request, "tell")
@@ -73,7 +73,7 @@ async def cancel_run(request: Request) -> Response:
     runs, by = await _steering(request)
     force = (await request.form()).get("force") == "yes"
     try:
-        stopped = await runs.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
+        stopped = await runs.control.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
     except REFUSED as error:
         head, problem = await head_of(request, runs), problem_of(error)
         return render(request, "runs/cancel.html", problem.status, head=head, remaining=[], problem=problem.message)

@@ -27,7 +27,7 @@ async def observed(folder: Path, server: str) -> dict[str, Any]:
     async with worker_for(client, "new-kind"):
         run = await harness.start(text, "now")
         output = await harness.output(run)
-        span: Span = await harness.runs.trace(await harness.runs.standing(run), None)
+        span: Span = await harness.runs.watch.trace(await harness.runs.state(run), None)
         await harness.replay()
     return {
         "problems": [str(problem) for problem in parse(text.replace("1ms", "2d"), name="pausing").problems],

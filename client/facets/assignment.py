@@ -1,0 +1,140 @@
+"""Whom a question waits for: claim, release, delegate and reassign it. This is `runs.assignment`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.client.answering import Answering, OpenQuestions
+from holdfast.client.facets.access import AccessControl
+from holdfast.client.tree import Tree
+from holdfast.protocol.assignment import (
+    CLAIM_SECONDS,
+    AssignmentCommand,
+    AssignmentReceipt,
+    Claim,
+    Delegation,
+    Reassignment,
+    Release,
+)
+from holdfast.runtime.errors import raising_server_errors
+
+
+@raising_server_errors
+class QuestionAssignment:
+    """Commands that change whom a question waits for; each needs a worker, which checks who sends it."""
+
+    def __init__(self, tree: Tree, answering: Answering, access: AccessControl) -> None:
+        self._tree, self._answering, self._access = tree, answering, access
+
+    async def claim(
+        self,
+        run: str,
+        question: str,
+        *,
+        by: str,
+        seconds: float = CLAIM_SECONDS,
+        key: str | None = None,
+        comment: str | None = None,
+    ) -> AssignmentReceipt:
+        """Keep a question for one person: until the claim ends nobody else may answer. A second claim extends it.
+
+        Args:
+            run: The id of the run.
+            question: The question, by id, address, step name or a unique prefix of the id.
+            by: The person who claims it, such as `user:ana`; they must be among those who may answer.
+            seconds: How long the claim lasts, at most seven days.
+            key: Idempotency key. By default a random one.
+            comment: A comment stored with the event.
+
+        Raises:
+            Refusal: The command was refused; its `code` says why.
+            NothingSent: No worker answers.
+            UnknownRun: There is no such run.
+            Ambiguous: Several questions could be meant.
+        """
+        return await self.send(
+            await self._open_questions(run), Claim, question=question, by=by, key=key, comment=comment, seconds=seconds
+        )
+
+    async def release(
+        self, run: str, question: str, *, by: str, key: str | None = None, comment: str | None = None
+    ) -> AssignmentReceipt:
+        """End a claim: one's own, or as who may steer the run that of somebody else. Args and raises as in `claim`."""
+        return await self.send(
+            await self._open_questions(run), Release, question=question, by=by, key=key, comment=comment
+        )
+
+    async def delegate(
+        self, run: str, question: str, to: str, *, by: str, key: str | None = None, comment: str | None = None
+    ) -> AssignmentReceipt:
+        """Delegate an answer: `by` may no longer answer the question, and `to` may.
+
+        Args:
+            run: The id of the run.
+            question: The question, by id, address, step name or a unique prefix of the id.
+            to: `user:NAME` or `group:NAME`; a delegate counts once in a quorum.
+            by: The person who delegates; they must be among those who may answer.
+            key: As in `claim`.
+            comment: As in `claim`.
+
+        Raises:
+            Refusal: As in `claim`; also if `to` may not answer, or if too few people would be left for the quorum.
+        """
+        return await self.send(
+            await self._open_questions(run), Delegation, question=question, by=by, key=key, comment=comment, to=to
+        )
+
+    async def reassign(
+        self,
+        run: str,
+        question: str,
+        to: Sequence[str],
+        *,
+        by: str | None = None,
+        key: str | None = None,
+        comment: str | None = None,
+    ) -> AssignmentReceipt:
+        """Replace the assignees of a question, for example because one of them is away. A claim and delegations end.
+
+        Args:
+            run: The id of the run.
+            question: The question, by id, address, step name or a unique prefix of the id.
+            to: The new assignees, each `user:NAME` or `group:NAME`.
+            by: The person who sends it; they must be among those who may steer the run.
+            key: As in `claim`.
+            comment: As in `claim`.
+
+        Raises:
+            Refusal: As in `claim`; also if too few people would be left for the quorum.
+        """
+        return await self.send(
+            await self._open_questions(run),
+            Reassignment,
+            question=question,
+            by=by,
+            key=key,
+            comment=comment,
+            to=list(to),
+        )
+
+    async def send(
+        self,
+        open_questions: OpenQuestions,
+        kind: type[AssignmentCommand],
+        *,
+        question: str,
+        key: str | None = None,
+        **fields: JSON,
+    ) -> AssignmentReceipt:
+        """Send one of these commands with its fields, where the run has just been asked for its questions."""
+        if kind.steers:
+            await self._access.check_steering(open_questions.run)
+        else:
+            await self._access.check_answering(open_questions, [question])
+        command = kind.read({**fields, "question": question, "key": key or secrets.token_hex(8)})
+        return await self._answering.assign(self._tree, open_questions, command)
+
+    async def _open_questions(self, run: str) -> OpenQuestions:
+        return await self._answering.open_questions(self._tree, await self._tree.describe(run))

@@ -1,0 +1,254 @@
+"""Commands to runs: pause, resume, cancel, edit the context, tell an agent. This is `runs.control`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from temporalio.client import WorkflowExecutionDescription
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.client.answering import Answering, Sent, no_signals
+from holdfast.client.facets.access import AccessControl, send_answers
+from holdfast.client.history import started_with
+from holdfast.client.outcomes import read_state
+from holdfast.client.outgoing import check_outgoing
+from holdfast.client.states import STATUSES, RunState, Stopped
+from holdfast.client.stopping import Family, Left
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.protocol.address import Address, parts
+from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
+from holdfast.protocol.context import BadWrite, with_value
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import PAUSE, PAUSED_MEMO, PIPELINE_WORKFLOW, RESUME, TELL
+from holdfast.runtime.errors import Ambiguous, BadInput, raising_server_errors
+
+CANCEL_SECONDS = 30.0
+"""The default time that `cancel` waits for the end of a run."""
+PAUSE_SECONDS = 10.0
+"""The default time that `pause` and `unpause` wait until every workflow of a run has taken the command."""
+EDIT_HINT = "stops are made by interrupt_before and interrupt_after, or by: holdfast run --interrupt-before STEP"
+SEND_AGAIN = "nothing waits for it there: send the command again once a worker answers"
+"""The hint for a workflow that a command has not reached, of a run that takes no signals."""
+
+
+@raising_server_errors
+class RunControl:
+    """Commands to a run and everything in it."""
+
+    def __init__(self, tree: Tree, answering: Answering, access: AccessControl) -> None:
+        self._tree, self._answering, self._access = tree, answering, access
+
+    async def pause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
+        """Pause a run: no further step starts, but answers are accepted and deadlines run.
+
+        Args:
+            run: The id of the run.
+            by: The person who pauses it.
+            wait: Seconds to wait until every workflow of the run is paused.
+
+        Returns:
+            The workflows that were not paused within that time, each with the reason; empty if all are.
+
+        Raises:
+            Refusal: A workflow refused the command.
+            NothingSent: No worker answers, and the deployment signs its commands, which signals cannot carry.
+            UnknownRun: There is no such run.
+        """
+        return await self._steer(run, PAUSE, by, wait)
+
+    async def is_paused(self, run: str) -> bool:
+        """Return whether a run, or any of its children, is paused.
+
+        If the run itself is paused this needs no worker.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NoWorker: No worker answers.
+        """
+        return await self._has_paused_memo(run) or (await read_state(self._tree, self._answering, run)).is_paused
+
+    async def _has_paused_memo(self, run: str) -> bool:
+        return PAUSED_MEMO in (await self._tree.describe(run)).raw_info.memo.fields
+
+    async def resume(self, run: str, by: str | None = None) -> bool | list[Question]:
+        """Resume a paused run, or answer the questions of a run that only wait for a go-ahead.
+
+        Returns:
+            Of a paused run, whether every workflow of it has resumed; else the questions that were answered (see
+            `answer_pauses`), which may be none.
+
+        Raises:
+            Refusal: A workflow refused the command or the answer.
+            NoWorker: No worker answers.
+        """
+        state = None if await self._has_paused_memo(run) else await read_state(self._tree, self._answering, run)
+        if state is None or state.is_paused:
+            return not await self.unpause(run, by)
+        return await self._answer_pauses(state, by)
+
+    async def answer_pauses(self, run: str, by: str | None = None) -> list[Question]:
+        """Answer the questions that need no value, and return them.
+
+        Those are holds, breakpoints and interrupts that take no value; never an approval. Raises as `Runs.answer` does.
+        """
+        return await self._answer_pauses(await read_state(self._tree, self._answering, run), by)
+
+    async def _answer_pauses(self, state: RunState, by: str | None) -> list[Question]:
+        held = [question for question in state.questions if question.asked.needs_no_data]
+        if held:
+            answers = [Answer(question=question.id) for question in held]
+            await self._answer(state, answers, by)
+        return held
+
+    async def unpause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
+        """Resume a paused run and answer no question. Args, returns and raises as in `pause`."""
+        return await self._steer(run, RESUME, by, wait)
+
+    async def _answer(self, state: RunState, answers: list[Answer], by: str | None) -> list[Receipt | Sent]:
+        batch = AnswerBatch(answers=answers, by=by, key=secrets.token_hex(8))
+        return await send_answers(self._tree, self._answering, self._access, state.open_questions, batch)
+
+    async def edit(
+        self, run: str, changes: Mapping[str, JSON], by: str | None = None, *, digest: str | None = None
+    ) -> list[Receipt | Sent]:
+        """Continue from a breakpoint with a changed context.
+
+        Args:
+            run: The id of the run.
+            changes: The new value for each path of the context, such as `{"draft.title": "Hello"}`.
+            by: The person who changes it.
+            digest: That of the checkpoint as the person saw it; by default as it is now.
+
+        Raises:
+            BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
+            Refusal: The change was refused.
+        """
+        await self._access.check_steering(run)
+        state = await read_state(self._tree, self._answering, run)
+        stops = [question for question in state.questions if question.asked.is_breakpoint]
+        if len(stops) != 1:
+            raise BadInput(_which_stop(run, stops))
+        context = stops[0].info
+        for path, value in changes.items():
+            context = _set(context, path, value)
+        answer = Answer(question=stops[0].id, content=context, digest=digest or stops[0].digest)
+        return await self._answer(state, [answer], by)
+
+    async def tell(self, run: str, text: str, *, agent: str | None = None, by: str | None = None) -> str:
+        """Send a message to an agent that works in turns; it reads the message in its next turn.
+
+        Args:
+            run: The id of the run.
+            text: The message.
+            agent: The name or the address of the agent's step, where several agents work; for an agent that drives a
+                plan, those of the plan.
+            by: The person who sends it.
+
+        Returns:
+            The address of the agent.
+
+        Raises:
+            BadInput: No such agent is at work.
+            Ambiguous: Several agents are.
+            Refusal: The message was refused, or the agent has finished.
+        """
+        await self._access.check_steering(run)
+        check_outgoing({"text": text}, self._answering.limits.answer)
+        views = [view for view in await self._tree.views(run) if view.hears]
+        matches = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
+        if len(matches) != 1:
+            names = ", ".join(f"{view.address} ({_agent_of(view.address)})" for view in views) or "none"
+            if matches:
+                raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {names}")
+            missing = f"no agent of a step {agent!r}" if agent else "no agent"
+            readers = "agents with tools and those that drive a plan read messages while they work"
+            raise BadInput(f"{missing} in {run} reads messages now ({readers}); at work: {names}")
+        try:
+            await self._answering.steer(
+                self._tree, run, matches[0].workflow, TELL, {"text": text, "by": by}, type(None)
+            )
+        except UnknownRun:
+            raise Refusal("run_closed", "the agent has finished; it no longer accepts messages") from None
+        return matches[0].address
+
+    async def cancel(
+        self, run: str, *, wait: float = CANCEL_SECONDS, force: bool = False, by: str | None = None
+    ) -> Stopped:
+        """Cancel a run and its children; their questions close. Cancelling a run that has ended is no error.
+
+        Args:
+            run: The id of the run.
+            wait: Seconds to wait for the end of the whole tree.
+            force: Terminate the run instead: nothing that it has started is cleaned up, and its status is `failed`.
+            by: The person who cancels it; Temporal and the record keep the name. They must be among those who may
+                steer the run.
+
+        Returns:
+            The status of the run, with the workflows that had not ended in time, each with the reason, and those that
+            had activities under way.
+
+        Raises:
+            UnknownRun: There is no such run.
+            Refusal: They may not steer it.
+        """
+        await self._tree.describe(run)
+        await self._access.require("steer", run, by)
+        family = Family(self._tree.client, self._tree, run, by)
+        remaining, undone = await (family.terminate(wait) if force else family.cancel(wait))
+        status = (await self._tree.describe(run)).status
+        return Stopped(run, STATUSES.get(status, "running") if status else "running", remaining, undone)
+
+    async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[Left]:
+        """Send a command to every workflow of a run; return those that have not taken it after `wait` seconds.
+
+        With a worker it is sent as an update, so that it has taken effect on return. A workflow that no update has
+        reached gets a signal, which waits for the next worker: the last one may have gone a moment ago.
+        """
+        await self._access.check_steering(run)
+        described = await self._tree.describe(run)
+        family = Family(self._tree.client, self._tree, run)
+        reached_by_update = await self._tree.worker_polls(run)
+        left: list[Left] = []
+        if reached_by_update:
+            argument = partial(self._answering.steering, run, command=name, payload={"by": by})
+            left = await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
+            if not left:
+                return []
+        if await self._takes_signals(described):
+            return await family.signal(name, {workflow.workflow for workflow in left} if reached_by_update else None)
+        if reached_by_update:
+            return [replace(workflow, reason=f"{workflow.reason}; {SEND_AGAIN}") for workflow in left]
+        raise no_signals()
+
+    async def _takes_signals(self, described: WorkflowExecutionDescription) -> bool:
+        """Return whether a run takes commands by signal: not where it checks who sends them."""
+        if self._answering.keys:
+            return False
+        if described.workflow_type != PIPELINE_WORKFLOW:
+            return True
+        definition = await started_with(self._tree.client, described)
+        return not definition.guarded and definition.access.steer is None
+
+
+def _which_stop(run: str, stops: Sequence[Question]) -> str:
+    """Return the message for a run that is not at exactly one breakpoint."""
+    # Breakpoints of several branches have the same address: the message of each tells them apart.
+    if not stops:
+        return f"run {run} is not at a stop; {EDIT_HINT}"
+    places = "; ".join(f"{stop.id} at {stop.address}: {stop.message}" for stop in stops)
+    return f"run {run} is at {len(stops)} stops; answer one: holdfast answer {run} ID --content CONTEXT ({places})"
+
+
+def _agent_of(address: Address) -> str:
+    """Return the name of the innermost agent or agent-driven plan at an address."""
+    return next((id_ for kind, id_, _ in reversed(parts(address)) if kind in ("agent", "plan")), "")
+
+
+def _set(context: JSON, path: str, value: JSON) -> JSON:
+    try:
+        return with_value(context, path, value)
+    except BadWrite as error:
+        raise BadInput(str(error)) from None

@@ -1,0 +1,71 @@
+"""Events of other systems, for steps of kind `wait`: `runs.external_events`."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.client.answering import Answering, TakenByAnother
+from holdfast.client.listing import runs_waiting_for
+from holdfast.client.outcomes import read_state
+from holdfast.client.tree import Tree
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.incoming import EventReceipt, read_event
+from holdfast.runtime.errors import raising_server_errors
+from holdfast.runtime.workers import Busy, NoWorker
+
+EVENT_LOOKS = 5
+"""How often a run is looked at for the step that waits for an event."""
+
+
+@raising_server_errors
+class ExternalEvents:
+    """Events that other systems send to runs."""
+
+    def __init__(self, tree: Tree, answering: Answering) -> None:
+        self._tree, self._answering = tree, answering
+
+    async def send(
+        self, run: str, name: str, key: str, payload: JSON = None, *, id: str | None = None, by: str | None = None
+    ) -> EventReceipt:
+        """Send an event of another system to a run, for its step of kind `wait` that waits for this name and key.
+
+        An event that no step waits for yet is kept by the run: at most 100 of them, for a day.
+
+        Args:
+            run: The id of the run.
+            name: The event's name.
+            key: What tells it from others of its name.
+            payload: A JSON value.
+            id: The event's id: the same event under the same id counts once. By default a random one.
+            by: The system that sends it, such as `user:billing`.
+
+        Raises:
+            Refusal: The event was refused; its `code` says why.
+            NothingSent: No worker answers, and it cannot be sent as a signal.
+            UnknownRun: There is no such run.
+        """
+        event = read_event(
+            {"name": name, "key": key, "payload": payload, "id": id or secrets.token_hex(8)}
+            | {"by": self._answering.sender_of(by)}
+        )
+        for _ in range(EVENT_LOOKS):
+            try:
+                state = await read_state(self._tree, self._answering, run)
+            except NoWorker as error:
+                if isinstance(error, Busy) and error.is_alive:
+                    raise
+                return await self._answering.signal_event(self._tree, run, event)
+            with suppress(TakenByAnother):
+                return await self._answering.send_event(self._tree, state.views, event)
+        raise Refusal("busy", f"the steps of {run} that wait for {name} come and go; send the event again")
+
+    async def find_runs(self, name: str, key: str) -> list[str]:
+        """Return the ids of the runs with a step that waits for an event, by Temporal's visibility, which lags behind.
+
+        Args:
+            name: The name of the event, as in `for` of the step.
+            key: The key of the event.
+        """
+        return await runs_waiting_for(self._tree.client, name, key)

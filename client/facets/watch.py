@@ -1,0 +1,131 @@
+"""What happened in a run so far, and what happens now: `runs.watch`. Reading adds nothing to a history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
+from holdfast.client.obstacles import Obstacle, find_obstacles
+from holdfast.client.outcomes import archived_end, current_context
+from holdfast.client.states import STATUSES, Done, RunState
+from holdfast.client.stopping import at_once
+from holdfast.client.trace import Span, trace_of, trace_run
+from holdfast.client.tree import CLOSED, Tree, UnknownRun
+from holdfast.protocol.address import Address, name_at
+from holdfast.protocol.events import Event, StepCompleted
+from holdfast.protocol.runs import WorkflowView
+from holdfast.runtime.errors import raising_server_errors
+
+PACE_SECONDS = 0.2
+
+
+@raising_server_errors
+class RunWatch:
+    """The events, the trace and the context of a run."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    async def completed_steps(self, run: str, last: int | None = 100) -> list[Done]:
+        """Return the completed steps of a run in the order of their completion.
+
+        Args:
+            run: The id of the run.
+            last: The number of last iterations of each loop whose steps are returned; None: all.
+        """
+        return [
+            Done(event.address, event.data.name, event.data.kind, event.data.output)
+            for event in await below(self._tree, run, last)
+            if isinstance(event.data, StepCompleted)
+        ]
+
+    async def context(self, state: RunState) -> JSONObject:
+        """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
+        end = await archived_end(self._tree, state.run) if state.status in CLOSED else None
+        if end is not None and (end.context is not None or end.view is None):
+            return end.context or {}
+        return await current_context(self._tree, state)
+
+    async def trace(self, state: RunState, last: int | None = 100) -> Span:
+        """Return the run as a tree of spans.
+
+        Args:
+            state: The run, from `Runs.state`.
+            last: How many iterations of each loop are kept, the last ones; None keeps all.
+        """
+        return trace_run(state, await below(self._tree, state.run, last), last)
+
+    async def iterations(self, state: RunState, address: Address, workflow: str, first: int, before: int) -> Span:
+        """Return some iterations of a loop as a span of the loop; of a long one only these are read.
+
+        Args:
+            state: The run, from `Runs.state`.
+            address: The address of the loop.
+            workflow: The loop's workflow (see `Span.workflow`).
+            first: The first iteration, from 1.
+            before: The iteration to end before.
+
+        Raises:
+            UnknownRun: The run has no such workflow, or it is forgotten.
+            NoWorker: No worker answers.
+        """
+        if not workflow.startswith(f"{state.run}/"):
+            raise UnknownRun(workflow)
+        events = await iterations(self._tree, workflow, first, before)
+        name = name_at(address)
+        return replace(trace_of(events, name=name, address=address, status=state.status), kind="loop")
+
+    async def last_iteration(self, workflow: str) -> int:
+        """Return the number of the last iteration of a loop's workflow; 0 if there is none. Raises as `iterations`."""
+        return await last_iteration(self._tree, workflow)
+
+    async def events(self, run: str) -> list[Event]:
+        """Return the events of a run and its children so far, in order; `offset` counts from 0 over the whole run."""
+        return await all_events(self._tree, run)
+
+    async def follow(self, run: str, after: int = -1) -> AsyncIterator[Event]:
+        """Yield the events with an offset above `after` as they come, until the run has ended."""
+        async for event, _ in self.follow_from(run):
+            if event.offset > after:
+                yield event
+
+    async def follow_from(
+        self, run: str, after: Cursor | None = None, pace: float = PACE_SECONDS
+    ) -> AsyncGenerator[tuple[Event, Cursor], None]:
+        """Yield the events behind a cursor as they come, each with its own cursor, until the run has ended.
+
+        Args:
+            run: The id of the run.
+            after: The cursor of the last event that is known; None: yield all.
+            pace: Seconds between two looks at the run.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NoWorker: No worker answers; go on later with the last cursor.
+        """
+        async for placed in follow(self._tree, run, after, self._until_closed(run, pace)):
+            yield placed
+
+    async def _until_closed(self, run: str, pace: float) -> AsyncIterator[bool]:
+        while True:
+            yield await self.has_ended(run)
+            await asyncio.sleep(pace)
+
+    async def has_ended(self, run: str) -> bool:
+        """Return whether a run has ended. Raises `UnknownRun`."""
+        return await archived_end(self._tree, run) is not None or (await self._tree.describe(run)).status in STATUSES
+
+    async def find_obstacles(self, state: RunState) -> list[Obstacle]:
+        """Return what keeps the workflows of a run from going on though nobody is asked."""
+
+        async def look(view: WorkflowView) -> list[Obstacle]:
+            try:
+                return await find_obstacles(self._tree.client, await self._tree.describe(view.workflow))
+            except UnknownRun:  # it has ended, and is not retained
+                return []
+
+        open_views = [view for view in state.views if view.status not in CLOSED]
+        return [obstacle for found in await at_once(look, open_views) for obstacle in found]
