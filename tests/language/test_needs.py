@@ -173,7 +173,7 @@ async def test_what_needs_a_failed_step_is_skipped_and_others_go_on(house: Harne
     )
     run = await house.start(text)
     assert await house.output(run) == ["expression_error", "skipped", ["skipped", None, "d"]]
-    skipped = [event.data.reason for event in await house.runs.events(run) if event.type == "step.skipped"]
+    skipped = [event.data.reason for event in await house.runs.watch.events(run) if event.type == "step.skipped"]
     assert skipped == ["dependency_failed", "dependency_skipped"]
 
 
@@ -227,7 +227,7 @@ async def test_a_body_with_needs_goes_on_over_continue_as_new(house: Harness) ->
 async def test_a_cancel_ends_what_is_under_way(house: Harness) -> None:
     run = await house.start(listed(ask("a"), ask("b"), ask("c", "a", "b")))
     await house.asked(run, 2)
-    await house.runs.cancel(run)
+    await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
 
 
@@ -235,10 +235,10 @@ async def test_a_cancel_ends_what_is_under_way(house: Harness) -> None:
 async def test_nothing_starts_while_the_run_is_paused(house: Harness) -> None:
     run = await house.start(listed(ask("a"), ask("b"), ask("c", "a")))
     await house.asked(run, 2)
-    await house.runs.pause(run)
+    await house.runs.control.pause(run)
     await answer_to(house, run, "a", "1")
     await house.asked(run, 1)
-    await house.runs.resume(run)
+    await house.runs.control.resume(run)
     assert sorted(await open_names(house, run, 2)) == ["b", "c"]
     await answer_to(house, run, "b", "2")
     await answer_to(house, run, "c", "3")
