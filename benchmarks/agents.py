@@ -27,7 +27,7 @@ from temporalio.worker import Worker
 
 from benchmarks.agent_by_hand import AgentByHand, look_up, request_model
 from benchmarks.ground import server
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.runtime.converters import DATA_CONVERTER
 

@@ -24,7 +24,7 @@ from temporalio.worker import Worker
 
 from benchmarks.ground import server
 from holdfast.activities import all_activities, tool
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.payloads import THRESHOLD

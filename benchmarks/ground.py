@@ -10,7 +10,8 @@ from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.blueprint import Blueprint, loads
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import loads
 from holdfast.protocol.runs import VIEW, WorkflowView
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary

@@ -29,7 +29,8 @@ import psutil
 from temporalio.client import Client
 
 from benchmarks.ground import server
-from holdfast.blueprint import Blueprint, loads
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.protocol.runs import WAITING_ATTRIBUTE
 

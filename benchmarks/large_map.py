@@ -16,7 +16,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from benchmarks.ground import server
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.runtime.connection import converter
 

@@ -12,7 +12,7 @@ from statistics import median
 from benchmarks.ground import server
 from holdfast import activities
 from holdfast.activities import all_activities
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.worker import create_worker
 

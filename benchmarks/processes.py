@@ -26,7 +26,8 @@ from temporalio.client import Client
 
 from benchmarks.ground import server
 from holdfast.activities import tool
-from holdfast.blueprint import Blueprint, loads
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.runtime.embedded.worker import WORKER
 

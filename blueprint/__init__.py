@@ -1,8 +1,9 @@
-"""The blueprint language: what an author may write. Pure; imports no Temporal."""
+"""The blueprint language: what an author may write. Pure; imports no Temporal.
 
-from holdfast.blueprint.core import expand
-from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.load import load, loads
-
-__all__ = ["Blueprint", "BlueprintError", "Problem", "expand", "load", "loads"]
+Entry points: `load` (a file or a text becomes a `kinds.Blueprint`), `kinds` (every kind of step), `check` (rules of a
+whole blueprint), `explain` and `graph` (what it will do), `plan` (JSON plans), `build` (the same from Python),
+`expressions` (conditions and templates), `core.expand` (the form without short forms).
+It imports nothing of ours, and runs in every process.
+Traps: workflows evaluate with it, so that a changed result breaks a replay; this file imports nothing, as a command
+that only answers a question needs neither the loader nor the checks.
+"""

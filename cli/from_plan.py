@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.blueprint import Blueprint, BlueprintError, expand, loads
-from holdfast.blueprint.core import core_of
-from holdfast.blueprint.kinds import Agent, Plan, PlanBody, PlanStep
+from holdfast.blueprint.core import core_of, expand
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.kinds import Agent, Blueprint, Plan, PlanBody, PlanStep
+from holdfast.blueprint.load import loads
 from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
 from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, plan_in_line, read_instructions
 from holdfast.blueprint.requirements import requirements_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.blueprint import loads
 from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.load import loads
 from holdfast.cli.new_files import check_free, print_command, run_command, write_all
 from holdfast.cli.output import DONE, INTERRUPTED, say
 from holdfast.cli.prompt import PromptInterrupted

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
-from holdfast.blueprint import Blueprint
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.attendance import Attendance, Parked, answer_sources
 from holdfast.cli.command import perform

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from holdfast.blueprint import Blueprint
 from holdfast.blueprint.explain.demands import add_demands
 from holdfast.blueprint.graph import RunOverlay
 from holdfast.blueprint.graph import graph as flowchart
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import examine
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.blueprint import expand
+from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.explain import explain as explanation
 from holdfast.blueprint.explain.outline import WIDTH

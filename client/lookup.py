@@ -22,8 +22,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.blueprint import Blueprint
 from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.parts import Requirement
 from holdfast.blueprint.load import Parsed
 from holdfast.blueprint.positions import Parts, path_text

@@ -18,7 +18,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from starlette.types import ASGIApp, Receive, Scope, Send
 from temporalio.client import Client
 
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.runs import Runs
 from holdfast.protocol.questions import Question

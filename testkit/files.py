@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.activities.scripted import ScriptedReply
-from holdfast.blueprint import BlueprintError, Problem, load
+from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import load
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
 from holdfast.client.reading import entry_problems, text_of_file
 from holdfast.runtime.config import Config

@@ -24,7 +24,8 @@ from temporalio.worker import Replayer, Worker, WorkflowRunner
 from temporalio.worker._workflow import _WorkflowWorker
 
 from holdfast.activities import all_activities
-from holdfast.blueprint import Blueprint, loads
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import loads
 from holdfast.client import tree
 from holdfast.client.answering import Answering
 from holdfast.client.history import _children

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 import typer.main
 
-from holdfast.blueprint import loads
 from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
+from holdfast.blueprint.load import loads
 from holdfast.blueprint.source import plain, read
 from holdfast.cli.app import app
 from holdfast.protocol.answers import REFUSALS

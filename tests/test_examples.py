@@ -10,8 +10,8 @@ import examples.booking.flights
 import examples.clarify.briefs
 import examples.expenses.rates
 import examples.research.sources  # noqa: F401 registers the tools
-from holdfast.blueprint import load, loads
 from holdfast.blueprint.core import expand
+from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
 from holdfast.protocol import guard

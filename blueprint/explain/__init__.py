@@ -56,7 +56,7 @@ def explain(blueprint: Blueprint, width: int = WIDTH, demands: Demands | None = 
         width: Characters in a line of its text at most.
         demands: What the owners of its tools demand; None: that is not known.
 
-    >>> from holdfast.blueprint import loads
+    >>> from holdfast.blueprint.load import loads
     >>> print(explain(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")).text, end="")
     tiny
     <BLANKLINE>

@@ -15,7 +15,7 @@ __all__ = ["Chart", "ChartEdge", "ChartGroup", "ChartNode", "Path", "RunOverlay"
 def graph(blueprint: Blueprint, overlay: RunOverlay | None = None) -> str:
     """Return the Mermaid source of a blueprint's flowchart, coloured by the overlay.
 
-    >>> from holdfast.blueprint import loads
+    >>> from holdfast.blueprint.load import loads
     >>> print(graph(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")), end="")
     flowchart TD
       n1(["tiny"])

@@ -22,11 +22,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from holdfast.blueprint import Blueprint
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import ExpressionError, names_in, render, text_of
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sender
 from holdfast.client.catalogue import find_offered
 from holdfast.client.history import input_of

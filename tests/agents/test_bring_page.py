@@ -14,8 +14,8 @@ from temporalio.client import Client
 
 from holdfast.activities import all_activities
 from holdfast.activities.agent_objects.found import unsupported
-from holdfast.blueprint import loads
 from holdfast.blueprint.changes import with_model
+from holdfast.blueprint.load import loads
 from holdfast.client.lookup import look_up
 from holdfast.worker import create_worker
 from tests.conftest import Harness, Replays

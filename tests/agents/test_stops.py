@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import tests.interrupting  # noqa: F401 registers the tools
-from holdfast.blueprint import loads
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
+from holdfast.blueprint.load import loads
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness

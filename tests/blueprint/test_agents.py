@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.blueprint import loads
-from holdfast.blueprint.load import parse
+from holdfast.blueprint.load import loads, parse
 
 AGENTS = "agents: {{a: {{model: echo, {}}}, b: {{model: echo, tools: [agent:a]}}}}\nsteps: [{{name: s, agent: b}}]"
 

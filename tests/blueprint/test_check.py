@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, Problem, loads
+from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.jsonschemas import misfit, problems_of
+from holdfast.blueprint.load import loads
 from tests.blueprint.written import yaml
 
 LOOP = "steps: [{{kind: loop, name: l, loop: {{body: [{{name: a, agent: e}}], {}}}}}]"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, loads
-from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.load import loads
 
 SIGN = "{kind: hitl, name: sign, ask: permission, message: 'Pay?'}"
 PICK = "{kind: hitl, name: pick, ask: decision, message: 'Which?', options: [red, green]}"

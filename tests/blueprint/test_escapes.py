@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.activities import tool
-from holdfast.blueprint import BlueprintError, load, loads
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import ExpressionError, check_expression, check_template, evaluate, render
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.walk import steps_within
+from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.source import plain, read
 from tests.blueprint import escapes
 from tests.fuzz.expressions import beyond

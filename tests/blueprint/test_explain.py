@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.blueprint import Blueprint, load, loads
 from holdfast.blueprint.explain import cost, explain
-from holdfast.blueprint.kinds import KINDS
+from holdfast.blueprint.kinds import KINDS, Blueprint
 from holdfast.blueprint.kinds.clarify import READINGS
+from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.words.text import RUN, Vocabulary, condition, filled, value
 from holdfast.workflows.agents import MOST_MISFITS
 from holdfast.workflows.clarify import MOST_READINGS

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.blueprint import Blueprint, load, loads
 from holdfast.blueprint.graph import RunOverlay, graph
 from holdfast.blueprint.graph.mermaid import LONGEST, SHAPES, label
 from holdfast.blueprint.graph.overlay import path_of_stop
 from holdfast.blueprint.graph.steps import LARGEST
-from holdfast.blueprint.kinds import KINDS
+from holdfast.blueprint.kinds import KINDS, Blueprint
+from holdfast.blueprint.load import load, loads
 from tests.blueprint.flowchart import SHAPES as READ_SHAPES
 from tests.blueprint.flowchart import Flowchart, read_flowchart, unescaped, unreached
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER

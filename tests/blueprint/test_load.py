@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.blueprint import Blueprint, BlueprintError, Problem, expand, load, loads
-from holdfast.blueprint.load import examine, parse
+from holdfast.blueprint.core import expand
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import examine, load, loads, parse
 from tests.blueprint.written import ALL, FULL, yaml
 from tests.effort import SECOND, effort
 

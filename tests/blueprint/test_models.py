@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import expand, loads
+from holdfast.blueprint.core import expand
 from holdfast.blueprint.explain import explain
+from holdfast.blueprint.load import loads
 from tests.blueprint.test_agents import problems
 
 AGENT = "agents: {{a: {{{0}}}}}\nsteps: [{{name: s, agent: a}}]"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, loads
-from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.load import loads
 
 ASK = "steps: [{kind: hitl, name: ask, message: Go?, %s}]"
 RUNG = "escalate: [{after: 1d, assignees: [user:bob]}]"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
-from holdfast.blueprint.load import parse
+from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.load.plans import plain_plan, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, compile_plan
 from holdfast.blueprint.plan.answers import meaning

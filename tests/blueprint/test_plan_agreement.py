@@ -4,8 +4,9 @@ import unicodedata
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
+from holdfast.blueprint.load import loads
 from holdfast.blueprint.plan.answers import answer_of, means, options_of
 from holdfast.blueprint.words.agreement import TABLES, agrees, plainly, refuses
 

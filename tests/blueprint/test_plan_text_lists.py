@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import Plan, PlanBody
-from holdfast.blueprint.load import parse
+from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.load.plans import read_plan
 
 LINE = [("1", "Draft a mail", []), ("2", "Send it", ["1"])]

@@ -6,8 +6,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from holdfast.blueprint import expand, loads
+from holdfast.blueprint.core import expand
 from holdfast.blueprint.expressions import check_expression, check_template
+from holdfast.blueprint.load import loads
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
 from tests.blueprint.written import ALL

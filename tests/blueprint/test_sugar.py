@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.blueprint import Blueprint, BlueprintError, Problem, expand, loads
-from holdfast.blueprint.kinds import Conditional, Hitl, Loop, LoopBlock, PlainStep
+from holdfast.blueprint.core import expand
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.kinds import Blueprint, Conditional, Hitl, Loop, LoopBlock, PlainStep
+from holdfast.blueprint.load import loads
 
 JOINED = "{{ context.scratchpad.history | join('\\n') }}"
 FINISHED = "context.scratchpad.last_agent_command.action == 'finish'"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import Problem
 from holdfast.blueprint.codes import COMMENTS, WARNINGS
+from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.load import examine, load
 from holdfast.blueprint.source import Source, comments
 from tests.blueprint.written import yaml

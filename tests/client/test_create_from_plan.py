@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import expand, load
+from holdfast.blueprint.core import expand
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import examine, load
 from tests.client.command import ROOT, Holdfast
 
 PLAN = {

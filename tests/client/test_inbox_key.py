@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer

@@ -12,7 +12,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.runtime.config import WorkerSettings
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing

@@ -15,7 +15,7 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWorkflowInput
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.answering import OpenQuestions, Sender
 from holdfast.client.permissions import Permissions
 from holdfast.client.runs import Runs

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import expand, loads
+from holdfast.blueprint.core import expand
 from holdfast.blueprint.expressions import render
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import examine, loads
 from holdfast.cli.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
 from holdfast.cli.wizard.questions import NEVER, PATTERNS
 from tests.client.command import ROOT, Holdfast, Screen

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import loads
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.load import loads
 from tests.conftest import Harness
 from tests.tools import calls
 

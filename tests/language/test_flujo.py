@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.blueprint import BlueprintError, Problem, loads
+from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.load import loads
 from tests.conftest import Harness
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.blueprint import BlueprintError
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.cli.render import asker, question_text, tree_text
 from holdfast.client.event_texts import _is_counted, progress
 from holdfast.protocol.runs import HistoryLimits

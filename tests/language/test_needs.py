@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.blueprint import loads
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.graph import graph
+from holdfast.blueprint.load import loads
 from tests.blueprint.flowchart import read_flowchart, unreached
 from tests.conftest import Harness, until
 

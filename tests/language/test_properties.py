@@ -9,7 +9,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.blueprint import expand, loads
+from holdfast.blueprint.core import expand
+from holdfast.blueprint.load import loads
 from holdfast.client.states import STATUSES
 from tests.conftest import Harness, until
 

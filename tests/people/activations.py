@@ -21,7 +21,7 @@ from temporalio.common import Priority, RawValue, TypedSearchAttributes
 from temporalio.converter import PayloadConverter
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import ANSWER, EVENTS, VIEW, Definition, PipelineState, WorkflowView

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tests.interrupting  # noqa: F401 registers the tools
-from holdfast.blueprint import loads
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.load import loads
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Question
 from tests.conftest import Harness

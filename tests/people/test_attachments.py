@@ -13,7 +13,7 @@ import pytest_asyncio
 from temporalio.client import Client
 
 from holdfast.activities import all_activities
-from holdfast.blueprint import BlueprintError
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.explain import explain
 from holdfast.cli.render import question_text
 from holdfast.protocol.answers import Refusal

@@ -15,7 +15,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from holdfast.blueprint import loads
+from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, loads
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.explain import explain
+from holdfast.blueprint.load import loads
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.secrets import reference_in
 from holdfast.runtime.config import Config, ConfigError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.blueprint import BlueprintError
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.explain import explain
 from holdfast.cli.render import tree_text
 from holdfast.protocol.answers import Answer

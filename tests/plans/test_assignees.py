@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.blueprint import loads
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.load import loads
 from holdfast.blueprint.load.plans import read_plan
 from holdfast.protocol.answers import Refusal
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import examples.plans.calendar_tools  # noqa: F401 (registers the tools)
-from holdfast.blueprint import load
+from holdfast.blueprint.load import load
 from tests.conftest import Harness
 from tests.plans.conftest import statuses
 from tests.test_architecture import HOME

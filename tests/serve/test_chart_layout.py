@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import load, loads
 from holdfast.blueprint.graph import ChartGroup, RunOverlay, chart_of
+from holdfast.blueprint.load import load, loads
 from holdfast.server.web.pages.chart_layout import ChartLayout, PlacedGroup, PlacedNode, layout_of
 
 EXAMPLES = sorted(Path("examples").glob("*/*.yaml"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint import BlueprintError, Problem
+from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.testkit.files import files_in
 from tests.testkit.conftest import Desk
 

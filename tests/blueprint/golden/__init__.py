@@ -5,9 +5,9 @@ Written anew by `python -m tests.blueprint.golden`.
 
 from pathlib import Path
 
-from holdfast.blueprint import load
 from holdfast.blueprint.explain import explain
 from holdfast.blueprint.graph import graph
+from holdfast.blueprint.load import load
 
 FOLDER = Path(__file__).parent
 HOME = FOLDER.parents[2]

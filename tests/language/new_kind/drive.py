@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from holdfast.blueprint import loads
 from holdfast.blueprint.explain import explain
 from holdfast.blueprint.graph import graph
-from holdfast.blueprint.load import parse
+from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.schema import language_schema
 from holdfast.client.trace import Span
 from tests.conftest import Harness, worker_for
