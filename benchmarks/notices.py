@@ -20,7 +20,7 @@ import httpx
 
 from holdfast.runtime.config import MAX_CONCURRENCY, NOTICE_KINDS
 from holdfast.server.notices.channels import Channel
-from holdfast.server.notices.delivering import Webhook
+from holdfast.server.notices.transports import Webhook
 from tests.notices.office import RUN, Office
 
 NOTICES = 5_000

@@ -18,12 +18,11 @@ from holdfast.client.reading import BadUsage, person
 from holdfast.protocol.people import user_of
 from holdfast.runtime.config import NOTICE_KINDS, Config, NoticeKind, NotifyTable, load_config
 from holdfast.runtime.encryption import key_ring
-from holdfast.server.notices.addressees import AddressBook
-from holdfast.server.notices.channels import Channel, channel_of, described
-from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.channels import AddressBook, Channel, channel_of, described
 from holdfast.server.notices.messages import sample
 from holdfast.server.notices.notice import Contact, Delivery
 from holdfast.server.notices.outbox import counts, last_trouble
+from holdfast.server.notices.transports import DeliveryFailed
 from holdfast.server.record.store import RecordStore, read_store
 
 app = typer.Typer(rich_markup_mode=None)
@@ -107,11 +106,11 @@ async def _test(name: str, to: str | None, event: str, as_json: bool) -> int:
     contact = _contact(config, channel, to)
     delivery = replace(_sample(channel, kind, contact), link=f"{config.serve.url or LOCALLY}/")
     try:
-        await channel.way.send(delivery)
+        await channel.transport.send(delivery)
     except DeliveryFailed as error:
         return _report(name, delivery, str(error), as_json)
     finally:
-        await channel.way.close()
+        await channel.transport.close()
     return _report(name, delivery, None, as_json)
 
 
@@ -126,7 +125,7 @@ def _channel(config: Config, name: str) -> Channel:
 
 def _contact(config: Config, channel: Channel, to: str | None) -> Contact | None:
     """Return the person who is told, of a personal channel. Raises `BadUsage` if they cannot be reached by it."""
-    if not channel.way.is_personal:
+    if not channel.transport.is_personal:
         if to is not None:
             raise BadUsage(f"--to: the channel '{channel.name}' is not a personal channel; leave it out")
         return None
@@ -134,7 +133,7 @@ def _contact(config: Config, channel: Channel, to: str | None) -> Contact | None
     if user is None:
         raise BadUsage(f"--to {to}: must be a user, such as user:ana")
     contact = AddressBook(config.people, config.groups).contact(user)
-    if not channel.way.reaches(contact):
+    if not channel.transport.reaches(contact):
         table = user.partition(":")[2]
         raise BadUsage(f"{user} has no e-mail address; add [people.{table}] with email to holdfast.toml, or give --to")
     return contact

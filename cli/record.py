@@ -27,13 +27,12 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
-from holdfast.server.record.checkpoints import RecordCheckpoint, last_checkpoint
+from holdfast.server.record.checkpoints import RecordCheckpoint, last_checkpoint, stored_key
 from holdfast.server.record.entries import Recorded
-from holdfast.server.record.keys import stored_key
+from holdfast.server.record.jobs import reason_of
 from holdfast.server.record.record import ErasureRefused, Record
 from holdfast.server.record.store import RecordStore, read_store
 from holdfast.server.record.story import StoryRow, story
-from holdfast.server.record.troubles import reason_of
 from holdfast.server.record.verification import verify
 
 app = typer.Typer(rich_markup_mode=None)

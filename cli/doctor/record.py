@@ -15,8 +15,7 @@ from holdfast.cli.doctor.server import Deployment
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.encryption import key_ring
 from holdfast.runtime.errors import RecordError
-from holdfast.server.record.discovery import closed_workflows
-from holdfast.server.record.progress import Progress
+from holdfast.server.record.progress import Progress, closed_workflows
 from holdfast.server.record.record import Lag
 from holdfast.server.record.store import RecordStore, read_store
 

@@ -35,7 +35,7 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.distribution import installed_version
 from holdfast.runtime.errors import BadCursor, BadInput
 from holdfast.runtime.workers import NoWorker
-from holdfast.server.mcp.asking import agrees_to_go_on, content_from, form_for, message_for
+from holdfast.server.mcp.elicitation import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.server.mcp.tools import (
     TOOLS,
     AnswerTool,

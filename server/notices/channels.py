@@ -1,22 +1,134 @@
-"""The channels of a deployment, made of `[notify]`: each has a way to deliver, and says whose questions it tells of."""
+"""The channels of a deployment, made of `[notify]`, and the people whom they tell.
+
+Assignees are resolved through groups, with deputies in place of those who are away.
+"""
 
 from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from holdfast.protocol.people import ANYONE
-from holdfast.runtime.config import MAX_CONCURRENCY, Config, ConfigError, NoticeKind, NotifySection
-from holdfast.server.notices.addressees import AddressBook, Assignee
-from holdfast.server.notices.delivering import BadServiceUrl, MissingApprise, Program, Service, Way, Webhook
+from holdfast.blueprint.people import GROUP, USER
+from holdfast.protocol.people import ANYONE, Groups, names_of
+from holdfast.runtime.config import MAX_CONCURRENCY, Config, ConfigError, NoticeKind, NotifySection, PersonSection
 from holdfast.server.notices.messages import Messages
 from holdfast.server.notices.notice import Contact
-from holdfast.server.notices.signing import BadSecret, secrets_of
+from holdfast.server.notices.transports import (
+    BadSecret,
+    BadServiceUrl,
+    MissingApprise,
+    Program,
+    Service,
+    Transport,
+    Webhook,
+    secrets_of,
+)
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """A user as the claims of their last sign-in described them."""
+
+    user: str
+    email: str | None = None
+    locale: str | None = None
+    groups: tuple[str, ...] = ()
+    """Such as `group:editors`."""
+
+
+@dataclass(frozen=True)
+class Assignee:
+    """An assignee of a question, and who is told for them."""
+
+    name: str
+    """The user or group, as the question names it."""
+    contacts: tuple[Contact, ...]
+    is_barred: bool = False
+    """True if nobody of them may answer, or everybody has: nobody needs to be told."""
+
+
+class AddressBook:
+    """The people of a deployment: their groups, addresses, deputies and absences.
+
+    Args:
+        people: `[people]` of the configuration; it wins over what sign-ins say.
+        groups: `[groups]`.
+        signed_in: The claims of sign-ins.
+    """
+
+    def __init__(self, people: Mapping[str, PersonSection], groups: Groups, signed_in: Iterable[SignedIn] = ()) -> None:
+        self._people = {f"{USER}{name}": person for name, person in people.items()}
+        self._signed_in = {signed.user: signed for signed in signed_in}
+        self._groups = {name: list(members) for name, members in groups.items()}
+        for signed in self._signed_in.values():
+            for group in signed.groups:
+                members = self._groups.setdefault(group.removeprefix(GROUP), [])
+                if signed.user not in members:
+                    members.append(signed.user)
+
+    def users_of(self, names: Iterable[str]) -> list[str]:
+        """Return the users that these users and groups are, each once."""
+        users: dict[str, None] = {}
+        for name in names:
+            is_group = name.startswith(GROUP)
+            users |= dict.fromkeys(self._groups.get(name.removeprefix(GROUP), []) if is_group else [name])
+        return list(users)
+
+    def contact(self, user: str, *, instead_of: str | None = None, is_away: bool = False) -> Contact:
+        """Return how a user is reached."""
+        person = self._people.get(user, PersonSection())
+        claims = self._signed_in.get(user, SignedIn(user))
+        return Contact(user, person.email or claims.email, person.locale or claims.locale, instead_of, is_away)
+
+    def is_away(self, user: str, now: datetime) -> bool:
+        """Return whether a user is away at a time."""
+        until = self._people.get(user, PersonSection()).away_until
+        if until is None:
+            return False
+        if isinstance(until, datetime):
+            return now < until.astimezone(UTC)
+        return now < datetime(until.year, until.month, until.day).astimezone() + timedelta(days=1)
+
+    def told_for(self, user: str, barred: Collection[str], now: datetime) -> Contact | None:
+        """Return who is told for a user: they themselves, or the deputy while they are away; None if they are barred.
+
+        A deputy who is away has a deputy, too. Somebody who may not answer is never told, as a deputy neither.
+
+        Args:
+            user: The user who is asked.
+            barred: Users and groups that may not answer, and those who have.
+            now: The time, with an offset.
+        """
+        if self._is_barred(user, barred):
+            return None
+        if not self.is_away(user, now):
+            return self.contact(user)
+        seen, deputy = {user}, self._deputy(user)
+        while deputy is not None and deputy not in seen:
+            if not self._is_barred(deputy, barred) and not self.is_away(deputy, now):
+                return self.contact(deputy, instead_of=user)
+            seen.add(deputy)
+            deputy = self._deputy(deputy)
+        return self.contact(user, is_away=True)
+
+    def assignee(self, name: str, barred: Collection[str], now: datetime) -> Assignee:
+        """Return an assignee with those who are told for them; arguments as in `told_for`."""
+        users = self.users_of([name])
+        each_contact = [self.told_for(user, barred, now) for user in users]
+        contacts = tuple(contact for contact in each_contact if contact is not None)
+        return Assignee(name, contacts, is_barred=bool(users) and not contacts)
+
+    def _deputy(self, user: str) -> str | None:
+        return self._people.get(user, PersonSection()).deputy
+
+    def _is_barred(self, user: str, barred: Collection[str]) -> bool:
+        return not set(barred).isdisjoint(names_of(user, self._groups))
 
 
 @dataclass(frozen=True)
@@ -24,7 +136,7 @@ class Channel:
     """A channel, ready to deliver."""
 
     name: str
-    way: Way
+    transport: Transport
     events: Collection[NoticeKind]
     to: Sequence[str] | None = None
     """Whose questions; None: all."""
@@ -47,8 +159,8 @@ class Channel:
         contacts = [contact for assignee in asked for contact in self._contacts(assignee, book, by_name=by_name)]
         if not asked and (by_name or self.to is None or ANYONE in self.to):
             contacts = [book.contact(user) for user in book.users_of(name for name in self.to or () if name != ANYONE)]
-            return list(self._reached(contacts)) if self.way.is_personal else [None]
-        if self.way.is_personal:
+            return list(self._reached(contacts)) if self.transport.is_personal else [None]
+        if self.transport.is_personal:
             return list(self._reached(contacts))
         return [None] if any(self._concerns(assignee, book, by_name=by_name) for assignee in asked) else []
 
@@ -56,7 +168,7 @@ class Channel:
         """Return whether an assignee who is there learns of a question by this channel; see `recipients`."""
         if not self.asks:
             return False
-        if not self.way.is_personal:
+        if not self.transport.is_personal:
             return self._concerns(assignee, book, by_name=by_name)
         contacts = self._reached(self._contacts(assignee, book, by_name=by_name))
         return any(not contact.is_away for contact in contacts)
@@ -76,7 +188,7 @@ class Channel:
 
     def _reached(self, contacts: Sequence[Contact]) -> list[Contact]:
         """Return those of whom enough is known, each once."""
-        by_user = {contact.user: contact for contact in reversed(contacts) if self.way.reaches(contact)}
+        by_user = {contact.user: contact for contact in reversed(contacts) if self.transport.reaches(contact)}
         return list(by_user.values())[::-1]
 
 
@@ -114,10 +226,10 @@ def usable_channels(config: Config) -> Channels:
 
 def channel_of(config: Config, name: str, section: NotifySection) -> Channel:
     """Return one channel. Raises as `channels_of` does."""
-    return Channel(name, _way(config, name, section), section.events, section.to, section.max_concurrency)
+    return Channel(name, _make_transport(config, name, section), section.events, section.to, section.max_concurrency)
 
 
-def _way(config: Config, name: str, section: NotifySection) -> Way:
+def _make_transport(config: Config, name: str, section: NotifySection) -> Transport:
     if section.webhook is not None:
         return Webhook(section.webhook, _secrets(config, name, section.secret_env))
     if section.command is not None:

@@ -17,18 +17,15 @@ from datetime import UTC, datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from holdfast.server.notices.addressees import AddressBook
-from holdfast.server.notices.channels import Channel, Channels
+from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.outbox import TRIED_FOR, Outbox
-from holdfast.server.notices.planning import KINDS, PlannedNotice, plan
+from holdfast.server.notices.planner import KINDS, PlannedNotice, plan
+from holdfast.server.notices.questions import is_open, standing_of
 from holdfast.server.notices.sender import ChannelSender, Letterhead, Links
-from holdfast.server.notices.standing import is_open, standing_of
-from holdfast.server.record.engine import writing
+from holdfast.server.record.database import writing
 from holdfast.server.record.entries import ASKED, ENDED, STUCK, Recorded
-from holdfast.server.record.feed import Feed
-from holdfast.server.record.lease import Lease
+from holdfast.server.record.jobs import Feed, LastingTrouble, Lease
 from holdfast.server.record.store import RecordStore, set_mark
-from holdfast.server.record.troubles import LastingTrouble
 
 log = logging.getLogger(__name__)
 

@@ -28,12 +28,11 @@ from sqlalchemy import (
     update,
 )
 
-from holdfast.server.notices.addressees import SignedIn
-from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.channels import SignedIn
 from holdfast.server.notices.notice import Contact, Notice
-from holdfast.server.notices.planning import PlannedNotice
-from holdfast.server.record.clock import database_time
-from holdfast.server.record.engine import writing
+from holdfast.server.notices.planner import PlannedNotice
+from holdfast.server.notices.transports import DeliveryFailed
+from holdfast.server.record.database import database_time, writing
 from holdfast.server.record.entries import Recorded
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import OUTBOX, SIGN_INS

@@ -1,22 +1,31 @@
-"""The sender of one channel: empties its part of the outbox as fast as the channel takes it. The notifier runs them."""
+"""The sender of one channel: empties its part of the outbox as fast as the channel takes it. The notifier runs them.
+
+A channel that takes nothing rests, and is then tried with a single notice.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.server.notices.channels import Channel
-from holdfast.server.notices.delivering import DeliveryFailed
-from holdfast.server.notices.health import Health
 from holdfast.server.notices.notice import Contact, Delivery, Notice
 from holdfast.server.notices.outbox import Attempt, Outbox, Posted
-from holdfast.server.notices.standing import is_open
-from holdfast.server.record.troubles import LastingTrouble
+from holdfast.server.notices.questions import is_open
+from holdfast.server.notices.transports import DeliveryFailed
+from holdfast.server.record.jobs import LastingTrouble
 
 log = logging.getLogger(__name__)
 
+FAILURES = 5
+"""Failures in a row after which a channel rests: fewer may be the fault of single notices."""
+FIRST_REST, LONGEST_REST = 5.0, 60.0
+"""Seconds of rests; each is twice the one before. A receiver that comes back hears of it within the longest one."""
+LONGEST_ASKED = 3600.0
+"""Seconds that a receiver may ask to wait (`Retry-After`)."""
 OPEN_KINDS = ("asked", "reminded", "escalated", "unreachable")
 """Kinds that nobody needs to read once the question is closed."""
 
@@ -27,6 +36,60 @@ Links = Callable[[Notice, Contact | None], str]
 """Makes the link of a notice, as it is sent: for one person, or for whoever opens it."""
 Batch = Sequence[Posted]
 """Notices that are sent in one message: nearly always one."""
+
+
+@dataclass
+class Health:
+    """The state of a channel, from its last deliveries. A new process knows nothing, and begins anew.
+
+    Args:
+        max_concurrency: Deliveries at the same time while all is well.
+    """
+
+    max_concurrency: int
+    rests_until: float = 0.0
+    """On the monotonic clock."""
+    is_gone: bool = False
+    """True if the receiver wants nothing more at this address; the next process may have another one."""
+    has_recovered: bool = False
+    """True if what was refused may go now: after the first delivery that follows a rest, until it is set back."""
+    _failures: int = 0
+    _rests: int = 0
+
+    @property
+    def is_failing(self) -> bool:
+        """Return whether the channel has rested, and nothing has gone out since."""
+        return self._rests > 0
+
+    def free(self, sending: int) -> int:
+        """Return how many deliveries may be started now, beside those that are being sent."""
+        if self.is_gone or time.monotonic() < self.rests_until:
+            return 0
+        return max(0, (1 if self.is_failing else self.max_concurrency) - sending)
+
+    def succeed(self) -> None:
+        """Note a delivery."""
+        self.has_recovered = self.has_recovered or self.is_failing
+        self._failures = self._rests = 0
+        self.rests_until = 0.0
+
+    def fail(self, error: DeliveryFailed) -> None:
+        """Note a try that did not succeed, and rest if it was one too many, or the receiver asks for it."""
+        # By the Standard Webhooks, 410 is for the address: whoever sends to it should stop. One delivery that was under
+        # way beside it may still succeed.
+        if error.is_gone:
+            self.is_gone = True
+            return
+        self._failures += 1
+        now = time.monotonic()
+        if error.retry_after:
+            self._rest(now + min(error.retry_after, LONGEST_ASKED))
+        elif self._failures >= FAILURES and now >= self.rests_until:
+            self._rest(now + min(FIRST_REST * 2**self._rests, LONGEST_REST))
+
+    def _rest(self, until: float) -> None:
+        self.rests_until = max(self.rests_until, until)
+        self._rests += 1
 
 
 @dataclass(frozen=True)
@@ -81,12 +144,16 @@ class ChannelSender:
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
-        await self.channel.way.close()
+        await self.channel.transport.close()
         await asyncio.to_thread(self._mark)
 
     async def _send(self, batch: Batch) -> None:
-        deliveries, way = [self._delivery(posted) for posted in batch], self.channel.way
-        await (way.send(deliveries[0]) if len(batch) == 1 else way.send_digest(deliveries, self.letterhead.home))
+        deliveries, transport = [self._delivery(posted) for posted in batch], self.channel.transport
+        await (
+            transport.send(deliveries[0])
+            if len(batch) == 1
+            else transport.send_digest(deliveries, self.letterhead.home)
+        )
 
     def _delivery(self, posted: Posted) -> Delivery:
         assert posted.notice is not None, "a notice that waits has a body"
@@ -143,7 +210,7 @@ class ChannelSender:
         taken = self.outbox.take(
             self.channel.name,
             free,
-            digests=self.channel.way.for_people,
+            digests=self.channel.transport.for_people,
             is_probe=self.health.is_failing,
             tried=self._finished,
         )
@@ -162,7 +229,7 @@ class ChannelSender:
         notice = posted.notice
         if posted.is_overdue:
             return "its time is over"
-        is_read = self.channel.way.for_people
+        is_read = self.channel.transport.for_people
         if not is_read or notice is None or notice.kind not in OPEN_KINDS or notice.question_id is None:
             return None
         still_open = is_open(self.outbox.store, posted.first_run, posted.workflow, notice.question_id)

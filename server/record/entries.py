@@ -1,13 +1,21 @@
-"""The values that the record takes and gives: entries to write, entries as written, the runs they belong to."""
+"""What the record holds: entries, their hashes, the runs they belong to, and comments among them.
+
+Each entry's hash covers the one before, so that none can be changed, left out or put in. It covers the entry's
+metadata, and of its content only a salted digest: erasing content and salt breaks no chain, and nobody can try
+contents against the digest that stays.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import Event, QuestionAsked, QuestionClosed
+from holdfast.protocol.guard import canonical
 
 ENDED = "run.ended"
 """The end of a run with its outcome, also where no workflow could note it: after a termination, a time-out."""
@@ -29,6 +37,30 @@ BLUEPRINT = "run.blueprint"
 """The blueprint that a run was started with, by its digest; the document is stored once for all of its runs."""
 METADATA_NAMES = ("workflow", "key", "type", "address", "offset", "question", "at")
 """What stays of an entry after its content has been erased."""
+
+
+def chain_start(namespace: str, run: str) -> str:
+    """Return the hash before the first entry of a run: it holds the run's name, which stands beside the chain."""
+    return hashlib.sha256(canonical({"namespace": namespace, "run": run}).encode()).hexdigest()
+
+
+def content_digest(salt: str, content: str) -> str:
+    """Return the digest of a content with its salt, both as they are stored."""
+    return hashlib.sha256(f"{salt}\n{content}".encode()).hexdigest()
+
+
+def entry_hash(before: str, first_run: str, n: int, metadata: JSONObject, digest: str) -> str:
+    """Return the hash of an entry.
+
+    Args:
+        before: The hash of the entry before it in its run's chain.
+        first_run: Temporal's id of the run's first history.
+        n: Its place in the chain, from 0.
+        metadata: See `RecordEntry.metadata`.
+        digest: See `content_digest`.
+    """
+    document = {**metadata, "before": before, "first_run": first_run, "n": n, "digest": digest}
+    return hashlib.sha256(canonical(document).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -134,3 +166,36 @@ def event_entry(workflow: str, event: Event, **more: JSON) -> RecordEntry:
 def text_of_time(at: datetime) -> str:
     """Return a time as the record writes it: in UTC, always with microseconds, so that texts sort as times do."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True)
+class RecordedComment:
+    """A comment on a question; it is not an answer, and the run does not see it."""
+
+    at: datetime
+    by: str | None
+    """The person, such as `user:ana`; None once the comment is erased, as the other fields."""
+    text: str | None
+    question: str | None = None
+    """The id of the question."""
+    proved_by: str | None = None
+    """What proves the person to the door that took the comment; None for one by command."""
+
+    @property
+    def is_erased(self) -> bool:
+        """Return whether its content was erased."""
+        return self.text is None
+
+    def to_json(self) -> JSONObject:
+        """Return the JSON object of the API."""
+        return {**asdict(self), "at": self.at.isoformat()}
+
+
+def comments_in(entries: Iterable[Recorded]) -> list[RecordedComment]:
+    """Return the comments that entries hold, in the order of writing."""
+    return [
+        RecordedComment(
+            entry.at, entry.data.get("by"), entry.data.get("text"), entry.question, entry.data.get("proved_by")
+        )
+        for entry in entries
+    ]

@@ -30,9 +30,7 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.namespace import retention_of
-from holdfast.server.record.checkpoints import seal
-from holdfast.server.record.comments import RecordedComment, comments_in
-from holdfast.server.record.discovery import first_run
+from holdfast.server.record.checkpoints import SigningKey, seal, signing_key
 from holdfast.server.record.entries import (
     ASKED,
     CHANGED,
@@ -40,11 +38,12 @@ from holdfast.server.record.entries import (
     COMMENTED,
     REFUSED,
     Recorded,
+    RecordedComment,
     RecordedRun,
     RecordEntry,
+    comments_in,
 )
-from holdfast.server.record.keys import SigningKey, signing_key
-from holdfast.server.record.progress import Progress
+from holdfast.server.record.progress import Progress, first_run
 from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import RecordStore, open_store, read_store
 

@@ -23,14 +23,19 @@ from holdfast.client.states import STATUSES
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.workers import NoWorker
-from holdfast.server.record.checkpoints import is_due, seal
-from holdfast.server.record.discovery import FirstRuns, Sighting, closed_workflows, open_workflows, sighting_of
-from holdfast.server.record.keys import SigningKey
-from holdfast.server.record.lease import Lease
-from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.checkpoints import SigningKey, is_due, seal
+from holdfast.server.record.jobs import LastingTrouble, Lease
+from holdfast.server.record.progress import (
+    FirstRuns,
+    Progress,
+    Sighting,
+    WorkflowProgress,
+    closed_workflows,
+    open_workflows,
+    sighting_of,
+)
 from holdfast.server.record.reader import Reader
 from holdfast.server.record.store import RecordStore
-from holdfast.server.record.troubles import LastingTrouble
 
 log = logging.getLogger(__name__)
 

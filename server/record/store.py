@@ -22,7 +22,7 @@ from holdfast.protocol.events import LoopIteration, RunStarted
 from holdfast.runtime.encryption import KeyRing
 from holdfast.runtime.errors import RecordError
 from holdfast.server.record.blueprints import blueprint_entry, document_of, drop_unused, keep_document
-from holdfast.server.record.engine import engine_for, truncate_log, writing
+from holdfast.server.record.database import engine_for, truncate_log, writing
 from holdfast.server.record.entries import (
     ASKED,
     BLUEPRINT,
@@ -32,11 +32,12 @@ from holdfast.server.record.entries import (
     Recorded,
     RecordedRun,
     RecordEntry,
+    chain_start,
+    content_digest,
+    entry_hash,
 )
-from holdfast.server.record.hashes import chain_start, content_digest, entry_hash
 from holdfast.server.record.migrations import is_newest, migrate
-from holdfast.server.record.sealed import seal_engine
-from holdfast.server.record.tables import COUNTERS, ENTRIES, MARKS, OUTBOX, RUNS
+from holdfast.server.record.tables import COUNTERS, ENTRIES, MARKS, OUTBOX, RUNS, seal_engine
 
 READ_AT_ONCE = 5_000
 """Rows that one query fetches."""

@@ -45,11 +45,9 @@ from holdfast.protocol.events import (
     ToolReturned,
 )
 from holdfast.server.record.entries import ENDED, Recorded
-from holdfast.server.record.feed import Feed
-from holdfast.server.record.lease import Lease
+from holdfast.server.record.jobs import Feed, LastingTrouble, Lease
 from holdfast.server.record.progress import Progress
 from holdfast.server.record.store import RecordStore
-from holdfast.server.record.troubles import LastingTrouble
 
 log = logging.getLogger(__name__)
 

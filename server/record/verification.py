@@ -12,10 +12,8 @@ from sqlalchemy import Row, select
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import parts
 from holdfast.server.record.blueprints import changed_documents
-from holdfast.server.record.checkpoints import RecordCheckpoint, checkpoints
-from holdfast.server.record.entries import ENDED, ERASED, METADATA_NAMES
-from holdfast.server.record.hashes import chain_start, content_digest, entry_hash
-from holdfast.server.record.keys import is_signed
+from holdfast.server.record.checkpoints import RecordCheckpoint, checkpoints, is_signed
+from holdfast.server.record.entries import ENDED, ERASED, METADATA_NAMES, chain_start, content_digest, entry_hash
 from holdfast.server.record.store import READ_AT_ONCE, RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
 

@@ -17,8 +17,7 @@ from urllib.parse import quote
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import ConfigError
-from holdfast.server.notices.addressees import SignedIn
-from holdfast.server.notices.channels import channels_of, usable_channels
+from holdfast.server.notices.channels import SignedIn, channels_of, usable_channels
 from holdfast.server.notices.notice import Contact, Notice
 from holdfast.server.notices.notifier import Notifier
 from holdfast.server.notices.outbox import remember_sign_in

@@ -28,7 +28,7 @@ from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import key_ring
 from holdfast.runtime.own_files import own_key
-from holdfast.server.record.engine import writing
+from holdfast.server.record.database import writing
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.record.tables import WEB_ONCE, WEB_SESSIONS, WEB_TOKENS
 from holdfast.server.web.addresses import ONCE_SECONDS

@@ -37,7 +37,7 @@ from holdfast.protocol.runs import LONGEST_RUN_ID
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.config import Config, ConfigError, HookSection
 from holdfast.runtime.errors import BadInput, RunExists
-from holdfast.server.notices.signing import BadSecret, secrets_of
+from holdfast.server.notices.transports import BadSecret, secrets_of
 from holdfast.server.web.gate import Rate, gate_of, peer_of
 from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, problem_of
 from holdfast.server.web.requests import json_of, measured

@@ -24,14 +24,13 @@ from holdfast.protocol.access import AccessRules, Capability, Person
 from holdfast.protocol.people import Groups
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config
-from holdfast.server.notices.addressees import AddressBook
-from holdfast.server.notices.channels import Channels, usable_channels
+from holdfast.server.notices.channels import AddressBook, Channels, usable_channels
 from holdfast.server.notices.notice import Notice
 from holdfast.server.notices.outbox import signed_in
-from holdfast.server.notices.planning import unreached
+from holdfast.server.notices.planner import unreached
+from holdfast.server.record.jobs import LastingTrouble
 from holdfast.server.record.record import Lag, Record
 from holdfast.server.record.store import RecordStore
-from holdfast.server.record.troubles import LastingTrouble
 from holdfast.server.web.credentials import WebScope
 from holdfast.server.web.dispatches import Dispatches, EventDelivery
 from holdfast.server.web.gate import Identity, identity_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.transports import DeliveryFailed
 from tests.client.command import Holdfast
 from tests.notices.office import Office
 from tests.notices.receivers import WebServer, mail_server, web_server

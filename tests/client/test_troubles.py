@@ -7,7 +7,7 @@ import logging
 import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from holdfast.server.record.troubles import LastingTrouble, reason_of
+from holdfast.server.record.jobs import LastingTrouble, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def test_a_trouble_is_logged_once_then_rarely_and_once_when_it_is_over(
     for _ in range(50):
         trouble.note("no connection")
     assert caplog.messages == ["planning notices fails, and is tried again: no connection"]
-    monkeypatch.setattr("holdfast.server.record.troubles.LOG_EVERY", 0.0)
+    monkeypatch.setattr("holdfast.server.record.jobs.LOG_EVERY", 0.0)
     trouble.note("no connection")
     assert caplog.messages[1:] == ["planning notices has failed for 1 second: no connection"]
     trouble.end()

@@ -11,12 +11,11 @@ from typing import Any
 from sqlalchemy import select, update
 
 from holdfast.runtime.config import NOTICE_KINDS, PersonSection
-from holdfast.server.notices.addressees import AddressBook
-from holdfast.server.notices.channels import Channel, Channels
-from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.notice import Contact, Delivery
 from holdfast.server.notices.notifier import Notifier
-from holdfast.server.record.engine import writing
+from holdfast.server.notices.transports import DeliveryFailed
+from holdfast.server.record.database import writing
 from holdfast.server.record.entries import ENDED, RecordedRun, RecordEntry
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.record.tables import OUTBOX
@@ -50,7 +49,7 @@ class Told:
         self.digests.append(list(deliveries))
 
     async def close(self) -> None:
-        """See `Way`."""
+        """See `Transport`."""
 
     @property
     def kinds(self) -> list[str]:

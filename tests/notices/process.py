@@ -7,10 +7,9 @@ import os
 import sys
 
 from holdfast.runtime.config import NOTICE_KINDS
-from holdfast.server.notices.addressees import AddressBook
-from holdfast.server.notices.channels import Channel, Channels
-from holdfast.server.notices.delivering import Webhook
+from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.notifier import Notifier
+from holdfast.server.notices.transports import Webhook
 from holdfast.server.record.store import open_store
 
 

@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 from apprise.plugins.slack import NotifySlack
 
-from holdfast.server.notices.delivering import (
+from holdfast.server.notices.messages import Messages, sample
+from holdfast.server.notices.notice import Contact, Delivery
+from holdfast.server.notices.transports import (
     BadServiceUrl,
     DeliveryFailed,
     Program,
     Service,
     Webhook,
+    secrets_of,
 )
-from holdfast.server.notices.messages import Messages, sample
-from holdfast.server.notices.notice import Contact, Delivery
-from holdfast.server.notices.signing import secrets_of
 from tests.notices.receivers import WebServer, mail_server, web_server
 from tests.notices.test_signing import by_openssl
 
@@ -115,14 +115,14 @@ async def dribble(status: bytes, seconds: float) -> tuple[asyncio.Server, str]:
 
 
 async def test_a_reply_that_never_comes_to_its_status_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.server.notices.delivering.SECONDS", 0.3)
+    monkeypatch.setattr("holdfast.server.notices.transports.TRY_SECONDS", 0.3)
     server, url = await dribble(b"HTTP/1.1 200 OK\r\nx-", 0.01)
     async with server:
         assert "no reply within" in str(await failure(Webhook(url)))
 
 
 async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.server.notices.delivering.SKIP_SECONDS", 0.1)
+    monkeypatch.setattr("holdfast.server.notices.transports.SKIP_SECONDS", 0.1)
     server, url = await dribble(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n", 0.01)
     async with server:
         await Webhook(url).send(sample("asked"))
@@ -181,7 +181,7 @@ async def test_a_command_that_reads_nothing_and_one_that_is_missing(tmp_path: Pa
 
 
 async def test_a_command_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.server.notices.delivering.SECONDS", 0.2)
+    monkeypatch.setattr("holdfast.server.notices.transports.TRY_SECONDS", 0.2)
     assert "longer than" in str(await failure(Program(program("import time; time.sleep(600)"), tmp_path)))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from holdfast.server.record.engine import writing
+from holdfast.server.record.database import writing
 from holdfast.server.record.tables import OUTBOX
 from tests.client.command import ROOT
 from tests.conftest import until

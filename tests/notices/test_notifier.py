@@ -11,9 +11,9 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from holdfast.server.notices import notifier
-from holdfast.server.notices.delivering import DeliveryFailed
 from holdfast.server.notices.outbox import counts, last_trouble
-from holdfast.server.record.engine import writing
+from holdfast.server.notices.transports import DeliveryFailed
+from holdfast.server.record.database import writing
 from holdfast.server.record.tables import OUTBOX
 from tests.conftest import until
 from tests.notices.office import RUN, Office, later, rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.config import PersonSection
-from holdfast.server.notices.addressees import AddressBook, SignedIn
+from holdfast.server.notices.channels import AddressBook, SignedIn
 from holdfast.server.notices.notice import cloud_event
 from holdfast.server.record.entries import STUCK
 from tests.notices.office import Office

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.server.notices.delivering import DeliveryFailed
+from holdfast.server.notices.transports import DeliveryFailed
 from tests.notices.office import Office, later
 from tests.postgres import postgres
 

@@ -11,10 +11,10 @@ from sqlalchemy.exc import OperationalError
 
 from holdfast.runtime.config import NOTICE_KINDS
 from holdfast.server.notices.channels import Channel
-from holdfast.server.notices.delivering import DeliveryFailed
-from holdfast.server.notices.health import FAILURES, Health
 from holdfast.server.notices.notice import Delivery
 from holdfast.server.notices.notifier import Notifier
+from holdfast.server.notices.sender import FAILURES, Health
+from holdfast.server.notices.transports import DeliveryFailed
 from tests.conftest import until
 from tests.notices.office import Office, Told, later, rows
 

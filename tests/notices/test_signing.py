@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.server.notices.signing import BadSecret, secrets_of, signed_headers
+from holdfast.server.notices.transports import BadSecret, secrets_of, signed_headers
 from tests.client.command import ROOT
 
 SECRET, ID, AT, BODY = (

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.config import NOTICE_KINDS
-from holdfast.server.notices.addressees import AddressBook
-from holdfast.server.notices.channels import Channel, Channels
-from holdfast.server.notices.delivering import Webhook
+from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.notifier import Notifier
+from holdfast.server.notices.transports import Webhook
 from tests.conftest import Harness, until
 from tests.notices.receivers import WebServer, web_server
 from tests.record.ground import ASK, Recording

@@ -13,9 +13,9 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError
 
-from holdfast.server.record.discovery import first_run
+from holdfast.server.record.checkpoints import SigningKey
 from holdfast.server.record.entries import ENDED, Recorded, RecordedRun, RecordEntry
-from holdfast.server.record.keys import SigningKey
+from holdfast.server.record.progress import first_run
 from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import RecordStore
 from tests.conftest import Harness, until

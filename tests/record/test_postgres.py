@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.server.record.checkpoints import seal
-from holdfast.server.record.lease import Lease
+from holdfast.server.record.jobs import Lease
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.record.verification import verify
 from tests.postgres import postgres

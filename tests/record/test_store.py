@@ -11,8 +11,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from holdfast.server.record.feed import Feed
-from holdfast.server.record.lease import Lease
+from holdfast.server.record.jobs import Feed, Lease
 from holdfast.server.record.store import RecordStore, open_store, read_store
 from holdfast.server.record.tables import METADATA
 from tests.record import shifted

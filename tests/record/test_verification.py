@@ -10,10 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import OperationalError
 
-from holdfast.server.record.checkpoints import RecordCheckpoint, is_due, seal
-from holdfast.server.record.engine import writing
+from holdfast.server.record.checkpoints import RecordCheckpoint, SigningKey, is_due, seal
+from holdfast.server.record.database import writing
 from holdfast.server.record.entries import ENDED, ERASED, RecordedRun, RecordEntry
-from holdfast.server.record.keys import SigningKey
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import CHECKPOINTS, COUNTERS, ENTRIES, RUNS
 from holdfast.server.record.verification import RecordCheck, verify

@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCStatusCode
 
 from holdfast.client.runs import Runs
-from holdfast.server.record import engine
+from holdfast.server.record import database
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import open_store
 from holdfast.server.record.tables import WEB_SESSIONS
@@ -196,7 +196,7 @@ async def test_a_fault_of_ours_is_a_page_or_a_problem_document(broken: Callable[
 
 @pytest.fixture
 def door(temporal: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Door:
-    monkeypatch.setattr(engine, "WAIT_MS", 20)
+    monkeypatch.setattr(database, "WAIT_MS", 20)
     return Door(temporal, tmp_path / "state")
 
 

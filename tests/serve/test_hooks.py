@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config, ConfigError, HookSection, ServeSection
-from holdfast.server.notices.signing import signed_headers
+from holdfast.server.notices.transports import signed_headers
 from holdfast.server.web.gate import Identity
 from holdfast.server.web.hooks import hooks_of, look_up_hooks
 from tests.conftest import Harness, until

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config, ServeSection
-from holdfast.server.record.engine import writing
+from holdfast.server.record.database import writing
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.record.tables import WEB_SESSIONS, WEB_TOKENS
 from holdfast.server.web.gate import Gate

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import ConfigError, NotifySection, NotifyTable, PersonSection
-from holdfast.server.notices.addressees import SignedIn
+from holdfast.server.notices.channels import SignedIn
 from holdfast.server.notices.notice import Contact, Notice
 from holdfast.server.notices.outbox import remember_sign_in, signed_in
 from holdfast.server.record.entries import RecordedRun

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from temporalio.service import RPCError
 
-from holdfast.server.record.comments import RecordedComment
+from holdfast.server.record.entries import RecordedComment
 from holdfast.server.record.record import LONGEST_COMMENT
 from holdfast.server.web.gate import Identity, identity_of
 from holdfast.server.web.site import site_of

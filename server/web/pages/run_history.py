@@ -25,7 +25,7 @@ from holdfast.protocol.events import (
     RunPaused,
     RunResumed,
 )
-from holdfast.server.record.comments import RecordedComment
+from holdfast.server.record.entries import RecordedComment
 from holdfast.server.web.pages.run_pages import REPETITIONS, head_of
 from holdfast.server.web.pages.templating import name_of_person, place_of, render
 from holdfast.server.web.site import permit, site_of

@@ -1,14 +1,20 @@
-"""Engines for the record's database: a SQLite file, or PostgreSQL."""
+"""Engines for the record's database, a SQLite file or PostgreSQL, and its time, which all that share it agree on.
+
+Leases and the outbox count by that time.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Float, create_engine, event, make_url, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 WAIT_MS = 10_000
 """Milliseconds that a command waits for another process's transaction on a SQLite file."""
@@ -60,3 +66,28 @@ def truncate_log(engine: Engine) -> None:
         connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
+
+
+class DatabaseTime(FunctionElement[float]):
+    """The time of the database's machine, in seconds since 1970."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(DatabaseTime, "sqlite")
+def _in_sqlite(*_: Any, **__: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(DatabaseTime, "postgresql")
+def _in_postgres(*_: Any, **__: Any) -> str:
+    return "extract(epoch from clock_timestamp())"
+
+
+def database_time(connection: Connection) -> float:
+    """Return the time of the database's machine, in seconds since 1970."""
+    if connection.dialect.name == "sqlite":
+        # The file is on this machine; the function of SQLite counts in milliseconds: two notices would be of one time.
+        return time.time()
+    return connection.execute(select(DatabaseTime())).scalar_one()

@@ -1,9 +1,15 @@
-"""The ways out: a webhook, a command, a service of Apprise. Each sends one delivery, or says why it could not."""
+"""How a notice goes out: by a webhook, a command, or a service of Apprise. A channel has one of these transports.
+
+Each sends one delivery, or says why it could not. Webhooks are signed as the Standard Webhooks specify.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
+import hmac
 import importlib
 import importlib.util
 import json
@@ -27,9 +33,11 @@ from holdfast.protocol.display import one_line
 from holdfast.runtime.config import NoticeKind
 from holdfast.server.notices.messages import Messages, NoticeText
 from holdfast.server.notices.notice import Contact, Delivery, cloud_event
-from holdfast.server.notices.signing import signed_headers
 
-SECONDS = 30.0
+SECRET_PREFIX = "whsec_"
+SHORTEST_SECRET, LONGEST_SECRET = 24, 64
+"""Bytes of a secret, as the specification recommends."""
+TRY_SECONDS = 30.0
 """The time that one try may take."""
 SETTLED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables that a command gets in any case; not the keys of this process."""
@@ -38,6 +46,45 @@ CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 SKIP_SECONDS, LONGEST_REPLY = 1.0, 65_536
 """The time and the bytes for which the body of a reply is read, which nobody needs."""
 LONGEST_REASON = 200
+
+
+class BadSecret(ValueError):
+    """A secret that cannot sign; the message does not repeat it."""
+
+
+def secrets_of(text: str) -> list[bytes]:
+    """Return the secrets of a variable: base64, with or without `whsec_`; several, while they are being changed.
+
+    Raises:
+        BadSecret: One of them is no base64 of 24 to 64 bytes, or there is none.
+    """
+    secrets = [_decoded(word) for word in text.split()]
+    if not secrets or not all(secret and SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET for secret in secrets):
+        raise BadSecret(
+            f"must be base64 of {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, with or without {SECRET_PREFIX} in front; "
+            "make one: echo whsec_$(openssl rand -base64 32)"
+        )
+    return [secret for secret in secrets if secret]
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except binascii.Error:
+        return None
+
+
+def signed_headers(secrets: Sequence[bytes], id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a webhook: its id, the time of this try in seconds, a signature for each secret."""
+    headers = {"webhook-id": id, "webhook-timestamp": str(timestamp)}
+    if secrets:
+        content = f"{id}.{timestamp}.".encode() + body
+        headers["webhook-signature"] = " ".join(_signature(secret, content) for secret in secrets)
+    return headers
+
+
+def _signature(secret: bytes, content: bytes) -> str:
+    return "v1," + base64.b64encode(hmac.digest(secret, content, "sha256")).decode()
 
 
 class DeliveryFailed(Exception):
@@ -54,8 +101,8 @@ class DeliveryFailed(Exception):
         self.is_gone, self.retry_after = is_gone, retry_after
 
 
-class Way(Protocol):
-    """A way to deliver. To add one, write its class, its keys in `NotifySection`, and its row in `channels.py`."""
+class Transport(Protocol):
+    """What a channel delivers by. A new one: its class here, its keys in `NotifySection`, its row in `channels.py`."""
 
     @property
     def is_personal(self) -> bool:
@@ -92,20 +139,20 @@ class Webhook:
         _hush("httpx", "httpcore")
 
     def reaches(self, contact: Contact) -> bool:
-        """See `Way`."""
+        """See `Transport`."""
         return True
 
     async def send(self, delivery: Delivery) -> None:
-        """See `Way`. Redirects are not followed: the body is for this receiver only."""
+        """See `Transport`. Redirects are not followed: the body is for this receiver only."""
         body = json.dumps(cloud_event(delivery), ensure_ascii=False).encode()
         headers = signed_headers(self.secrets, delivery.id, int(time.time()), body)
         headers["content-type"] = "application/cloudevents+json; charset=utf-8"
         try:
             # For all of the try: httpx itself counts anew with each byte that comes.
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(TRY_SECONDS):
                 reply = await self._post(body, headers)
         except TimeoutError:
-            raise DeliveryFailed(f"no reply within {SECONDS:.0f} s") from None
+            raise DeliveryFailed(f"no reply within {TRY_SECONDS:.0f} s") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise DeliveryFailed(f"no reply: {type(error).__name__}") from None
         if not reply.is_success:
@@ -113,12 +160,12 @@ class Webhook:
             raise DeliveryFailed(_refusal(reply), is_gone=is_gone, retry_after=_retry_after(reply))
 
     async def send_digest(self, deliveries: Sequence[Delivery], home: str) -> None:
-        """See `Way`. A program gets one event after the other."""
+        """See `Transport`. A program gets one event after the other."""
         for delivery in deliveries:
             await self.send(delivery)
 
     async def close(self) -> None:
-        """See `Way`."""
+        """See `Transport`."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -187,11 +234,11 @@ class Program:
     for_people: bool = False
 
     def reaches(self, contact: Contact) -> bool:
-        """See `Way`."""
+        """See `Transport`."""
         return True
 
     async def send(self, delivery: Delivery) -> None:
-        """See `Way`. What the program wrote last to standard error is the reason of a failure."""
+        """See `Transport`. What the program wrote last to standard error is the reason of a failure."""
         names = {*SETTLED, *self.variables}
         environment = {name: value for name, value in os.environ.items() if name in names}
         pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
@@ -214,22 +261,22 @@ class Program:
             raise DeliveryFailed(f"exit code {process.returncode}: {lines[-1]}")
 
     async def send_digest(self, deliveries: Sequence[Delivery], home: str) -> None:
-        """See `Way`. A program gets one event after the other."""
+        """See `Transport`. A program gets one event after the other."""
         for delivery in deliveries:
             await self.send(delivery)
 
     async def close(self) -> None:
-        """See `Way`. No connection is kept."""
+        """See `Transport`. No connection is kept."""
 
 
 async def _communicated(process: asyncio.subprocess.Process, text: bytes) -> bytes:
     """Give a program its input and return what it wrote to standard error. It ends with us, and when its time is up."""
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(TRY_SECONDS):
             _, output = await process.communicate(text)
             return output
     except TimeoutError:
-        raise DeliveryFailed(f"it took longer than {SECONDS:.0f} s") from None
+        raise DeliveryFailed(f"it took longer than {TRY_SECONDS:.0f} s") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -278,21 +325,21 @@ class Service:
         self._instance(Contact("user:nobody", email="nobody@example.com"))
 
     def reaches(self, contact: Contact) -> bool:
-        """See `Way`."""
+        """See `Transport`."""
         return contact.email is not None or "{email}" not in self._url
 
     async def send(self, delivery: Delivery) -> None:
-        """See `Way`."""
+        """See `Transport`."""
         text = self._messages.of(delivery, self._language(delivery.contact))
         await self._say(text, delivery.contact, _LEVELS.get(delivery.notice.kind, "info"))
 
     async def send_digest(self, deliveries: Sequence[Delivery], home: str) -> None:
-        """See `Way`. One message tells of all."""
+        """See `Transport`. One message tells of all."""
         contact = deliveries[0].contact
         await self._say(self._messages.digest(deliveries, home, self._language(contact)), contact, "info")
 
     async def close(self) -> None:
-        """See `Way`. No connection is kept."""
+        """See `Transport`. No connection is kept."""
 
     def _language(self, contact: Contact | None) -> str | None:
         return (contact and contact.locale) or self._locale
@@ -301,7 +348,7 @@ class Service:
         sender = self._apprise.Apprise(asset=self._asset())
         sender.add(self._instance(contact))
         result = await sender.async_notify(
-            title=text.title, body=text.body, notify_type=level, body_format="text", timeout=SECONDS
+            title=text.title, body=text.body, notify_type=level, body_format="text", timeout=TRY_SECONDS
         )
         if not result:
             raise DeliveryFailed(_last_words(result) or "the service refused it")

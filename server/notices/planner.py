@@ -9,8 +9,7 @@ from datetime import datetime
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.config import NoticeKind
-from holdfast.server.notices.addressees import AddressBook, Assignee
-from holdfast.server.notices.channels import Channel, Channels
+from holdfast.server.notices.channels import AddressBook, Assignee, Channel, Channels
 from holdfast.server.notices.notice import OF_RUNS, UNTOLD, AnswerTold, Contact, FailureTold, Notice
 from holdfast.server.record.entries import ENDED, STUCK, Recorded
 
@@ -119,11 +118,13 @@ def _of_run(entry: Recorded, notice: Notice, channel: Channel, book: AddressBook
     """Yield the notices of a run: to a channel of many, or to each person that a personal one names."""
     if notice.kind not in channel.events:
         return
-    if not channel.way.is_personal:
+    if not channel.transport.is_personal:
         yield _planned(entry, channel.name, None, notice)
         return
     contacts = map(book.contact, book.users_of(channel.to or ()))
-    yield from (_planned(entry, channel.name, contact, notice) for contact in contacts if channel.way.reaches(contact))
+    yield from (
+        _planned(entry, channel.name, contact, notice) for contact in contacts if channel.transport.reaches(contact)
+    )
 
 
 def _asked(notice: Notice, book: AddressBook, now: datetime, only: str | None = None) -> list[Assignee]:
@@ -153,20 +154,21 @@ def _unreached(
     if news is None:
         return
     contacts: list[Contact | None] = [None]
-    if channel.way.is_personal:
+    if channel.transport.is_personal:
         users = map(book.contact, book.users_of(channel.to or ()))
-        contacts = [user for user in users if channel.way.reaches(user)]
+        contacts = [user for user in users if channel.transport.reaches(user)]
     yield from (_planned(entry, channel.name, contact, news) for contact in contacts)
 
 
 def _unreachable(notice: Notice, channels: Channels, book: AddressBook, asked: Sequence[Assignee]) -> Notice | None:
     names = _names(notice)
-    used = [channel for name, channel in channels.by_name.items() if names is None or name in names]
+    listed = [channel for name, channel in channels.by_name.items() if names is None or name in names]
     missing = [name for name in names or () if name not in channels.by_name]
     lost = [
         assignee.name
         for assignee in asked
-        if not assignee.is_barred and not any(way.reaches(assignee, book, by_name=names is not None) for way in used)
+        if not assignee.is_barred
+        and not any(used.reaches(assignee, book, by_name=names is not None) for used in listed)
     ]
     if names == [] or not (lost or missing):
         return None
