@@ -18,8 +18,9 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import RUNNER
-from holdfast.workflows.base import BaseWorkflow
-from holdfast.workflows.delegation import handlers_of
+from holdfast.workflows.handlers import Host
+from holdfast.workflows.handlers.forwarders import list_handlers
+from holdfast.workflows.run import RunWorkflow
 from tests.conftest import until
 from tests.own import Approvals, Office
 from tests.own_names import Diary
@@ -111,7 +112,7 @@ async def diary(temporal: Client) -> AsyncIterator[Callable[..., Awaitable[Party
 
 
 async def test_an_author_may_use_every_name_that_we_use_inside(diary: Callable[..., Awaitable[Party]]) -> None:
-    names = [*NAMES, *(name for name in dir(BaseWorkflow) if not name.startswith("__") and name not in dir(Diary))]
+    names = [*NAMES, *(name for name in dir(Host) if not name.startswith("__") and name not in dir(Diary))]
     party = await diary(*names)
     await until(lambda: party.runs.questions(party.handle.id), "a question")
     assert await party.runs.control.pause(party.handle.id) == []
@@ -148,5 +149,5 @@ def test_a_handler_that_replaces_one_of_ours_is_refused() -> None:
 
 
 def test_every_handler_of_a_run_is_one_of_an_own_workflow() -> None:
-    own = {(handler.takes, handler.definition.description) for handler in handlers_of(Diary)}
-    assert own >= {(handler.takes, handler.definition.description) for handler in handlers_of(BaseWorkflow)}
+    own = {(handler.takes, handler.definition.description) for handler in list_handlers(Diary)}
+    assert own >= {(handler.takes, handler.definition.description) for handler in list_handlers(RunWorkflow)}

@@ -1,4 +1,12 @@
-"""The workflows: what happens next in a run. Deterministic, as a replay must give the same commands."""
+"""The workflows: what happens next in a run. Deterministic, as a replay must give the same commands.
+
+- `pipeline`, `loop`, `map`, `clarify`, `agent/`, `plan/`, `human`: the workflow classes; `run` is their base.
+- `handlers/`: what the classes do with updates, signals and queries; `door` checks what comes in.
+- `interpreter` runs steps, `steps/<kind>` those of one kind, in a `frame`; `calls` starts activities.
+
+May import `protocol` and `blueprint`, and nothing of the world: no clock, chance, I/O, or configuration outside the
+validators of updates. Trap: the number and order of commands must follow from events alone; see `activation`, `rest`.
+"""
 
 from holdfast.blueprint.kinds.parts import Part
 from holdfast.protocol.values import Value, build_models

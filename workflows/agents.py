@@ -225,12 +225,12 @@ def agent_definition(asking: AgentCall, instructions: str, opening: list[Message
     names |= {"context"} if "history" in names else set()
     return AgentDefinition(
         blueprint=Blueprint(
-            name=frame.host.blueprint_name,
+            name=frame.host.identity.blueprint,
             agents=agents,
             imports=reach.imports,
             steps=[PlainStep(kind="step", name=asking.step)],
         ),
-        **frame.host.handed_down(),
+        **frame.host.identity.shared,
         address=frame.address,
         agent=agent,
         name=asking.name,

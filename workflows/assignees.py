@@ -81,7 +81,7 @@ def _names(key: str, value: Sequence[str] | str, step: Step, frame: Frame) -> li
 
 def _requester(step: HitlFields, frame: Frame) -> str:
     """Return who started the run. If that is unknown, the step fails: nobody could be kept from their own request."""
-    if (user := user_of(frame.host.started_by)) is None:
+    if (user := user_of(frame.host.identity.started_by)) is None:
         message = f"not_by of {step.name} names the requester, but it is not known who started this run"
         raise failure("requester_unknown", f"{message}; start it with started_by, or --by", frame.address)
     return user

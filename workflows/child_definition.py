@@ -12,14 +12,14 @@ from holdfast.workflows.frame import Frame
 
 def alone(step: AnyStep, frame: Frame) -> dict[str, Any]:
     """Return the fields of a child's definition: the step in a blueprint of its own, its address, what it reads."""
-    lone = _lone(step, frame.host.blueprint_name, frame.blueprint)
+    lone = _lone(step, frame.host.identity.blueprint, frame.blueprint)
     reads = reads_of(step) | names_in([agent.instructions for agent in lone.agents.values()])
     seen = frame.visible()
     steps = {path[1] if len(path) > 1 else "*" for path in reads if path[0] == "steps"}
     names = {path[0] for path in reads}
     return {
         "blueprint": lone,
-        **frame.host.handed_down(),
+        **frame.host.identity.shared,
         "address": frame.address,
         "label": frame.label,
         "people": frame.people,

@@ -1,4 +1,4 @@
-"""Child workflows of a run, for `BaseWorkflow`: started, listed, signalled and cancelled by workflow id.
+"""The child workflows of one workflow: started, listed, signalled and cancelled by workflow id.
 
 A cancellation that the SDK sends to a child is addressed to the first run of its chain, and is lost once the child has
 continued as new: Temporal records it as delivered, and the child never hears of it. By id alone it arrives.
@@ -18,7 +18,7 @@ from temporalio.common import RawValue, RetryPolicy, SearchAttributePair, TypedS
 from temporalio.exceptions import ChildWorkflowError
 
 from holdfast.blueprint.kinds import Retry
-from holdfast.protocol.address import Address, child_workflow_id
+from holdfast.protocol.address import Address, child_workflow_id, root
 from holdfast.protocol.events import (
     AgentStarted,
     AnyChildStarted,
@@ -123,12 +123,12 @@ class Children:
         name, event, result_type = KINDS[type(definition)]
         if isinstance(definition, DrivenDefinition) and definition.loop is not None:
             event = LoopStarted
-        address = address_of(definition)
+        address = read_address(definition)
         # Only now, for a pause may have been waited for: no signal tells a child of a guarded run that it has ended.
         state = state.model_copy(update={"paused": host.paused, "permits": host.permits, "kept": host.hints})
-        summary = f"{host.blueprint_name}: {address.rpartition(';')[2]}"
-        start = start_of(name, [definition, state], result_type, summary, host.blueprint_name)
-        id_ = child_workflow_id(host.run_id, address)
+        summary = f"{host.identity.blueprint}: {address.rpartition(';')[2]}"
+        start = start_of(name, [definition, state], result_type, summary, host.identity.blueprint)
+        id_ = child_workflow_id(host.identity.run, address)
         return await self.run_counted(id_, start, definition.address, event, paused=state.paused)
 
     async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue:
@@ -142,7 +142,7 @@ class Children:
             begun: Called with its id once it has started.
         """
         await self._host.until_resumed()
-        id_ = start.id or self._free(child_workflow_id(self._host.run_id, start.address))
+        id_ = start.id or self._free(child_workflow_id(self._host.identity.run, start.address))
         starting = partial(
             workflow.start_child_workflow,
             start.name,
@@ -154,7 +154,7 @@ class Children:
             retry_policy=None if start.retry is None else _policy(start.retry),
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             static_summary=summary_of(start.summary),
-            memo={OWN_MEMO: self._host.run_id},
+            memo={OWN_MEMO: self._host.identity.run},
         )
 
         async def has_started() -> None:
@@ -214,7 +214,7 @@ class Children:
         self.starting -= 1
         for hint in [hint for hint in host.hints if hint.id not in hint_ids]:
             await child.signal(HINT, hint)
-        if host.paused != paused and host.takes_signals:
+        if host.paused != paused and host.door.takes_signals:
             await child.signal(PAUSE if host.paused else RESUME)
 
     async def signal(self, name: str, *arguments: BaseModel) -> None:
@@ -227,11 +227,14 @@ class Children:
         return id_ if count == 1 else f"{id_}~{count}"
 
 
-def address_of(definition: ChildDefinition | AgentDefinition) -> Address:
-    """Return the address of a child; a page of a map stands below its map."""
-    if isinstance(definition, MapDefinition) and definition.pages is not None:
-        return definition.pages
-    return definition.address
+def read_address(definition: Definition) -> Address:
+    """Return where the workflow of a definition stands in its run; a page of a map stands below its map."""
+    match definition:
+        case MapDefinition(pages=str(pages)):
+            return Address(pages)
+        case ChildDefinition() | AgentDefinition():
+            return definition.address
+    return root(definition.blueprint.name)
 
 
 class Child:

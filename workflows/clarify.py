@@ -14,12 +14,11 @@ from holdfast.protocol.questions import Asked, Clarification, Fact, Input, Revie
 from holdfast.protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.protocol.values import Value
 from holdfast.workflows.agents import AgentCall, ask_model
-from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.limits import ExhaustedLimit
-from holdfast.workflows.questions import Reply
-from holdfast.workflows.replies import describe_reply
+from holdfast.workflows.replies import Reply, describe_reply
+from holdfast.workflows.run import RunWorkflow
 
 MOST_READINGS = 3
 """Requests to the model for one answer, if the facts that it reads do not fit."""
@@ -51,7 +50,7 @@ class Read(Value):
 
 
 @workflow.defn(name=CLARIFY_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class ClarifyWorkflow(ChildWorkflow):
+class ClarifyWorkflow(RunWorkflow):
     """A workflow that asks for missing facts, and takes those in the answers."""
 
     definition: ClarifyDefinition
@@ -191,7 +190,7 @@ class ClarifyWorkflow(ChildWorkflow):
         return {"goal": self.definition.goal, **({"known": self.facts} if self.facts else {})}
 
     async def _put(self, asked: Asked, name: str, frame: Frame) -> Reply:
-        await self.until_resumed()
+        await self.host.until_resumed()
         self.asked += 1
         reply = await frame.at("hitl", name).ask(asked)
         self.reply = describe_reply(asked, reply)
@@ -205,7 +204,7 @@ class ClarifyWorkflow(ChildWorkflow):
         """Have a person confirm the facts; a rejection leads to more questions, or to a form with all facts."""
         summary = read.summary if read is not None and read.summary else f"Is this right? {self.definition.goal}"
         asked = Review(message=summary, payload=self.facts, payload_schema=self.step.facts)
-        await self.until_resumed()
+        await self.host.until_resumed()
         reply = await frame.at("hitl", "confirm").ask(asked)
         self.reply = describe_reply(asked, reply)
         answer = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
@@ -250,7 +249,7 @@ class ClarifyWorkflow(ChildWorkflow):
         name = self.step.agent if isinstance(self.step.agent, str) else None
         read = Read()
         for _ in range(MOST_READINGS):
-            await self.until_resumed()
+            await self.host.until_resumed()
             request = self._request(agent, name)
             reply = await ask_model(request, AgentCall(agent, name, self.step.name), frame, self.step.name)
             if reply.problem is not None:

@@ -1,19 +1,17 @@
-"""A workflow in Temporal's own tools: its current details, and whom it waits for. Used by `BaseWorkflow`."""
+"""The texts that Temporal's own tools show of a workflow, and the keys of its search attributes."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.display import code, markdown, one_line
-from holdfast.protocol.incoming import label_of
-from holdfast.protocol.people import SIGN_IN, awaited, listed_ids, who_may
+from holdfast.protocol.people import SIGN_IN, who_may
 from holdfast.protocol.questions import RESPOND, REVISE, Question
 from holdfast.protocol.runs import (
     ACCESS_ATTRIBUTE,
@@ -26,7 +24,6 @@ from holdfast.protocol.runs import (
     RefusedSignal,
     WorkflowView,
 )
-from holdfast.workflows.rest import await_rest
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
@@ -45,63 +42,6 @@ KEYS: tuple[SearchAttributeKey[Any], ...] = (
 )
 MOST_SHOWN = 10
 _NEEDS = {"edited": " with the `payload`", REVISE: " with a `reason`", RESPOND: " with a `reason`"}
-
-
-class Display:
-    """The current details and the search attributes of one workflow."""
-
-    def __init__(
-        self,
-        key: Callable[[], tuple[Any, ...]],
-        view: Callable[[], WorkflowView],
-        questions: Callable[[], list[Question]],
-    ) -> None:
-        """`key` gives what the details are made of, to compare; `questions` the open ones."""
-        self._key, self._view, self._questions = key, view, questions
-        self._shown: tuple[object, ...] = ()
-        before = workflow.info().typed_search_attributes  # of the history before, where this one continues it
-        self._attributes = {key: before.get(key) or None for key in KEYS}
-
-    async def keep_true(self) -> None:
-        """Show the workflow whenever what it shows has changed, once a job."""
-        while True:
-            await workflow.wait_condition(lambda: self._key() != self._shown)
-            await self.show_at_rest()
-
-    async def show_at_rest(self) -> None:
-        """Show the workflow once nothing more happens by the job at hand: twenty branches that ask make one event."""
-        await await_rest(whole_task=False)
-        self.show()
-
-    def show(self) -> None:
-        """Write the details, and the search attributes only if they changed: each upsert is an event."""
-        self._shown = self._key()
-        view, questions = self._view(), self._questions()
-        over = view.status in ("completed", "failed", "cancelled")
-        # An author's own workflow was started by the author, without the name that lists find it by.
-        self._write_attributes({BLUEPRINT_KEY: view.blueprint, **_attributes_of([] if over else questions)})
-        workflow.set_current_details(details_of(view, questions))
-
-    def _write_attributes(self, values: Mapping[SearchAttributeKey[Any], Any]) -> None:
-        """Write those that changed, in one event: each costs some 70 bytes of it, set or not."""
-        if changed := {key: value for key, value in values.items() if value != self._attributes[key]}:
-            self._attributes |= changed
-            workflow.upsert_search_attributes(
-                [key.value_unset() if value is None else key.value_set(value) for key, value in changed.items()]
-            )
-
-
-def _attributes_of(questions: Sequence[Question]) -> dict[SearchAttributeKey[Any], Any]:
-    """Return the value of each search attribute for the open questions; None for none."""
-    events = sorted({label_of(*question.asked.awaits) for question in questions if question.asked.awaits})
-    questions = [question for question in questions if question.asked.for_people]
-    return {
-        EVENTS_KEY: listed_ids(events) or None,
-        WAITING_KEY: awaited(question.people for question in questions) or None,
-        QUESTIONS_KEY: listed_ids([question.id for question in questions]) or None,
-        SINCE_KEY: min((question.asked_at for question in questions), default=None),
-        DEADLINE_KEY: min((question.deadline for question in questions if question.deadline), default=None),
-    }
 
 
 def details_of(view: WorkflowView, questions: Sequence[Question]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -22,7 +23,7 @@ from holdfast.protocol.agents import (
     Usage,
 )
 from holdfast.protocol.context import BadWrite, applied, read
-from holdfast.protocol.door import SizeLimits
+from holdfast.protocol.elicitations import Elicited
 from holdfast.protocol.events import AnyEvent, LimitReached
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.people import EVERYBODY, People
@@ -38,11 +39,10 @@ from holdfast.protocol.runs import (
 )
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import end_if_cancelled
-from holdfast.workflows.elicitations import Elicitations
+from holdfast.workflows.door import Door, RunIdentity
 from holdfast.workflows.failures import HANDLED, failure, failure_of
-from holdfast.workflows.history import History
 from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
-from holdfast.workflows.questions import Reply
+from holdfast.workflows.replies import Reply
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.turns import Speakers, messages_of
@@ -66,25 +66,27 @@ class OwnStart:
     summary: str
 
 
-class Runtime(Protocol):
-    """The methods and attributes that a frame uses of the workflow that it runs in (`BaseWorkflow`)."""
+class AskingCall(Protocol):
+    """A call under way, in whose middle an MCP server may ask people (`Interrupts`)."""
 
-    run_id: str
-    blueprint_name: str
-    guarded: bool
-    started_by: str | None
-    paused: bool
-    hints: list[KeptHint]
+    def put(self, path: str, asked: Asked, seconds: float) -> None: ...
+    def elicited(self, path: str) -> Elicited: ...
+
+
+class Runtime(Protocol):
+    """What frames and children use of the workflow that they run in (`handlers.Host`)."""
+
+    identity: RunIdentity
     permits: list[str]
     """Tools that a person allowed for the rest of the run."""
     speakers: Speakers
-    history: History
-    size_limits: SizeLimits
     activities: Activities
-    elicitations: Elicitations
+    door: Door
 
     @property
-    def takes_signals(self) -> bool: ...
+    def paused(self) -> bool: ...
+    @property
+    def hints(self) -> list[KeptHint]: ...
 
     def note(self, address: Address, event: AnyEvent) -> None: ...
     def count(self, usage: Usage) -> None: ...
@@ -93,7 +95,7 @@ class Runtime(Protocol):
     async def ask(self, request: QuestionRequest) -> Reply: ...
     async def wait_until(self, moment: datetime, summary: str) -> None: ...
     def change_question(self, address: Address, asked: Asked, parents: Sequence[JSONObject]) -> None: ...
-    def handed_down(self) -> dict[str, Any]: ...
+    def let_ask(self, address: Address, call: AskingCall) -> AbstractContextManager[None]: ...
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any: ...
     async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue: ...
 

@@ -1,4 +1,4 @@
-"""The length of one history: what counts towards it, and when a workflow continues as new. Held by `BaseWorkflow`.
+"""The length of one history: what counts towards it, and when a workflow continues as new. Held by a `Host`.
 
 A long history is slow, and in the end fatal: a cold resume took 63 ms at iteration 10 of a loop, 2.9 s at 1,000, and at
 5,000 replay outlasted the workflow task, so that the run never came back. The server suggests to continue at 4,096

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import count
-from operator import attrgetter
 from typing import Any, Literal, Self
 
 from pydantic import ValidationError
@@ -29,13 +28,13 @@ from holdfast.protocol.runs import (
     PipelineState,
     RunResult,
 )
-from holdfast.workflows.base import BaseWorkflow, RunIdentity
 from holdfast.workflows.children import start_of
-from holdfast.workflows.delegation import handlers_of
+from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import failure
+from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
+from holdfast.workflows.handlers.forwarders import list_handlers
 from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, asked_of, people_of
-from holdfast.workflows.questions import Reply
-from holdfast.workflows.replies import DEFAULT, describe_reply
+from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
 
 _UNSET: Any = object()
 RENAME = "which HumanInTheLoop has itself: rename it"
@@ -47,7 +46,7 @@ CARRIED = 20
 class Human:
     """The people behind a workflow: to ask questions of, and to run blueprints that ask them."""
 
-    def __init__(self, host: BaseWorkflow) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
         self._asked = 0
         self._open: set[Address] = set()
@@ -144,14 +143,15 @@ class Human:
         """
         host = self._host
         await host.until_resumed()
-        address = Address(within(host.address, "child", name or blueprint.name))
-        definition = Definition(blueprint=blueprint, **host.handed_down())
+        identity = host.identity
+        address = Address(within(identity.address, "child", name or blueprint.name))
+        definition = Definition(blueprint=blueprint, **identity.shared)
         state = PipelineState(
-            input=input, started_by=host.started_by, address=address, paused=host.paused, kept=host.hints
+            input=input, started_by=identity.started_by, address=address, paused=host.paused, kept=host.hints
         )
-        summary = f"{host.blueprint_name}: {blueprint.name}"
+        summary = f"{identity.blueprint}: {blueprint.name}"
         start = start_of(PIPELINE_WORKFLOW, [definition, state], RunResult, summary, blueprint.name)
-        id_ = child_workflow_id(host.run_id, address)
+        id_ = child_workflow_id(identity.run, address)
         result: RunResult = await host.children.run_counted(id_, start, address, OwnChildStarted, paused=state.paused)
         return result.output
 
@@ -174,7 +174,7 @@ class Human:
     def _free(self, name: str) -> Address:
         """Return the address of a name: with `~2`, `~3` … while a question is open there, else its next round."""
         for n in count(1):
-            address = Address(within(self._host.address, "hitl", name if n == 1 else f"{name}~{n}"))
+            address = Address(within(self._host.identity.address, "hitl", name if n == 1 else f"{name}~{n}"))
             if address not in self._open:
                 return address
         raise AssertionError("there is always a next number")
@@ -182,7 +182,7 @@ class Human:
     async def _reply(self, request: QuestionRequest) -> Reply:
         self._open.add(request.address)
         try:
-            display = asyncio.create_task(self._host.display.keep_true())
+            display = asyncio.create_task(self._host.view.keep_true())
             try:
                 reply = await self._host.ask(request)
             except asyncio.CancelledError:  # the author gave the question up; not `finally`, which a destructor enters
@@ -196,53 +196,28 @@ class Human:
             self._open.remove(request.address)
 
     def _show_at_rest(self) -> None:
-        showing = asyncio.create_task(self._host.display.show_at_rest())
+        showing = asyncio.create_task(self._host.view.show_at_rest())
         self._showing.add(showing)
         showing.add_done_callback(self._showing.discard)
 
 
-class _OwnWorkflow(BaseWorkflow):
-    """The state and the handlers of Holdfast in an author's own workflow."""
-
-    def __init__(self) -> None:
-        info = workflow.info()
-        state = workflow.memo_value(STATE_MEMO, OwnState(), type_hint=OwnState)
-        super().__init__(
-            RunIdentity(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type), state
-        )
-        self.children.starts = dict(state.starts)
-        self.human = Human(self)
-
-    def memo(self) -> JSONObject:
-        """Return what the memo holds over continue-as-new; the runner adds it, see `runner.Runner`."""
-        state = OwnState(
-            paused=self.paused,
-            usage=self.usage,
-            # Fewer than in a loop's arguments: lists of workflows bring their memos.
-            closed=self.questions.closed[-CARRIED:],
-            next_offset=self.journal.next,
-            previous_run=workflow.info().run_id,
-            starts=dict(list(self.children.starts.items())[-CARRIED:]),
-            refused=self.refused,
-        )
-        return {STATE_MEMO: state, **({PAUSED_MEMO: True} if self.paused else {})}
-
-
+@handles(Answers, Assignments, Events, Steering, Elicitations, View, held_by="_holdfast")
 class HumanInTheLoop:
     """Base class of a workflow that asks people: it answers the same updates, signals and queries as a run.
 
     The state and the handlers of Holdfast are another object's, so that an author may use every name but those below.
     """
 
-    _holdfast: _OwnWorkflow
+    _holdfast: Host
+    _holdfast_human: Human
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Raise `TypeError` for a name, or a handler, that would replace one of ours."""
         super().__init_subclass__(**options)
         if replaced := [name for name in vars(HumanInTheLoop) if is_reserved(name) and _is_replaced(cls, name)]:
             raise TypeError(f"{cls.__name__} defines {', '.join(replaced)}, {RENAME}")
-        ours = [handler.takes for handler in handlers_of(HumanInTheLoop)]
-        for handler in handlers_of(cls):
+        ours = [handler.takes for handler in list_handlers(HumanInTheLoop)]
+        for handler in list_handlers(cls):
             if handler.takes in ours and not is_reserved(handler.method):
                 kind, name = handler.takes
                 raise TypeError(f"{cls.__name__}.{handler.method} takes the {kind} {name!r}, {RENAME}")
@@ -250,24 +225,29 @@ class HumanInTheLoop:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Begin with the state of the history before; not in `__init__`, which an author's need not call."""
         instance = super().__new__(cls)
-        vars(instance)["_holdfast"] = _OwnWorkflow()
+        info = workflow.info()
+        state = workflow.memo_value(STATE_MEMO, OwnState(), type_hint=OwnState)
+        identity = RunIdentity(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type)
+        host = Host(identity, state)
+        host.children.starts = dict(state.starts)
+        vars(instance).update(_holdfast=host, _holdfast_human=Human(host))
         return instance
 
     def __setattr__(self, name: str, value: Any) -> None:
         if is_reserved(name):
             text = f"{type(self).__name__} sets self.{name}, {RENAME}"
-            raise failure("reserved_name", text, self._holdfast.address)
+            raise failure("reserved_name", text, self._holdfast.identity.address)
         super().__setattr__(name, value)
 
     @property
     def human(self) -> Human:
         """The people behind this workflow."""
-        return self._holdfast.human
+        return self._holdfast_human
 
     @property
     def usage(self) -> Usage:
         """The usage of this workflow and of the blueprints that it ran, so far."""
-        return self._holdfast.usage
+        return self._holdfast.progress.usage
 
     async def run_human(self, work: Any, *args: Any, name: str) -> Any:
         """Run another `HumanInTheLoop` as a child to its end, and return its result; its id is `<this id>/<name>`.
@@ -277,13 +257,9 @@ class HumanInTheLoop:
         """
         own = self._holdfast
         await own.until_resumed()
-        address = Address(within(own.address, "child", name))
+        address = Address(within(own.identity.address, "child", name))
         start = partial(workflow.start_child_workflow, work, args=args)
         return await own.children.run_as(f"{workflow.info().workflow_id}/{name}", start, address, OwnChildStarted)
-
-
-for _handler in handlers_of(_OwnWorkflow):
-    setattr(HumanInTheLoop, f"_holdfast_{_handler.method}", _handler.called_on(attrgetter("_holdfast")))
 
 
 def is_reserved(name: str) -> bool:
@@ -293,12 +269,23 @@ def is_reserved(name: str) -> bool:
 
 def leave(instance: HumanInTheLoop) -> None:
     """Take no more answers in this history: the author's code has ended, and nothing waits for them any more."""
-    instance._holdfast.leaving = True
+    instance._holdfast.answers.leaving = True
 
 
 def carried(instance: HumanInTheLoop) -> JSONObject:
     """Return what the memo holds of a workflow over continue-as-new; the runner adds it, see `runner.Runner`."""
-    return instance._holdfast.memo()
+    host = instance._holdfast
+    state = OwnState(
+        paused=host.paused,
+        usage=host.progress.usage,
+        # Fewer than in a loop's arguments: lists of workflows bring their memos.
+        closed=host.door.receipts.closed[-CARRIED:],
+        next_offset=host.journal.next,
+        previous_run=workflow.info().run_id,
+        starts=dict(list(host.children.starts.items())[-CARRIED:]),
+        refused=host.door.refused,
+    )
+    return {STATE_MEMO: state, **({PAUSED_MEMO: True} if host.paused else {})}
 
 
 def _is_replaced(cls: type, name: str) -> bool:

@@ -17,12 +17,12 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.people import People, Rung
 from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, InvalidAnswer
 from holdfast.workflows.failures import failure
-from holdfast.workflows.timetable import SHORTEST_REMINDER
 
 Form = JSONObject | type[BaseModel]
 """JSON Schema, or a pydantic model that has one."""
 Escalation = Sequence[tuple[timedelta, Sequence[str]]]
 """Times after asking, rising, each with the assignees from then on."""
+SHORTEST_REMINDER = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from holdfast.protocol.questions import Asked
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.questions import Reply
+from holdfast.workflows.replies import Reply
 
 
 class AnsweredResult(Exception):

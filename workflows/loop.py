@@ -18,12 +18,12 @@ from holdfast.protocol.agents import Message, ToolRequest
 from holdfast.protocol.events import LoopCompleted, LoopIteration
 from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
-from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, context_of, failure_of
 from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import ExhaustedLimit
+from holdfast.workflows.run import RunWorkflow
 from holdfast.workflows.tools import call_tool
 from holdfast.workflows.turns import newest
 
@@ -38,11 +38,8 @@ class Failing(NamedTuple):
     address: Address
 
 
-OUTPUT_FAILED = "loop_output_mapper_error"
-
-
 @workflow.defn(name=LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class LoopWorkflow(ChildWorkflow):
+class LoopWorkflow(RunWorkflow):
     """A workflow that runs the iterations of one loop."""
 
     definition: LoopDefinition
@@ -57,7 +54,7 @@ class LoopWorkflow(ChildWorkflow):
         """The exit condition that was tested last, and its value."""
         self._failing = Failing("body_step_error", self.address)
         if state.iteration:
-            self.iteration = state.iteration
+            self.host.progress.iteration = state.iteration
 
     @property
     def block(self) -> LoopBlock:
@@ -119,7 +116,7 @@ class LoopWorkflow(ChildWorkflow):
 
     async def _iteration(self) -> Frame:
         """Run the body once, on a fork of the context that replaces it when the iteration is done."""
-        number = self.iteration = self.state.iteration + 1
+        number = self.host.progress.iteration = self.state.iteration + 1
         self.store = ContextStore(self.state.context, self.definition.blueprint.context_schema)
         frame = self._frame(number, self.store)
         frame.note(LoopIteration(iteration=number))
@@ -245,7 +242,7 @@ class LoopWorkflow(ChildWorkflow):
 
     def _waits(self) -> int:
         """Return how often something was waited for: a round with a wait is not an idle one."""
-        return self.usage.questions + self.usage.timers
+        return self.host.progress.usage.questions + self.host.progress.usage.timers
 
     def _rounds(self, reached: str) -> str:
         if reached == "no_progress":
@@ -292,7 +289,7 @@ class LoopWorkflow(ChildWorkflow):
     def _completed(self, reason: str, output: object = None) -> None:
         expression, value = self.exit
         completed = self.state.iteration
-        self.note(
+        self.host.note(
             self.address,
             LoopCompleted(reason=reason, iterations=completed, output=output, expression=expression, value=value),
         )

@@ -17,14 +17,14 @@ from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
 from holdfast.protocol.context import Path, changes, changes_by_path, listed_changes
 from holdfast.protocol.runs import MAP_WORKFLOW, MapDefinition, MapResult, MapState
-from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.failures import context_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
+from holdfast.workflows.run import RunWorkflow
 
 
 @workflow.defn(name=MAP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class MapWorkflow(ChildWorkflow):
+class MapWorkflow(RunWorkflow):
     """A workflow that runs the items of one map, or a page of them."""
 
     definition: MapDefinition
@@ -65,7 +65,7 @@ class MapWorkflow(ChildWorkflow):
 
     async def _work(self, frame: Frame) -> list[JSON]:
         items, first = self.definition.items, self.definition.first
-        if len(items) > self.history.limits.items:
+        if len(items) > self.host.history.limits.items:
             return await self._pages(frame)
         if self._alone:
             return await one_by_one(self.step.map, Items(items, first, self.definition.total), frame)
@@ -81,7 +81,7 @@ class MapWorkflow(ChildWorkflow):
         """Run one page after the other; the items of a page may still run several at once."""
         outputs: list[JSON] = []
         items, first = self.definition.items, self.definition.first
-        size = _size_of_a_page(len(items), self.history.limits.items)
+        size = _size_of_a_page(len(items), self.host.history.limits.items)
         fork = frame.request_counts.forking()
         for start in range(0, len(items), size):
             page = items[start : start + size]

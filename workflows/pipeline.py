@@ -11,18 +11,17 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.wait import waits_in
-from holdfast.protocol.address import root
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_value
 from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunStarted
 from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Carried, Definition, Failure, PipelineState, RunResult
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.chain import RunWorkflow
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.door import parsed
+from holdfast.workflows.door import decode_payload
 from holdfast.workflows.failures import context_of, failure, failure_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
 from holdfast.workflows.interpreter import run_steps
+from holdfast.workflows.run import RunWorkflow
 
 ENVELOPE = 4096
 """Most bytes of a start's arguments besides the input."""
@@ -42,16 +41,16 @@ class PipelineWorkflow(RunWorkflow):
         run = definition.run or workflow.info().workflow_id
         started = definition.model_copy(update={"run": run, "started_by": begun.started_by})
         carried = Carried(budgets=limits, paused=begun.paused, kept=begun.kept)
-        super().__init__(started, begun.address or root(blueprint.name), carried)
-        self.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
+        super().__init__(started, carried, address=begun.address)
+        self.host.events.awaited_schemas = self._list_awaited_schemas
+        self.host.progress.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)
         self.input = begun.input
         began = history_of(blueprint.context)
-        self.speakers.note_written(began, began)
+        self.host.speakers.note_written(began, began)
 
-    def awaited_schemas(self, name: str) -> list[JSONObject] | None:
-        """See base class."""
-        return [step.payload or {} for step in waits_in(self._blueprint) if step.event == name]
+    def _list_awaited_schemas(self, name: str) -> list[JSONObject] | None:
+        return [step.payload or {} for step in waits_in(self.definition.blueprint) if step.event == name]
 
     def current_context(self) -> JSONObject:
         return self.store.value
@@ -59,10 +58,13 @@ class PipelineWorkflow(RunWorkflow):
     @workflow.run
     async def run(self, definition: Definition, state: RawValue) -> RunResult:
         output = await self.live(self._work(definition.blueprint))
-        return RunResult(output=output, context=self.store.value, usage=self.usage)
+        return RunResult(output=output, context=self.store.value, usage=self.host.progress.usage)
 
     async def _work(self, blueprint: Blueprint) -> JSON:
-        self.note(self.address, RunStarted(blueprint=self.blueprint_name, digest=self.digest, by=self.started_by))
+        identity, progress = self.host.identity, self.host.progress
+        self.host.note(
+            self.address, RunStarted(blueprint=identity.blueprint, digest=progress.digest, by=identity.started_by)
+        )
         if (refusal := self._refusal) is not None:
             type_ = "too_large" if refusal.code == "too_large" else "input_invalid"
             raise failure(type_, f"the run's input cannot be accepted: {refusal.message}", self.address)
@@ -72,7 +74,7 @@ class PipelineWorkflow(RunWorkflow):
         output = await run_steps(blueprint.steps, frame, self.input, blueprint.max_parallel)
         if blueprint.output is not None:
             output = self._rendered_output(blueprint.output, frame.after(output))
-        self.note(self.address, RunCompleted(output=output))
+        self.host.note(self.address, RunCompleted(output=output))
         return output
 
     def _rendered_output(self, template: JSON, frame: Frame) -> JSON:
@@ -85,10 +87,10 @@ class PipelineWorkflow(RunWorkflow):
     def wind_up(self, error: BaseException) -> None:
         """See base class."""
         if is_cancelled(error):
-            self.note(self.address, RunCancelled())
+            self.host.note(self.address, RunCancelled())
             return
         cause = failure_of(error, self.address)
-        self.note(
+        self.host.note(
             self.address, RunFailed(error=cause.type, message=cause.message, at=cause.address, reason=cause.reason)
         )
 
@@ -96,14 +98,14 @@ class PipelineWorkflow(RunWorkflow):
         """Return the failure with the context where it happened: a failed run leaves nothing else."""
         reached = context_of(error, self.address)
         context = self.store.value if reached is None else reached
-        update = {"context": context, "reached": None, "usage": self.usage}
+        update = {"context": context, "reached": None, "usage": self.host.progress.usage}
         return failure_of(error, self.address).model_copy(update=update)
 
 
 def _begun(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal | None]:
     """Return the start's arguments, or a refusal: a run must exist to report that they cannot be read."""
     try:
-        value = parsed(raw, limit.model_copy(update={"bytes": limit.bytes + ENVELOPE}))
+        value = decode_payload(raw, limit.model_copy(update={"bytes": limit.bytes + ENVELOPE}))
         state = PipelineState.model_validate(value)
         check_value(state.input, limit, "the input")
     except ValidationError as error:

@@ -1,12 +1,42 @@
-"""The `reply` of a step that asked: who answered and how, beside the output. For executors and `Human`."""
+"""The end of a question, for whoever asked it, and how expressions read it (`steps.NAME.reply`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.questions import Asked
-from holdfast.workflows.questions import Reply
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The end of a question: answered with content, declined, cancelled, or expired."""
+
+    status: Literal["answered", "declined", "cancelled", "expired"]
+    content: JSON = None
+    by: str | None = None
+    comment: str | None = None
+    proved_by: str | None = None
+    """What proves `by`; None for an end without an answer."""
+    groups: list[str] | None = None
+    """The groups that the sign-in proved."""
+    unseen: bool | None = None
+    """True for a consent without the digest of what was shown."""
+    question: str = ""
+    """Id of the question, for what a person has sent."""
+    at: datetime | None = None
+    """When the question was closed."""
+    answers: Sequence[JSONObject] = ()
+    """Where several must accept, each acceptance: `by`, `at`, `content`."""
+
+    @property
+    def proof(self) -> JSONObject:
+        """The fields of the event that say what is proved."""
+        return {"proved_by": self.proved_by, "groups": self.groups, "unseen": self.unseen}
+
 
 _ACTIONS: dict[str, Literal["accept", "decline", "cancel", "expire"]] = {
     "answered": "accept",

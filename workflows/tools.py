@@ -37,7 +37,7 @@ async def complete_tool(
     try:
         while True:
             frame.note(ToolCalled(tool=request.tool))
-            with frame.host.elicitations.during(frame.address, interrupts):
+            with frame.host.let_ask(frame.address, interrupts):
                 outcome = await _outcome(request, interrupts, label, timeout, retry)
             match outcome:
                 case Completed():

@@ -15,7 +15,7 @@ from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interrupts import with_problem
-from holdfast.workflows.questions import Reply
+from holdfast.workflows.replies import Reply
 
 VERDICT: JSONObject = {
     "type": "object",

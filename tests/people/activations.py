@@ -31,6 +31,8 @@ from holdfast.workflows.pipeline import PipelineWorkflow
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 UPDATE, SIGNAL = "update", "signal"
+Messages = Sequence[tuple[str, Any, str]]
+"""Names, arguments and ways of messages."""
 
 
 @cache
@@ -41,22 +43,22 @@ def _converter() -> PayloadConverter:
 class FedRun:
     """One workflow, driven without a server; `commands` are those of the last activation."""
 
-    def __init__(self, text: str | type) -> None:
-        """Start the run of a blueprint, or a workflow class without arguments."""
+    def __init__(self, text: str | type, first: Messages = ()) -> None:
+        """Start the run of a blueprint, or a workflow class without arguments; `first` comes with its first task."""
         if isinstance(text, str):
             definition = Definition(run="fed", blueprint=loads(text, file="test.yaml", name="test"))
-            self._begin(PipelineWorkflow, _converter().to_payloads([definition, PipelineState()]), BEGAN)
+            self._begin(PipelineWorkflow, _converter().to_payloads([definition, PipelineState()]), BEGAN, first)
         else:
-            self._begin(text, [], BEGAN)
+            self._begin(text, [], BEGAN, first)
 
     @classmethod
-    def of(cls, class_: type, arguments: Sequence[Payload], now: datetime) -> FedRun:
+    def of(cls, class_: type, arguments: Sequence[Payload], now: datetime, first: Messages = ()) -> FedRun:
         """Return the run of a workflow that another one, or its history before, has started with these arguments."""
         run = cls.__new__(cls)
-        run._begin(class_, arguments, now)
+        run._begin(class_, arguments, now, first)
         return run
 
-    def _begin(self, class_: type, arguments: Sequence[Payload], now: datetime) -> None:
+    def _begin(self, class_: type, arguments: Sequence[Payload], now: datetime, first: Messages) -> None:
         self.now, self._class = now, class_
         self._ids = itertools.count(1)
         self._length = 1
@@ -69,7 +71,7 @@ class FedRun:
         start = WorkflowActivationJob()
         start.initialize_workflow.workflow_type = class_.__name__
         start.initialize_workflow.arguments.extend(arguments)
-        self.feed(start)
+        self.feed(start, *(self.message(name, value, by=by) for name, value, by in first))
 
     def feed(self, *jobs: WorkflowActivationJob, after: timedelta = timedelta(), by_query: bool = False) -> list[str]:
         """Activate the run with these jobs; return the kinds of its commands.
@@ -226,7 +228,7 @@ def name_worker(evict: Callable[[str], None]) -> dict[str, Callable[..., Any]]:
 def _made(class_: type, evict: Callable[[str], None]) -> WorkflowInstance:
     definition = temporalio.workflow._Definition.must_from_class(class_)
     extern = {**_DETAILS.extern_functions, **name_worker(evict)}
-    details = replace(_DETAILS, defn=definition, extern_functions=extern)
+    details = replace(_DETAILS, defn=definition, extern_functions=extern, info=_info())
 
     async def made() -> WorkflowInstance:
         return OWN_RUNNER.create_instance(details)

@@ -15,7 +15,7 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import DEPLOYMENT, Key
 from holdfast.protocol.incoming import EventReceipt
 from holdfast.protocol.questions import Question
-from holdfast.workflows import arrivals
+from holdfast.workflows.handlers import events as event_handlers
 from tests.conftest import Harness, until, worker_for
 
 PAID = "{kind: wait, name: paid, for: payment.received, key: '{{ input.invoice }}'%s}"
@@ -166,7 +166,7 @@ async def taken(house: Harness, run: str, count: int) -> bool:
 async def test_early_events_are_kept_up_to_a_hundred(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     run = await house.start(f"steps: [{ASK_FIRST}, {PAID % ''}]", INVOICE)
     question = await house.one(run)
-    monkeypatch.setattr(arrivals, "MOST_KEPT", 2)
+    monkeypatch.setattr(event_handlers, "MOST_KEPT", 2)
     for number in (1, 2):
         await send(house, run, number, key=f"INV-{number}")
     refusal = await refused(house, run)

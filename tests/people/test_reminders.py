@@ -14,7 +14,7 @@ from holdfast.client.event_texts import progress
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import Event
 from holdfast.protocol.people import People
-from holdfast.workflows.timetable import Timetable
+from holdfast.workflows.handlers.questions import Timetable
 from tests.conftest import Harness, until, worker_for
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -69,11 +69,11 @@ async def test_reminders_come_once_each_at_their_time_until_the_deadline(later: 
 def test_there_are_at_most_a_hundred_reminders_and_missed_ones_are_one() -> None:
     times = Timetable(NOON, None, People(remind_every=3600))
     assert times.next == NOON + timedelta(hours=1)
-    assert not times.remind(NOON + timedelta(minutes=59))
-    assert times.remind(NOON + timedelta(hours=5, minutes=30))
+    assert not times.take_reminder(NOON + timedelta(minutes=59))
+    assert times.take_reminder(NOON + timedelta(hours=5, minutes=30))
     assert times.next == NOON + timedelta(hours=6)
     while times.next is not None:
-        assert times.remind(times.next)
+        assert times.take_reminder(times.next)
     assert times.reminders == 100
 
 

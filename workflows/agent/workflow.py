@@ -38,14 +38,16 @@ from holdfast.protocol.runs import AGENT_WORKFLOW, AgentDefinition, AgentResult,
 from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
 from holdfast.workflows.agent.checks import BadCall, Result, check_question, check_rules, checked
-from holdfast.workflows.agent.handlers import AgentHandlers
+from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.agent.shortening import BAD_TYPES, shortened, summary_request
 from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
 from holdfast.workflows.approvals import Allowed, Denied, approved, with_defaults
 from holdfast.workflows.concurrency import is_cancelled, together
 from holdfast.workflows.failures import HANDLED, failure, failure_of, traceback_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
+from holdfast.workflows.handlers import handles
 from holdfast.workflows.loop_guard import repeats, with_call, without_call
+from holdfast.workflows.run import RunWorkflow
 from holdfast.workflows.toolbox import (
     ASK_PERSON,
     Toolbox,
@@ -71,12 +73,18 @@ Make = Callable[[Frame], Awaitable[Result]]
 
 
 @workflow.defn(name=AGENT_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class AgentWorkflow(AgentHandlers):
+@handles(Mailbox)
+class AgentWorkflow(RunWorkflow):
     """A workflow that runs one agent."""
+
+    definition: AgentDefinition
+    state: AgentState
 
     @workflow.init
     def __init__(self, definition: AgentDefinition, state: AgentState) -> None:
-        super().__init__(definition, state)
+        super().__init__(definition, state, definition.history_limits.rounds)
+        self.host.view.hears = lambda: self.hears
+        self.mailbox = Mailbox(self.host, state.told)
         self.agent = definition.agent
         self.asking = AgentCall(
             definition.agent, definition.name, definition.step, definition.timeout, definition.retry
@@ -87,6 +95,15 @@ class AgentWorkflow(AgentHandlers):
         # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
         # on the order in which they wake.
         self._fork_counts = self.request_counts.forking()
+
+    @property
+    def hears(self) -> bool:
+        """Return whether the agent takes messages."""
+        return self.host.progress.ended is None
+
+    def carried_over(self) -> dict[str, Any]:
+        """See base class."""
+        return {"told": list(self.mailbox.told)}
 
     def current_context(self) -> JSONObject:
         if self.definition.registry is None:
@@ -121,7 +138,7 @@ class AgentWorkflow(AgentHandlers):
         return self._output[0]
 
     async def _turn(self) -> None:
-        await self.until_resumed()
+        await self.host.until_resumed()
         self._hear()
         await self._shorten()  # also before continue-as-new: its input must stay below the 2 MB of a payload
         await self.next_round()
@@ -130,7 +147,7 @@ class AgentWorkflow(AgentHandlers):
     async def _begin(self) -> None:
         """Ask the workers for the tools' descriptions, and set the first messages."""
         wanted = described_by_worker(self.tools)
-        specs = await self.activities.describe_tools(wanted, self.address) if wanted else []
+        specs = await self.host.activities.describe_tools(wanted, self.address) if wanted else []
         # An author may name a tool by itself and again through its server.
         specs = list({spec.reference: spec for spec in specs}.values())
         specs += described_here(self.tools, self.definition.blueprint)
@@ -147,7 +164,7 @@ class AgentWorkflow(AgentHandlers):
         reference = ObjectReference(
             reference=source, deps=agent.deps, model=agent.model, tools=tools, keys=agent.keys_of_turns
         )
-        description = await self.activities.describe_agent(reference, self.address)
+        description = await self.host.activities.describe_agent(reference, self.address)
         opening, prompt = self.definition.messages, self.definition.messages[-1].content
         if description.kind == "function":
             request = ToolRequest(tool=description.name, input=prompt)
@@ -266,7 +283,7 @@ class AgentWorkflow(AgentHandlers):
 
     def _conclude(self, reply: ModelReply) -> None:
         """Take a reply without calls as the output, unless a person has sent a message meanwhile."""
-        if self.told and self.state.turn < self.agent.max_turns:
+        if self.mailbox.told and self.state.turn < self.agent.max_turns:
             self._say(Message(role="assistant", content=reply.output))
         else:
             self._finish(reply.output)
@@ -355,7 +372,7 @@ class AgentWorkflow(AgentHandlers):
         frame = replace(self._frame().at("tool", call.name, call.id), request_counts=self._fork_counts())
         try:
             self._check_limits(index, before)
-            await self.until_resumed()
+            await self.host.until_resumed()
             return await make(frame)
         except BadCall as error:
             frame.note(ToolFailed(tool=call.name, error="bad_call", message=str(error)))
@@ -435,7 +452,7 @@ class AgentWorkflow(AgentHandlers):
                 check_question(call)
                 result = await ask_person(call, self._frame().at("tool", call.name, call.id))
             case commands.FINISH:
-                if self.told and self.state.turn < self.agent.max_turns:
+                if self.mailbox.told and self.state.turn < self.agent.max_turns:
                     raise Denied("not done: a person has sent a message meanwhile; it follows")
                 if (schema := self.agent.output_schema) is not None and (wrong := misfit(schema, call.args["output"])):
                     raise BadCall(f"the output does not fit: {wrong}")
@@ -479,7 +496,7 @@ class AgentWorkflow(AgentHandlers):
         """Take a checked output, unless it has to be given again, or a person has sent a message meanwhile."""
         if checked.again:
             self._say(answer, *self._corrected(checked.messages))
-        elif self.told and self.state.turn < self.agent.max_turns:
+        elif self.mailbox.told and self.state.turn < self.agent.max_turns:
             self._say(answer)
         else:
             self._finish(checked.result)
@@ -492,7 +509,7 @@ class AgentWorkflow(AgentHandlers):
             of_agent=self._object_call(None, answer),
         )
         frame = self._frame().at("tool", FINAL_OUTPUT, str(self.state.turn))
-        await self.until_resumed()
+        await self.host.until_resumed()
         return await complete_tool(request, frame, FINAL_OUTPUT)
 
     def _object_call(self, call: ToolCall | None, answer: Message) -> ObjectCall:
@@ -578,8 +595,8 @@ class AgentWorkflow(AgentHandlers):
 
     def _hear(self) -> None:
         """Add the messages from people that came since the last turn."""
-        self._say(*(Message(role="user", content=message.text) for message in self.told))
-        self.told.clear()
+        self._say(*(Message(role="user", content=message.text) for message in self.mailbox.told))
+        self.mailbox.told.clear()
 
     async def _shorten(self) -> None:
         rule = self.agent.history_management

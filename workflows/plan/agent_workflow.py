@@ -146,7 +146,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
     async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
         frame = self._frame().at("tool", call.name, call.id)
         try:
-            await self.until_resumed()
+            await self.host.until_resumed()
             return Result(await self._made_by_control(call, frame))
         except BadCall as error:
             return _refused("bad_call", str(error))
@@ -181,7 +181,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         """Give the conversation to the workflow of the active loop, and take it back when the loop is over."""
         while (loop := self._loop_below(state)) is not None:
             fields = {key: value for key, value in self._handed_over().__dict__.items() if key in HANDED_OVER}
-            self.told.clear()
+            self.mailbox.told.clear()
             address = scope_around(state, loop).frame.address
             frame = replace(self._frame(), address=address).at("loop", loop)
             definition = self.definition.model_copy(update={"address": frame.address, "loop": loop})
@@ -190,7 +190,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             self._below = False
             assert result.state is not None
             self.advance(**{key: value for key, value in result.state.__dict__.items() if key in HANDED_OVER})
-            self.told += self.state.told
+            self.mailbox.told += self.state.told
             state = self._take_up()
         return state
 
@@ -204,7 +204,9 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     def _handed_over(self) -> DrivenState:
         """Return the state with the plan's progress, and the messages that were not yet heard."""
-        return self.state.model_copy(update={"progress": self.current_state().progress(), "told": list(self.told)})
+        return self.state.model_copy(
+            update={"progress": self.current_state().progress(), "told": list(self.mailbox.told)}
+        )
 
     # Revision
 
@@ -237,7 +239,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         text = f"A person has changed the plan{reason}. Revision {number}: {text_of(payload['plan'])}"
         if tools := self.catalogue.described(brought):
             text += f"\nTools that are new in it: {text_of(tools)}"
-        self.told.append(ToldText(text=text, by=payload.get("by")))
+        self.mailbox.told.append(ToldText(text=text, by=payload.get("by")))
 
 
 def _refused(type_: str, message: str) -> Result:

@@ -6,12 +6,12 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.plan import LoopUnit
 from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState, PlanOrigin, UnitResult
-from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.run import RunWorkflow
 
 
-def frame_of(host: ChildWorkflow, definition: PlanDefinition) -> Frame:
+def frame_of(host: RunWorkflow, definition: PlanDefinition) -> Frame:
     """Return the frame of a plan, or of a loop of one, in its own workflow."""
     return host.frame(
         ContextStore(definition.context),

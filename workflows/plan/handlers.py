@@ -23,8 +23,7 @@ from holdfast.protocol.plans import (
     fitting,
     outputs,
 )
-from holdfast.workflows.chain import ChildWorkflow
-from holdfast.workflows.door import refused, value_in
+from holdfast.workflows.door import CommandFields, make_update_error, read_value
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.approval import PlanStart
 from holdfast.workflows.plan.catalogue import Catalogue
@@ -33,10 +32,10 @@ from holdfast.workflows.plan.outcome import in_short, note_of, output_of, view_o
 from holdfast.workflows.plan.revision import check_new_tools, checked_change
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
-from holdfast.workflows.steering import Steering
+from holdfast.workflows.run import RunWorkflow
 
 
-class PlanHandlers(ChildWorkflow):
+class PlanHandlers(RunWorkflow):
     """The base class of the workflows that hold a plan."""
 
     definition: PlanDefinition | DrivenDefinition
@@ -76,11 +75,11 @@ class PlanHandlers(ChildWorkflow):
         return self.plan_state
 
     def note_end(self, scope: PlanScope) -> None:
-        self.note(self.address, PlanCompleted(status=scope.plan_status(), note=note_of(scope)))
+        self.host.note(self.address, PlanCompleted(status=scope.plan_status(), note=note_of(scope)))
 
-    def progress(self) -> dict[str, Any]:
+    def carried_over(self) -> dict[str, Any]:
         """See base class."""
-        return {**super().progress(), "progress": self.current_state().progress()}
+        return {**super().carried_over(), "progress": self.current_state().progress()}
 
     def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
         """See base class: the output."""
@@ -97,30 +96,30 @@ class PlanHandlers(ChildWorkflow):
     @workflow.query(name=PLAN, description="The plan, and the status of its steps.")
     def plan_view(self) -> PlanView:
         proposed = None if self._start is None else self._start.proposed
-        return view_of(self, self.plan_state, proposed or self.author, holds=self.holds_plan)
+        return view_of(self.host, self.plan_state, proposed or self.author, holds=self.holds_plan)
 
     @workflow.query(name=PLAN_OUTPUT, description="The output of a plan that failed or was cancelled before its end.")
     def plan_output(self) -> JSONObject | None:
-        if self.plan_state is None or not self.holds_plan or self.ended not in ("failed", "cancelled"):
+        if self.plan_state is None or not self.holds_plan or self.host.progress.ended not in ("failed", "cancelled"):
             return None
-        return output_of(self.plan_state.root, self.ended)
+        return output_of(self.plan_state.root, self.host.progress.ended)
 
     @workflow.update(name=PLAN, description="Change the remaining steps of the plan.")
     async def change_plan(self, raw: RawValue) -> int:
-        self.history.updates += 1
+        self.host.history.updates += 1
         try:
-            payload = value_in(raw, None)
-            if self.steered_before(PLAN, payload):
+            payload = read_value(raw, None)
+            if self.host.door.was_taken(PLAN, payload):
                 return self.current_state().revision
             plan = self.checked_change(payload)
             brought = await check_new_tools(plan, self.current_state())
-            if self.steered_before(PLAN, payload):  # meanwhile
+            if self.host.door.was_taken(PLAN, payload):  # meanwhile
                 return self.current_state().revision
             plan = self.checked_change(payload)  # more may have begun meanwhile
         except Refusal as refusal:
-            raise refused(refusal) from None
-        self.steered(PLAN, payload)
-        number = self.current_state().revise(plan, Steering.of(payload).by, str(payload.get("reason") or ""))
+            raise make_update_error(refusal) from None
+        self.host.door.remember(PLAN, payload)
+        number = self.current_state().revise(plan, CommandFields.read(payload).by, str(payload.get("reason") or ""))
         self.plan_changed(number, payload, brought)
         return number
 
@@ -128,16 +127,16 @@ class PlanHandlers(ChildWorkflow):
     def _check_change(self, raw: RawValue) -> None:
         """Refuse a change before it is in the history; only a validator may ask the deployment, as it never replays."""
         try:
-            self.check_busy()
-            payload = value_in(raw, guard.DEPLOYMENT.limits.answer)
-            if not self.check_steering(PLAN, payload):
+            self.host.door.check_busy()
+            payload = read_value(raw, guard.DEPLOYMENT.limits.answer)
+            if not self.host.door.check_steering(PLAN, payload):
                 self.checked_change(payload)
         except Refusal as refusal:
-            raise refused(refusal) from None
+            raise make_update_error(refusal) from None
 
     def checked_change(self, payload: object, *, by_model: bool = False) -> PlanBody:
         """Return the plan that a change asks for. Raises `Refusal`."""
-        if self.ended is not None or (self.plan_state is not None and self.plan_state.root.all_over()):
+        if self.host.progress.ended is not None or (self.plan_state is not None and self.plan_state.root.all_over()):
             raise Refusal("run_closed", "the plan has ended; it can no longer be changed")
         if self.plan_state is None:
             raise Refusal("not_allowed", "the plan waits to be confirmed: change it in the answer to that question")

@@ -21,7 +21,6 @@ from holdfast.protocol.plans import (
     PlanLoopState,
     UnitResult,
 )
-from holdfast.workflows.chain import ChildWorkflow
 from holdfast.workflows.concurrency import is_cancelled, together
 from holdfast.workflows.failures import HANDLED
 from holdfast.workflows.frame import Frame
@@ -32,10 +31,11 @@ from holdfast.workflows.plan.results import Ending, ended_early, failure_output,
 from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 from holdfast.workflows.plan.state import PlanState
+from holdfast.workflows.run import RunWorkflow
 
 
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
-class PlanLoopWorkflow(ChildWorkflow):
+class PlanLoopWorkflow(RunWorkflow):
     """The items of one loop."""
 
     definition: PlanLoopDefinition
@@ -91,7 +91,7 @@ class PlanLoopWorkflow(ChildWorkflow):
             await self.next_round()
             await self._next_items()
         result = loop_result(self.loop, self.state.done, len(items))
-        self.note(self.address, LoopCompleted(reason=result.status, iterations=len(self.state.done)))
+        self.host.note(self.address, LoopCompleted(reason=result.status, iterations=len(self.state.done)))
         return result
 
     async def _next_items(self) -> None:
@@ -109,7 +109,7 @@ class PlanLoopWorkflow(ChildWorkflow):
     async def _item(self, scope: ItemScope) -> Iteration:
         """Run the steps for one item, again as long as a person wants that."""
         while True:
-            self.iteration = scope.frame.iteration
+            self.host.progress.iteration = scope.frame.iteration
             scope.begin()
             await Scheduler(PlanState(scope), self.definition).run()
             if (over := await after_item(scope)) is not None:

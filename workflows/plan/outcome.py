@@ -11,7 +11,7 @@ from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
 from holdfast.blueprint.plan import asks
 from holdfast.protocol.plans import Iteration, PlanView, UnitResult, outputs
-from holdfast.workflows.base import BaseWorkflow
+from holdfast.workflows.handlers import Host
 from holdfast.workflows.journal import preview
 from holdfast.workflows.plan.results import may_have_acted
 from holdfast.workflows.plan.scope import PlanScope
@@ -50,14 +50,14 @@ def note_of(scope: PlanScope) -> str | None:
     return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
 
 
-def view_of(host: BaseWorkflow, state: PlanState | None, proposed: PlanBody, *, holds: bool) -> PlanView:
+def view_of(host: Host, state: PlanState | None, proposed: PlanBody, *, holds: bool) -> PlanView:
     """Return the answer to the query `plan`; `proposed`: the plan if it has not begun."""
     plan = proposed if state is None else state.context.plan
     steps, results = ({}, {}) if state is None else (state.root.all_steps(), state.root.results)
     loops = {id_: result for id_, result in results.items() if result.iterations is not None}
     return PlanView(
         workflow=workflow.info().workflow_id,
-        address=host.address,
+        address=host.identity.address,
         goal=plan.goal,
         driver=plan.driver,
         plan=plain_plan(plan),
@@ -65,7 +65,7 @@ def view_of(host: BaseWorkflow, state: PlanState | None, proposed: PlanBody, *, 
         loops=in_short(loops),
         revision=1 if state is None else state.revision,
         revisions=[] if state is None else state.revisions,
-        status=host.ended or ("waiting" if state is None else "running"),
+        status=host.progress.ended or ("waiting" if state is None else "running"),
         note=None if state is None else note_of(state.root),
         holds=holds,
     )

@@ -16,7 +16,7 @@ from holdfast.protocol.questions import Asked, Choice, Decision, Input
 from holdfast.workflows.failures import failure
 from holdfast.workflows.plan.results import cancelled, failed, skipped
 from holdfast.workflows.plan.scope import PlanScope, StepRun
-from holdfast.workflows.questions import Reply
+from holdfast.workflows.replies import Reply
 
 DECLINED = "declined"
 LONGEST_QUOTED = 200

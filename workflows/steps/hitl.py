@@ -14,8 +14,7 @@ from holdfast.workflows.assignees import people_of
 from holdfast.workflows.attachments import attachments_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.questions import Reply
-from holdfast.workflows.replies import DEFAULT, describe_reply
+from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
 from holdfast.workflows.verification import ask_until_verified
 
 HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default

@@ -21,7 +21,7 @@ async def run_map(step: Map, frame: Frame) -> JSON:
     for operation in step.map.init:
         frame.operate(operation)
     inside = replace(frame, request_counts=frame.request_counts.within(step.name))
-    if len(items) > frame.host.history.limits.items:
+    if len(items) > frame.host.identity.history_limits.items:
         outputs = await _in_pages(step, items, inside)
     elif step.map.max_concurrency == 1:
         outputs = await one_by_one(step.map, Items(items, total=len(items)), inside)

@@ -20,7 +20,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import OwnWorkflow
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import WorkflowSignalled, WorkflowStarted
-from holdfast.workflows.door import value_in
+from holdfast.workflows.door import read_value
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame, OwnStart
 
@@ -72,7 +72,7 @@ async def _result_of(start: OwnStart, frame: Frame) -> JSON:
     """Start the workflow, wait for its end and return its result, which is measured like that of a tool."""
     try:
         raw = await frame.host.run_own(start, lambda id_: frame.note(WorkflowStarted(workflow=id_, name=start.name)))
-        return value_in(raw, frame.host.size_limits.result)
+        return read_value(raw, frame.host.identity.size_limits.result)
     except WorkflowAlreadyStartedError as error:
         message = f"a workflow with the id {error.workflow_id!r} is already running; give each its own id"
         raise failure("workflow_already_started", message, frame.address) from None

@@ -1,7 +1,4 @@
-"""The life of a workflow of a run: its frame, how it ends, and how a child goes on in a new history.
-
-The run itself derives from `RunWorkflow`; loop, map, clarification, agent and plan from `ChildWorkflow`.
-"""
+"""The base class of every workflow of a run: its handlers, its frame, its end, and how it goes on in a new history."""
 
 from __future__ import annotations
 
@@ -11,38 +8,51 @@ from typing import Any, NoReturn, TypeVar
 
 from temporalio import workflow
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
-from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, Definition, Failure, Status
-from holdfast.workflows.base import BaseWorkflow, RunIdentity
-from holdfast.workflows.children import address_of
+from holdfast.protocol.runs import Carried, Definition, Failure, Status
+from holdfast.workflows.children import read_address
 from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled
+from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import HANDLED, failure_of, raised
 from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
+from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
+from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest, check_runner, outlast_task
 
 Output = TypeVar("Output")
 
 
-class RunWorkflow(BaseWorkflow):
-    """A workflow that executes a definition from its first step to its end."""
+@handles(Answers, Assignments, Events, Steering, Elicitations, View, held_by="host")
+class RunWorkflow:
+    """A workflow that executes a definition from its first step to its end.
+
+    A child may continue as new between two rounds of its work. It keeps its identity: its id, its rounds and its event
+    offsets go on.
+    """
+
+    definition: Definition
+    state: Carried
 
     def __init__(
-        self, definition: Definition, address: Address, state: Carried, most_rounds: int | None = None
+        self, definition: Definition, state: Carried, most_rounds: int | None = None, address: Address | None = None
     ) -> None:
         """Begin, or go on after continue-as-new.
 
         Args:
             definition: What to do; the same in every history of the chain.
-            address: Where this workflow stands in the run.
             state: What is done, and what the parent handed down.
             most_rounds: Rounds in one history; None: as many as its other limits allow.
+            address: Where this workflow stands in the run; None: as its definition says.
         """
         check_runner()
+        self.definition, self.state = definition, state
+        self.address = address or read_address(definition)
         identity = RunIdentity(
             run=definition.run,
-            address=address,
+            address=self.address,
             blueprint=definition.blueprint.name,
             guarded=definition.guarded,
             access=definition.access,
@@ -51,17 +61,18 @@ class RunWorkflow(BaseWorkflow):
             history_limits=definition.history_limits,
             loss_policy=definition.loss_policy,
         )
-        super().__init__(identity, state, most_rounds)
+        self.host = Host(identity, state, most_rounds)
+        self.host.view.read_context = self.current_context
         self.meter = Meter(state.budgets)
-        self._blueprint, self._label, self._people = definition.blueprint, definition.label, definition.people
+        self.request_counts = RequestCounts(state.request_counts)
 
     def frame(self, store: ContextStore, scope: Scope, names: dict[str, Any], **where: Any) -> Frame:
         """Return a frame at this workflow's address, with its blueprint, its budgets and its counts."""
         own = {"address": self.address, "meter": self.meter, "request_counts": self.request_counts}
-        own |= {"label": self._label, "people": self._people}
+        own |= {"label": self.definition.label, "people": self.definition.people}
         return Frame(
-            host=self,
-            blueprint=self._blueprint,
+            host=self.host,
+            blueprint=self.definition.blueprint,
             store=store,
             scope=scope,
             names=names,
@@ -71,7 +82,7 @@ class RunWorkflow(BaseWorkflow):
 
     async def live(self, work: Awaitable[Output]) -> Output:
         """Return the result of the work, and keep what the workflow shows true until its end."""
-        display = asyncio.create_task(self.display.keep_true())
+        display = asyncio.create_task(self.host.view.keep_true())
         try:
             output = await work
         except (asyncio.CancelledError, *HANDLED) as error:
@@ -100,31 +111,21 @@ class RunWorkflow(BaseWorkflow):
 
     async def close(self, status: Status) -> None:
         """Set the final status, wait for handlers that still run, and show the end."""
-        self.ended = status
+        self.host.progress.ended = status
         await outlast_task()  # what came with the task may still be heard
         # An update that is in flight when a workflow closes fails at its client.
         await workflow.wait_condition(workflow.all_handlers_finished)
-        self.display.show()
+        self.host.view.show()
 
     def handed_back(self) -> dict[str, Any]:
         """Return what the parent, or the next run, goes on with, however this one ends: spending, counts, grants."""
-        speakers = self.speakers.of(history_of(self.current_context()))
-        counted = {"usage": self.usage, "request_counts": self.request_counts.counted, "speakers": speakers}
-        return {"permits": self.permits, "budgets": self.meter.budgets, **counted}
-
-
-class ChildWorkflow(RunWorkflow):
-    """A workflow inside a run. Continuing as new keeps its identity: its id, its rounds and its event offsets go on."""
-
-    definition: ChildDefinition | AgentDefinition
-    state: Carried
-
-    def __init__(
-        self, definition: ChildDefinition | AgentDefinition, state: Carried, most_rounds: int | None = None
-    ) -> None:
-        """See base class."""
-        super().__init__(definition, address_of(definition), state, most_rounds)
-        self.definition, self.state = definition, state
+        speakers = self.host.speakers.of(history_of(self.current_context()))
+        counted = {
+            "usage": self.host.progress.usage,
+            "request_counts": self.request_counts.counted,
+            "speakers": speakers,
+        }
+        return {"permits": self.host.permits, "budgets": self.meter.budgets, **counted}
 
     def advance(self, **changes: Any) -> None:
         """Replace fields of the state that continue-as-new carries over."""
@@ -132,11 +133,11 @@ class ChildWorkflow(RunWorkflow):
 
     async def next_round(self) -> None:
         """Wait while the run is paused, continue as new if the history is long, else begin a round in it."""
-        await self.until_resumed()
+        await self.host.until_resumed()
         await await_rest(whole_task=True)  # only the task has the length of the history
-        if self.history.is_long:
+        if self.host.history.is_long:
             await self.continue_as_new()
-        self.history.begin_round()
+        self.host.history.begin_round()
 
     async def continue_as_new(self) -> NoReturn:
         """Go on in a new history; events stay behind, and are read from the run before.
@@ -149,22 +150,14 @@ class ChildWorkflow(RunWorkflow):
             await workflow.wait_condition(workflow.all_handlers_finished)
             await await_rest(whole_task=True)
         await end_if_cancelled()  # the new run would not hear of a cancellation of this one
-        self.display.show()
-        self.advance(**self._carried(), **self.progress())
+        self.host.view.show()
+        self.advance(**self.host.carried, **self.handed_back(), **self.carried_over())
         workflow.continue_as_new(args=[self.definition, self.state])
 
-    def progress(self) -> dict[str, Any]:
+    def carried_over(self) -> dict[str, Any]:
         """Return fields of the state that are kept elsewhere while the workflow runs. For subclasses."""
         return {}
 
-    def _carried(self) -> dict[str, Any]:
-        # An offset and a run id instead of the events: 1,000 of them took 363 kB each time.
-        return {
-            "closed": self.questions.closed,
-            "next_offset": self.journal.next,
-            "previous_run": workflow.info().run_id,
-            "paused": self.paused,
-            "kept": self.hints,
-            "refused": self.refused,
-            **self.handed_back(),
-        }
+    def current_context(self) -> JSONObject:
+        """Return the context where the workflow stands. For subclasses."""
+        return {}

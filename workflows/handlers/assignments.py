@@ -1,4 +1,4 @@
-"""Claims, delegations and reassignments of open questions: the handlers that `BaseWorkflow` has for them.
+"""Claims, delegations and reassignments of open questions, by update.
 
 A claim has no timer: whether it still holds is judged when somebody answers, so it costs no event beside its update.
 """
@@ -29,35 +29,16 @@ from holdfast.protocol.assignment import (
 from holdfast.protocol.guard import Verified
 from holdfast.protocol.people import SIGN_IN, Groups, eligible, is_excluded, user_of, why_not, with_proved
 from holdfast.protocol.questions import Question
-from holdfast.workflows.details import Display
-from holdfast.workflows.door import NOTHING, one_argument, refused, value_in
-from holdfast.workflows.history import History
-from holdfast.workflows.questions import Questions
-from holdfast.workflows.steering import (
-    RunGuard,
-    Steering,
-    check_may_answer,
-    check_payload_token,
-    digest_of_command,
-)
+from holdfast.workflows.door import NOTHING, CommandFields, Door, check_may_answer, digest_of_command, read_value
+from holdfast.workflows.handlers.questions import OpenQuestion, Questions
 
 
-class AssignmentHandlers:
-    """The updates by which people claim, release, delegate and reassign questions."""
+class Assignments:
+    """Changes whom the open questions of one workflow wait for."""
 
-    run_id: str
-    access: RunGuard
-    questions: Questions
-    history: History
-    display: Display
-
-    def check_busy(self) -> None:
-        """Refuse an update that can wait. For subclasses."""
-        raise NotImplementedError
-
-    def refuse_signal(self, refusal: Refusal, answers: AnswerBatch | None = None) -> None:
-        """List a refused signal in the view. For subclasses."""
-        raise NotImplementedError
+    def __init__(self, door: Door, questions: Questions) -> None:
+        self.door = door
+        self._questions = questions
 
     # Answers to claimed questions
 
@@ -66,118 +47,106 @@ class AssignmentHandlers:
 
         Whoever may steer the run may decline or cancel it all the same: a claim must not hold up a run.
         """
-        if self.questions.taken_under(answers.key, answers.digest):
+        if self._questions.find_receipts(answers):
             return
         for answer in answers.answers:
-            question = self.questions.named(answer.question)
-            supervises = answer.action != "accept" and self.access.supervises(answers.by, answers.groups)
-            if question is None or supervises:
-                continue
-            _check_unclaimed(question, answers.by)
+            entry = self._questions.find(answer.question)
+            supervises = answer.action != "accept" and self.door.access.supervises(answers.by, answers.groups)
+            if entry is not None and not supervises:
+                _check_unclaimed(entry.question, answers.by)
 
     def check_claims_of_signal(self, answers: AnswerBatch) -> None:
         """Refuse an answer by signal to a question that somebody else has claimed. Raises `Refusal`."""
         for answer in answers.answers:
-            if (question := self.questions.named(answer.question)) is not None:
-                _check_unclaimed(question, answers.by)
+            if (entry := self._questions.find(answer.question)) is not None:
+                _check_unclaimed(entry.question, answers.by)
 
     # Handlers
 
     @workflow.update(name=CLAIM, description="Claim an open question: nobody else may answer it for a while.")
     def claim(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
-        return self._take_assignment(Claim, payload)
+        return self._take(Claim, payload)
 
     @claim.validator
-    def _check_claim(self, payload: RawValue = NOTHING) -> None:
-        self._check_assignment(Claim, payload)
+    def check_claim(self, payload: RawValue = NOTHING) -> None:
+        self._check(Claim, payload)
 
     @workflow.update(name=RELEASE, description="End a claim.")
     def release(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
-        return self._take_assignment(Release, payload)
+        return self._take(Release, payload)
 
     @release.validator
-    def _check_release(self, payload: RawValue = NOTHING) -> None:
-        self._check_assignment(Release, payload)
+    def check_release(self, payload: RawValue = NOTHING) -> None:
+        self._check(Release, payload)
 
     @workflow.update(name=DELEGATE, description="Delegate your answer to an open question to somebody else.")
     def delegate(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
-        return self._take_assignment(Delegation, payload)
+        return self._take(Delegation, payload)
 
     @delegate.validator
-    def _check_delegate(self, payload: RawValue = NOTHING) -> None:
-        self._check_assignment(Delegation, payload)
+    def check_delegate(self, payload: RawValue = NOTHING) -> None:
+        self._check(Delegation, payload)
 
     @workflow.update(name=REASSIGN, description="Replace the assignees of an open question.")
     def reassign(self, payload: RawValue = NOTHING) -> AssignmentReceipt:
-        return self._take_assignment(Reassignment, payload)
+        return self._take(Reassignment, payload)
 
     @reassign.validator
-    def _check_reassign(self, payload: RawValue = NOTHING) -> None:
-        self._check_assignment(Reassignment, payload)
+    def check_reassign(self, payload: RawValue = NOTHING) -> None:
+        self._check(Reassignment, payload)
 
     @workflow.signal(name=CLAIM)
-    @one_argument
     def claim_signal(self, payload: RawValue = NOTHING) -> None:
-        self._refuse_assignment_signal(CLAIM)
+        self._refuse_signal(CLAIM)
 
     @workflow.signal(name=RELEASE)
-    @one_argument
     def release_signal(self, payload: RawValue = NOTHING) -> None:
-        self._refuse_assignment_signal(RELEASE)
+        self._refuse_signal(RELEASE)
 
     @workflow.signal(name=DELEGATE)
-    @one_argument
     def delegate_signal(self, payload: RawValue = NOTHING) -> None:
-        self._refuse_assignment_signal(DELEGATE)
+        self._refuse_signal(DELEGATE)
 
     @workflow.signal(name=REASSIGN)
-    @one_argument
     def reassign_signal(self, payload: RawValue = NOTHING) -> None:
-        self._refuse_assignment_signal(REASSIGN)
+        self._refuse_signal(REASSIGN)
 
-    def _refuse_assignment_signal(self, name: str) -> None:
-        self.history.signals += 1
-        self.refuse_signal(Refusal("not_allowed", f"the sender of a signal cannot be checked: use holdfast {name}"))
+    def _refuse_signal(self, name: str) -> None:
+        raise Refusal("not_allowed", f"the sender of a signal cannot be checked: use holdfast {name}")
 
-    def _take_assignment(self, kind: type[AssignmentCommand], raw: RawValue) -> AssignmentReceipt:
-        self.history.updates += 1
-        try:
-            payload = value_in(raw, None)
-            command, digest = kind.read(payload), digest_of_command(kind.name, payload)
-            if not self.questions.taken_under(command.key, digest):
-                receipt = _receipt(command, self.questions.assign(command))
-                if command.key is not None:
-                    self.questions.remember_command(command.key, digest, command.by)
-                return receipt
-            return _receipt(command, self.questions.named(command.question))
-        except Refusal as refusal:
-            raise refused(refusal) from None
+    def _take(self, kind: type[AssignmentCommand], raw: RawValue) -> AssignmentReceipt:
+        payload = read_value(raw, None)
+        command, digest = kind.read(payload), digest_of_command(kind.name, payload)
+        if self.door.receipts.find(command.key, digest):
+            entry = self._questions.find(command.question)
+            return _make_receipt(command, None if entry is None else entry.question)
+        receipt = _make_receipt(command, self._questions.assign(command))
+        self.door.receipts.add_command(command.key, digest, command.by)
+        return receipt
 
     # Checks, for validators only: they may read the deployment
 
-    def _check_assignment(self, kind: type[AssignmentCommand], raw: RawValue) -> None:
-        try:
-            payload = value_in(raw, guard.DEPLOYMENT.limits.answer)
-            command = kind.read(payload)
-            verified = self._check_sender(command, payload)
-            if self.questions.taken_under(command.key, digest_of_command(kind.name, payload)):
-                return
-            self.check_busy()
-            question = self.questions.target(command.question)
-            _check_open(question, self.questions.assignments_of(question))
-            if not command.steers:
-                _check_proved(verified, question)
-                if not question.people.assignees:
-                    self.access.check_answering(command.by, command.groups, verified)
-            self._check_command(command, question)
-        except Refusal as refusal:
-            raise refused(refusal) from None
+    def _check(self, kind: type[AssignmentCommand], raw: RawValue) -> None:
+        payload = read_value(raw, guard.DEPLOYMENT.limits.answer)
+        command = kind.read(payload)
+        verified = self._check_sender(command, payload)
+        if self.door.receipts.find(command.key, digest_of_command(kind.name, payload)):
+            return
+        self.door.check_busy()
+        entry = self._questions.require(command.question)
+        _check_open(entry)
+        question = entry.question
+        if not command.steers:
+            _check_proved(verified, question)
+            if not question.people.assignees:
+                self.door.access.check_answering(command.by, command.groups, verified)
+        self._check_command(command, question)
 
     def _check_sender(self, command: AssignmentCommand, payload: object) -> Verified | None:
         """Return what the token proves; refuse a command whose token or sender is not right for it."""
-        verified = check_payload_token(self.run_id, command.name, payload)
+        verified = self.door.check_token(command.name, payload)
         if command.steers:
-            self.access.check_steering(Steering.of(payload), verified)
+            self.door.access.check_steering(CommandFields.read(payload), verified)
             return verified
         check_may_answer(verified)
         if verified is not None and command.key is None:
@@ -198,16 +167,17 @@ class AssignmentHandlers:
         claimant = question.claimant(workflow.now())
         if claimant is None:
             raise Refusal("not_allowed", f"question {question.id} is not claimed; there is nothing to release")
-        if command.user != claimant and not self.access.supervises(command.by, command.groups):
-            raise _claimed(question, claimant)
+        if command.user != claimant and not self.door.access.supervises(command.by, command.groups):
+            raise _refuse_claimed(question, claimant)
 
 
-def _groups_of(command: AssignmentCommand) -> Groups:
+def _read_groups(command: AssignmentCommand) -> Groups:
     """Return the deployment's groups, with those that the sender's sign-in has proved."""
     return with_proved(guard.DEPLOYMENT.groups, command.by, command.groups)
 
 
-def _check_open(question: Question, assignments: int) -> None:
+def _check_open(entry: OpenQuestion) -> None:
+    question, assignments = entry.question, entry.assignments
     if question.deadline is not None and question.deadline <= workflow.now():
         raise Refusal("expired", f"question {question.id} expired at {question.deadline.isoformat()}")
     if assignments >= MOST_ASSIGNMENTS:
@@ -229,7 +199,7 @@ def _check_may_take_part(command: AssignmentCommand, question: Question) -> None
     if command.user is None:
         way_out = "name them as `by` (on the command line: --by USER)"
         raise Refusal("not_allowed", f"question {question.id}: the sender is not known: {way_out}")
-    if reason := why_not(question.people, command.by, _groups_of(command)):
+    if reason := why_not(question.people, command.by, _read_groups(command)):
         raise Refusal("not_allowed", f"question {question.id}: {reason}")
     if command.user in question.accepted_by:
         text = f"{command.user} has accepted it before; it waits for somebody else"
@@ -239,10 +209,10 @@ def _check_may_take_part(command: AssignmentCommand, question: Question) -> None
 def _check_unclaimed(question: Question, by: str | None) -> None:
     claimant = question.claimant(workflow.now())
     if claimant is not None and claimant != user_of(by):
-        raise _claimed(question, claimant)
+        raise _refuse_claimed(question, claimant)
 
 
-def _claimed(question: Question, claimant: str) -> Refusal:
+def _refuse_claimed(question: Question, claimant: str) -> Refusal:
     assert question.claimed_until is not None
     until = question.claimed_until.isoformat(timespec="seconds")
     way_out = "they can release it, and anyone who may steer the run can reassign it"
@@ -281,15 +251,15 @@ def _check_quorum(before: Question, after: Question) -> None:
         return
     can = {*people, *after.accepted_by}
     if len(can) < after.quorum:
-        text = f"{after.quorum} people must accept, and only {len(can)} could: {_listed(sorted(can))}"
+        text = f"{after.quorum} people must accept, and only {len(can)} could: {_join(sorted(can))}"
         raise Refusal("not_allowed", f"question {before.id}: {text}; name somebody else")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     return ", ".join(names) or "nobody"
 
 
-def _receipt(command: AssignmentCommand, question: Question | None) -> AssignmentReceipt:
+def _make_receipt(command: AssignmentCommand, question: Question | None) -> AssignmentReceipt:
     """Return the receipt; of a repeated command whose question is closed by now, without what it led to."""
     at = workflow.now()
     if question is None:

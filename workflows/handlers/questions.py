@@ -1,11 +1,14 @@
-"""The open questions of a workflow. `BaseWorkflow` holds them; asking is an await, so nothing unwinds or runs again."""
+"""The open questions of a workflow: asked, waited for, and closed.
+
+Asking is an await, so nothing unwinds or runs again. `answers` and `events` hand in what people and other systems send.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from temporalio import workflow
@@ -28,9 +31,8 @@ from holdfast.protocol.events import (
     QuestionExpired,
     QuestionReminded,
 )
-from holdfast.protocol.people import SIGN_IN, user_of, who_may, why_not, with_proved
+from holdfast.protocol.people import People, Rung, user_of
 from holdfast.protocol.questions import (
-    ROTATE,
     Asked,
     InvalidAnswer,
     Question,
@@ -38,41 +40,14 @@ from holdfast.protocol.questions import (
     question_of,
     shown_of,
 )
+from holdfast.workflows.door import Receipts
 from holdfast.workflows.journal import Journal
+from holdfast.workflows.replies import Reply
 from holdfast.workflows.rest import await_rest
-from holdfast.workflows.timetable import Timetable
 
-# Keys of closed questions go over continue-as-new: the server deduplicates updates only within one run.
-REMEMBERED = 200
 MOST_SHOWN = 50
 """Closed questions that a workflow keeps in memory as they were shown, for the record."""
-
-
-@dataclass(frozen=True)
-class Reply:
-    """The end of a question: answered with content, declined, cancelled, or expired."""
-
-    status: Literal["answered", "declined", "cancelled", "expired"]
-    content: JSON = None
-    by: str | None = None
-    comment: str | None = None
-    proved_by: str | None = None
-    """What proves `by`; None for an end without an answer."""
-    groups: list[str] | None = None
-    """The groups that the sign-in proved."""
-    unseen: bool | None = None
-    """True for a consent without the digest of what was shown."""
-    question: str = ""
-    """Id of the question, for what a person has sent."""
-    at: datetime | None = None
-    """When the question was closed."""
-    answers: Sequence[JSONObject] = ()
-    """Where several must accept, each acceptance: `by`, `at`, `content`."""
-
-    @property
-    def proof(self) -> JSONObject:
-        """The fields of the event that say what is proved."""
-        return {"proved_by": self.proved_by, "groups": self.groups, "unseen": self.unseen}
+MOST_REMINDERS = 100
 
 
 _CLOSING: dict[str, type[QuestionAnswered | QuestionDeclined | QuestionCancelled | QuestionExpired]] = {
@@ -84,8 +59,56 @@ _CLOSING: dict[str, type[QuestionAnswered | QuestionDeclined | QuestionCancelled
 """By the status of a reply: the event that closes the question."""
 
 
+class Timetable:
+    """The times of one question, absolute. Those that pass while no worker runs are made up for once."""
+
+    def __init__(self, asked_at: datetime, deadline: datetime | None, people: People) -> None:
+        self.deadline = deadline
+        self.reminders = 0
+        self._asked_at = asked_at
+        self._every = None if people.remind_every is None else timedelta(seconds=people.remind_every)
+        self._periods = 0
+        """Periods between reminders that have passed."""
+        self._ladder = list(people.ladder)
+
+    @property
+    def next(self) -> datetime | None:
+        """Return the next moment at which something happens if nobody answers."""
+        rung = self._at(self._ladder[0]) if self._ladder else None
+        return min((at for at in (self.deadline, rung, self._next_reminder) if at is not None), default=None)
+
+    def has_expired(self, now: datetime) -> bool:
+        return self.deadline is not None and self.deadline <= now
+
+    def take_escalations(self, now: datetime) -> list[Rung]:
+        """Return the steps of the escalation that are newly due."""
+        reached = [rung for rung in self._ladder if self._at(rung) <= now]
+        del self._ladder[: len(reached)]
+        return reached
+
+    def take_reminder(self, now: datetime) -> bool:
+        """Return whether to remind now; several missed reminders become one."""
+        due = self._next_reminder
+        if self._every is None or due is None or now < due:
+            return False
+        self._periods = (now - self._asked_at) // self._every
+        self.reminders += 1
+        return True
+
+    @property
+    def _next_reminder(self) -> datetime | None:
+        if self._every is None or self.reminders == MOST_REMINDERS:
+            return None
+        return self._asked_at + self._every * (self._periods + 1)
+
+    def _at(self, rung: Rung) -> datetime:
+        return self._asked_at + timedelta(seconds=rung.after)
+
+
 @dataclass
-class _Open:
+class OpenQuestion:
+    """A question that waits for its reply."""
+
     asked: Asked
     question: Question
     reply: asyncio.Future[Reply]
@@ -119,14 +142,11 @@ class _Open:
 class Questions:
     """The open questions of one workflow, and receipts of the closed ones."""
 
-    def __init__(
-        self, run: str, journal: Journal, opened: Callable[[Question], None], *, guarded: bool, closed: list[Closed]
-    ) -> None:
+    def __init__(self, run: str, journal: Journal, receipts: Receipts, opened: Callable[[Question], None]) -> None:
         """`opened` is called with each question that was just asked."""
-        self._run, self._journal, self._guarded, self._opened = run, journal, guarded, opened
-        self._open: dict[str, _Open] = {}
+        self._run, self._journal, self._receipts, self._opened = run, journal, receipts, opened
+        self._open: dict[str, OpenQuestion] = {}
         self._rounds: dict[Address, int] = {}
-        self.closed = closed[-REMEMBERED:]
         self._shown: dict[str, Question] = {}
 
     @property
@@ -139,7 +159,9 @@ class Questions:
         question = self._question(request)
         times = Timetable(question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
-        entry = self._open[question.id] = _Open(request.asked, question, future, times, attachments=request.attachments)
+        entry = self._open[question.id] = OpenQuestion(
+            request.asked, question, future, times, attachments=request.attachments
+        )
         assignees = question.assignees or None
         self._journal.note(
             request.address,
@@ -172,7 +194,7 @@ class Questions:
                 entry.asked = asked
                 entry.show(**shown_of(asked), parents=list(parents))
 
-    async def _wait(self, entry: _Open, default: object) -> Reply:
+    async def _wait(self, entry: OpenQuestion, default: object) -> Reply:
         # Not `asyncio.wait_for`: on Python 3.11 it drops a cancellation that meets the answer in one activation. A
         # branch of a failed `parallel` then went on, and the run waited for its next question for ever.
         while not entry.reply.done() and (next_ := entry.times.next) is not None:
@@ -185,77 +207,32 @@ class Questions:
                 self._handle_due(entry, max(next_, workflow.now()), default)
         return await entry.reply
 
-    def _handle_due(self, entry: _Open, now: datetime, default: object) -> None:
+    def _handle_due(self, entry: OpenQuestion, now: datetime, default: object) -> None:
         """Expire the question, or escalate it, or send its reminder, whichever is due."""
         if entry.times.has_expired(now):
             self._close(entry.question, Reply("expired"), None, None, default=default)
             return
-        for rung in entry.times.climb(now):
-            entry.show(assignees=rung.assignees, delegations={}, **UNCLAIMED)
-            self._note(entry, QuestionEscalated(id=entry.question.id, assignees=rung.assignees))
-        if entry.times.remind(now):
+        for step in entry.times.take_escalations(now):
+            entry.show(assignees=step.assignees, delegations={}, **UNCLAIMED)
+            self._note(entry, QuestionEscalated(id=entry.question.id, assignees=step.assignees))
+        if entry.times.take_reminder(now):
             entry.show(reminders=entry.times.reminders)
             n, assignees = entry.times.reminders, entry.question.assignees or None
             self._note(entry, QuestionReminded(id=entry.question.id, n=n, assignees=assignees))
 
-    def _note(self, entry: _Open, event: AnyEvent) -> None:
+    def _note(self, entry: OpenQuestion, event: AnyEvent) -> None:
         self._journal.note(entry.question.address, event)
 
     def check(self, answers: AnswerBatch) -> None:
         """Refuse the whole batch if any answer in it cannot be accepted; change nothing."""
-        if self._taken_before(answers):
+        if self.find_receipts(answers):
             return
-        targets = [self._target(answer.question) for answer in answers.answers]
+        targets = [self.require(answer.question) for answer in answers.answers]
         for index, entry in enumerate(targets):
             if entry in targets[:index]:
                 raise Refusal("invalid_answer", f"question {entry.question.id} appears twice in this batch")
         for entry, answer in zip(targets, answers.answers, strict=True):
             _check_content(entry, answer, answers.by)
-
-    def check_allowed(self, answers: AnswerBatch, proof: str) -> None:
-        """Refuse answers of people who may not answer. For validators only, as groups are the deployment's.
-
-        Args:
-            answers: The batch, whose token has been checked.
-            proof: What the token proves.
-        """
-        if self._taken_before(answers):
-            return
-        groups = with_proved(guard.DEPLOYMENT.groups, answers.by, answers.groups)
-        for answer in answers.answers:
-            entry = self._target(answer.question)
-            reason = why_not(entry.question.people, answers.by, groups) or _why_unproved(entry, answer, proof)
-            if reason:
-                raise Refusal("not_allowed", f"question {entry.question.id}: {reason}")
-
-    def check_signal(self, answers: AnswerBatch) -> None:
-        """Refuse answers that may not come by signal: to secrets, in guarded runs, where only some people may answer.
-
-        A signal has no validator, and its content stands in the history.
-        """
-        for answer in answers.answers:
-            entry = self._open.get(self._id_of(answer.question))
-            if entry is not None and (refusal := entry.asked.signal_refusal):
-                remedy = f"; if a value stood in this one, {ROTATE}" if entry.asked.hidden else ""
-                raise Refusal("not_allowed", f"question {entry.question.id}: {refusal}{remedy}")
-        if self._guarded:
-            raise Refusal(
-                "not_allowed", "this run checks who answers, and takes answers by update only: use holdfast answer"
-            )
-        for answer in answers.answers:
-            entry = self._open.get(self._id_of(answer.question))
-            if entry is not None and entry.question.proof is not None:
-                raise Refusal("not_allowed", f"question {entry.question.id}: {SIGN_IN}")
-            if entry is not None and entry.question.people.restricted:
-                reason = f"{who_may(entry.question.people)} may answer, which is checked for updates only"
-                raise Refusal("not_allowed", f"question {entry.question.id}: {reason}: use holdfast answer")
-
-    def check_deadlines(self, answers: AnswerBatch) -> None:
-        """Refuse answers at or after the deadline, whether or not the timer has fired yet."""
-        for answer in answers.answers:
-            entry = self._open.get(self._id_of(answer.question))
-            if entry and entry.question.deadline and entry.question.deadline <= workflow.now():
-                raise Refusal("expired", _expired(entry.question.id, entry.question.deadline))
 
     def take(self, answers: AnswerBatch, proof: str = guard.UNPROVED) -> list[Receipt]:
         """Accept the answers and return their receipts. Raises `Refusal`.
@@ -267,23 +244,23 @@ class Questions:
             answers: The batch.
             proof: What its token proves, which a validator has checked; a signal has none.
         """
-        if before := self._taken_before(answers):
+        if before := self.find_receipts(answers):
             return [_receipt(closed) for closed in before]
         digest = answers.digest if answers.key else None
         # All before the first question closes: each may raise.
         replies = [self._evaluate(answer, answers, proof) for answer in answers.answers]
         return [_receipt(self._take(*evaluated, answers.key, digest)) for evaluated in replies]
 
-    def _take(self, entry: _Open, reply: Reply, settles: bool, key: str | None, digest: str | None) -> Closed:
+    def _take(self, entry: OpenQuestion, reply: Reply, settles: bool, key: str | None, digest: str | None) -> Closed:
         return self._close(entry.question, reply, key, digest) if settles else self._count(entry, reply, key, digest)
 
-    def _evaluate(self, answer: Answer, answers: AnswerBatch, proof: str) -> tuple[_Open, Reply, bool]:
+    def _evaluate(self, answer: Answer, answers: AnswerBatch, proof: str) -> tuple[OpenQuestion, Reply, bool]:
         """Return the question of an answer, the reply that it makes, and whether it settles the question."""
-        entry = self._target(answer.question)
+        entry = self.require(answer.question)
         reply = _reply_to(entry, answer, answers, proof)
         return entry, reply, reply.status != "answered" or entry.is_settled_by(reply.content)
 
-    def _count(self, entry: _Open, reply: Reply, key: str | None, digest: str | None) -> Closed:
+    def _count(self, entry: OpenQuestion, reply: Reply, key: str | None, digest: str | None) -> Closed:
         """Keep an acceptance below the quorum; the question stays open."""
         entry.accepted[user_of(reply.by) or ""] = reply.content
         entry.answers.append(_acceptance(reply, workflow.now()))
@@ -302,7 +279,7 @@ class Questions:
             **reply.proof,
         )
         self._note(entry, event)
-        return self._remember(Closed(entry.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
+        return self._receipts.add(Closed(entry.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
 
     def _close(
         self, question: Question, reply: Reply, key: str | None, digest: str | None, default: object = None
@@ -313,7 +290,7 @@ class Questions:
         if not entry.reply.done():
             # Done before where the wait was cancelled: awaiting a future hands the cancellation on to it.
             entry.reply.set_result(entry.ended_by(reply, closed.at))
-        self._remember(closed)
+        self._receipts.add(closed)
         self._shown[question.id] = entry.question
         if len(self._shown) > MOST_SHOWN:
             del self._shown[next(iter(self._shown))]
@@ -336,36 +313,21 @@ class Questions:
         """Return those of these questions that were closed in this history, as they were shown last."""
         return [self._shown[id_] for id_ in ids if id_ in self._shown]
 
-    def _remember(self, closed: Closed) -> Closed:
-        self.closed.append(closed)
-        del self.closed[:-REMEMBERED]
-        return closed
-
-    def _taken_before(self, answers: AnswerBatch) -> list[Closed]:
-        """Return what the same key closed before; other content under the key is a conflict."""
-        before = [closed for closed in self.closed if answers.key and closed.key == answers.key]
-        # Clients put the digest into the update's id, too: under the key alone the server would give other content the
-        # first result in silence.
-        if before and before[0].digest != answers.digest:
-            raise Refusal("key_conflict", f"key {answers.key!r} was used for another answer; use a new key")
-        return before
+    def find_receipts(self, answers: AnswerBatch) -> list[Closed]:
+        """Return what the key of a batch closed before; other content under the key is a conflict."""
+        return self._receipts.find(answers.key, answers.digest, "answer") if answers.key else []
 
     # Whom a question waits for
 
-    def named(self, question: str) -> Question | None:
+    def find(self, named: str) -> OpenQuestion | None:
         """Return the open question with this id or address; None if there is none."""
-        entry = self._open.get(self._id_of(question))
-        return None if entry is None else entry.question
+        return self._open.get(self._id_of(named))
 
     def known_id(self, question: str) -> str | None:
         """Return the id of a question that is named by its id or, if it is open, its address; None if none is known."""
         id_ = self._id_of(question)
-        closed = (closed.question for closed in self.closed if closed.question)
+        closed = (closed.question for closed in self._receipts.closed if closed.question)
         return id_ if id_ in self._open or id_ in closed else None
-
-    def target(self, question: str) -> Question:
-        """Return the open question with this id or address. Raises `Refusal`."""
-        return self._target(question).question
 
     def attachment(self, question: str, n: int) -> str | None:
         """Return the content of an attachment of an open question, in base64; None if there is none."""
@@ -377,31 +339,16 @@ class Questions:
         )
         return attached[0].encoded if attached else None
 
-    def assignments_of(self, question: Question) -> int:
-        """Return how many commands have changed whom an open question waits for."""
-        return self._open[question.id].assignments
-
     def assign(self, command: AssignmentCommand) -> Question:
         """Take a command that changes whom a question waits for; return the question. Raises `Refusal`.
 
         Id and digest stay: an answer that was begun before counts.
         """
-        entry = self._target(command.question)
+        entry = self.require(command.question)
         entry.show(**command.changed(entry.question, workflow.now()))
         entry.assignments += 1
         self._note(entry, command.event(entry.question))
         return entry.question
-
-    def taken_under(self, key: str | None, digest: str) -> bool:
-        """Return whether a command was taken under its key before; other content under the key is a conflict."""
-        before = [closed for closed in self.closed if key and closed.key == key]
-        if before and before[0].digest != digest:
-            raise Refusal("key_conflict", f"key {key!r} was used for another command; use a new key")
-        return bool(before)
-
-    def remember_command(self, key: str, digest: str, by: str | None) -> None:
-        """Keep the key of a command other than an answer, as an answer's key is kept."""
-        self._remember(Closed("", "taken", workflow.now(), by, key, digest))
 
     def _id_of(self, question: str) -> str:
         """Return the id of a question that is named by its id or its address."""
@@ -410,25 +357,26 @@ class Questions:
                 return id_
         return question
 
-    def _target(self, named: str) -> _Open:
+    def require(self, named: str) -> OpenQuestion:
+        """Return the open question with this id or address. Raises `Refusal`."""
         id_ = self._id_of(named)
         if id_ in self._open:
             return self._open[id_]
-        for closed in reversed(self.closed):
+        for closed in reversed(self._receipts.closed):
             if closed.question == id_ and closed.status != "waiting_quorum":
                 raise _closed_refusal(closed)
         names = ", ".join(f"{question.id} ({question.address})" for question in self.open[:20]) or "none"
         raise Refusal("unknown_question", f"no question {named!r} is open here; open: {names}")
 
 
-def _check_content(entry: _Open, answer: Answer, by: str | None) -> None:
+def _check_content(entry: OpenQuestion, answer: Answer, by: str | None) -> None:
     if answer.digest is not None and answer.digest != entry.question.digest:
         raise Refusal("question_changed", f"question {entry.question.id} has changed; read it again, then answer")
     if answer.action == "accept":
         _accept(entry, answer.content, by)
 
 
-def _accept(entry: _Open, content: object, by: str | None) -> JSON:
+def _accept(entry: OpenQuestion, content: object, by: str | None) -> JSON:
     if (user := user_of(by)) in entry.accepted:
         so_far = f"{len(entry.accepted)} of {entry.question.quorum} have accepted; it waits for somebody else"
         raise Refusal("already_answered", f"question {entry.question.id} was accepted by {user} before; {so_far}")
@@ -445,7 +393,7 @@ def _acceptance(reply: Reply, at: datetime) -> JSONObject:
 _STATUSES: dict[str, Literal["declined", "cancelled"]] = {"decline": "declined", "cancel": "cancelled"}
 
 
-def _reply_to(entry: _Open, answer: Answer, answers: AnswerBatch, proof: str) -> Reply:
+def _reply_to(entry: OpenQuestion, answer: Answer, answers: AnswerBatch, proof: str) -> Reply:
     groups = None if proof == guard.UNPROVED else answers.groups
     if answer.action != "accept":
         status, id_ = _STATUSES[answer.action], entry.question.id
@@ -453,15 +401,6 @@ def _reply_to(entry: _Open, answer: Answer, answers: AnswerBatch, proof: str) ->
     unseen = True if entry.asked.consents and answer.digest is None else None
     content = _accept(entry, answer.content, answers.by)
     return Reply("answered", content, answers.by, answers.comment, proof, groups, unseen, entry.question.id)
-
-
-def _why_unproved(entry: _Open, answer: Answer, proof: str) -> str | None:
-    """Return why what the token proves is not enough for this answer; None if it is."""
-    if entry.question.proof is not None and proof != entry.question.proof:
-        return SIGN_IN
-    if entry.asked.consents and answer.action == "accept" and proof == "service":
-        return "it asks for consent, which a service cannot give: a person who signs in or has a token must answer it"
-    return None
 
 
 def _receipt(closed: Closed) -> Receipt:
@@ -478,12 +417,13 @@ def _same(a: object, b: object) -> bool:
 
 def _closed_refusal(closed: Closed) -> Refusal:
     if closed.status == "expired":
-        return Refusal("expired", _expired(closed.question, closed.at))
+        return Refusal("expired", describe_expiry(closed.question, closed.at))
     person = closed.by or "somebody"
     return Refusal(
         "already_answered", f"question {closed.question} was {closed.status} by {person} at {closed.at.isoformat()}"
     )
 
 
-def _expired(question: str, at: datetime) -> str:
+def describe_expiry(question: str, at: datetime) -> str:
+    """Return the message of a refusal of what came too late."""
     return f"question {question} expired at {at.isoformat()}; it can no longer be answered"

@@ -1,4 +1,4 @@
-"""Events of other systems: the handlers that `BaseWorkflow` has for them.
+"""Events of other systems, by update and by signal.
 
 An event for a step that waits is an answer to its question, and comes to the workflow that asks. One that comes early
 is kept by the run, which owns it until a step takes it. The workflows of the run know of it by hints: one whose step
@@ -8,6 +8,7 @@ begins to wait claims the event, and is granted it by a signal. So a wait costs 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -19,7 +20,6 @@ from temporalio.common import RawValue
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol import guard
-from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Refusal
 from holdfast.protocol.door import LargeLimit, SizeLimit, check_value
 from holdfast.protocol.events import EventDropped, EventKept
@@ -40,11 +40,11 @@ from holdfast.protocol.incoming import (
     read_event,
 )
 from holdfast.protocol.questions import Question
-from holdfast.workflows.assignment import AssignmentHandlers
+from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import reaches
-from holdfast.workflows.door import NOTHING, one_argument, parsed, refused, value_in
+from holdfast.workflows.door import NOTHING, Door, check_may_answer, decode_payload, read_value
+from holdfast.workflows.handlers.questions import Questions
 from holdfast.workflows.journal import Journal
-from holdfast.workflows.steering import check_may_answer, check_token
 
 
 @dataclass
@@ -55,84 +55,71 @@ class _KeptEvent:
     size: int
 
 
-class Arrivals(AssignmentHandlers):
-    """The update and the signals by which events come to a run, and are handed to the steps that wait for them."""
+class Events:
+    """Takes the events that come to one workflow of a run, and hands them to the steps that wait for them."""
 
-    address: Address
-    journal: Journal
-    hints: list[KeptHint]
-    """Events that the run keeps."""
-    _kept: dict[str, _KeptEvent]
-    """By id, oldest first; empty in every workflow but the run's own."""
-    _granted: dict[str, _KeptEvent]
-    _nonces: dict[str, str]
-    """Of claims under way, by the event's id."""
+    def __init__(
+        self, door: Door, journal: Journal, questions: Questions, children: Children, hints: Sequence[KeptHint]
+    ) -> None:
+        """`hints` are the events that the run keeps."""
+        self.door = door
+        self.hints = list(hints)
+        self.awaited_schemas: Callable[[str], list[JSONObject] | None] = lambda name: None
+        """Gives the schemas of the payloads that steps of the run wait for under a name; None if it is not known."""
+        self._journal, self._questions, self._children = journal, questions, children
+        self._kept: dict[str, _KeptEvent] = {}
+        """By id, oldest first; empty in every workflow but the run's own."""
+        self._granted: dict[str, _KeptEvent] = {}
+        self._nonces: dict[str, str] = {}
+        """Of claims under way, by the event's id."""
 
-    def check_signal(self) -> None:
-        """Refuse a signal in a run that checks its senders. For subclasses."""
-        raise NotImplementedError
+    @property
+    def kept(self) -> list[KeptHint]:
+        """Return what the view shows of the events that are kept here."""
+        return self.hints if self._kept else []
 
-    async def signal_children(self, name: str, argument: BaseModel) -> None:
-        """Send a signal to every child. For subclasses."""
-        raise NotImplementedError
-
-    def awaited_schemas(self, name: str) -> list[JSONObject] | None:
-        """Return the schemas of the payloads that steps of the run wait for under a name; None if it is not known.
-
-        For subclasses.
-        """
-        return None
+    @property
+    def carried(self) -> dict[str, Any]:
+        """The fields of the state that the next history begins with."""
+        return {"kept": self.hints}
 
     # Sending
 
     @workflow.update(name=SEND_EVENT, description="An event of another system, for a step that waits for it.")
     def event(self, payload: RawValue = NOTHING) -> EventReceipt:
-        self.history.updates += 1
-        try:
-            event = read_event(parsed(payload, None))
-            return self._arrive(event, guard.proof_in(event.token), len(payload.payload.data))
-        except Refusal as refusal:
-            raise refused(refusal) from None
+        event = read_event(decode_payload(payload, None))
+        return self._arrive(event, guard.proof_in(event.token), len(payload.payload.data))
 
     @event.validator
-    def _check_event(self, payload: RawValue = NOTHING) -> None:
-        try:
-            event = self._measured(payload, guard.DEPLOYMENT.limits.answer)
-            check_may_answer(check_token(self.run_id, SEND_EVENT, payload))
-            if self._before(event) is None:
-                self.check_busy()
-                self._check_arrival(event, len(payload.payload.data))
-        except Refusal as refusal:
-            raise refused(refusal) from None
+    def check_event(self, payload: RawValue = NOTHING) -> None:
+        event = self._read_event(payload, guard.DEPLOYMENT.limits.answer)
+        check_may_answer(self.door.check_token(SEND_EVENT, read_value(payload, None)))
+        if self._find_earlier(event) is None:
+            self.door.check_busy()
+            self._check_arrival(event, len(payload.payload.data))
 
     @workflow.signal(name=SEND_EVENT, description="The same as the update, without a receipt.")
-    @one_argument
     def event_signal(self, payload: RawValue = NOTHING) -> None:
-        self.history.signals += 1
-        try:
-            self.check_signal()
-            event = self._measured(payload, self.signal_limit)
-            self._arrive(event, guard.UNPROVED, len(payload.payload.data))
-        except Refusal as refusal:
-            self.refuse_signal(refusal)
+        self.door.check_signal()
+        event = self._read_event(payload, self.door.identity.size_limits.answer)
+        self._arrive(event, guard.UNPROVED, len(payload.payload.data))
 
     @property
-    def signal_limit(self) -> SizeLimit:
-        """The limit of what a signal brings. For subclasses."""
-        raise NotImplementedError
+    def _run(self) -> str:
+        return self.door.identity.run
 
-    def _measured(self, payload: RawValue, limit: SizeLimit) -> SystemEvent:
-        value = parsed(payload, limit)
+    def _read_event(self, payload: RawValue, limit: SizeLimit) -> SystemEvent:
+        value = decode_payload(payload, limit)
         check_value(value, limit, "the event")
         return read_event(value)
 
     def _check_arrival(self, event: SystemEvent, size: int) -> None:
         """Refuse an event that no step of the run can ever take, or that there is no more room for."""
-        if self._waiting_for(event.name, event.key) is not None:
+        if self._find_waiting(event.name, event.key) is not None:
             return
-        if workflow.info().workflow_id != self.run_id:
+        if workflow.info().workflow_id != self._run:
             message = f"no step waits here for the event {event.name!r} with the key {event.key!r}"
-            raise Refusal("unknown_question", f"{message}; send it to the run {self.run_id}")
+            raise Refusal("unknown_question", f"{message}; send it to the run {self._run}")
         schemas = self.awaited_schemas(event.name)
         if schemas == []:
             message = f"no step of this run waits for an event {event.name!r}"
@@ -148,24 +135,24 @@ class Arrivals(AssignmentHandlers):
 
     def _arrive(self, event: SystemEvent, proof: str, size: int) -> EventReceipt:
         """Hand an event to the step that waits for it, or keep it; return its receipt. Raises `Refusal`."""
-        if (before := self._before(event)) is not None:
-            return self._receipt(event, before.question or None, before.at)
+        if (before := self._find_earlier(event)) is not None:
+            return self._make_receipt(event, before.question or None, before.at)
         self._check_arrival(event, size)
         self._drop_old()
-        if (question := self._waiting_for(event.name, event.key)) is not None:
+        if (question := self._find_waiting(event.name, event.key)) is not None:
             self._take_event(question.id, event, proof)
-            return self._receipt(event, question.id, workflow.now())
-        self.questions.remember_command(event.kept_key, event.digest, event.by)
+            return self._make_receipt(event, question.id, workflow.now())
+        self.door.receipts.add_command(event.kept_key, event.digest, event.by)
         self._keep_event(_KeptEvent(event, proof, workflow.now(), size))
-        return self._receipt(event, None, workflow.now())
+        return self._make_receipt(event, None, workflow.now())
 
-    def _receipt(self, event: SystemEvent, question: str | None, at: datetime) -> EventReceipt:
+    def _make_receipt(self, event: SystemEvent, question: str | None, at: datetime) -> EventReceipt:
         status: Literal["kept", "taken"] = "kept" if question is None else "taken"
-        return EventReceipt(event=event.id, run=self.run_id, status=status, question=question, at=at)
+        return EventReceipt(event=event.id, run=self._run, status=status, question=question, at=at)
 
-    def _before(self, event: SystemEvent) -> Closed | None:
+    def _find_earlier(self, event: SystemEvent) -> Closed | None:
         """Return the record of the same event, if it came before. Raises `Refusal` for another one under its id."""
-        for question in reversed(self.questions.closed):
+        for question in reversed(self.door.receipts.closed):
             if question.key in (event.answer_key, event.kept_key):
                 answer = AnswerBatch(
                     answers=[Answer(question=question.question or "-", content=event.content)], by=event.by
@@ -175,25 +162,25 @@ class Arrivals(AssignmentHandlers):
                 return question
         return None
 
-    def _waiting_for(self, name: str, key: str) -> Question | None:
+    def _find_waiting(self, name: str, key: str) -> Question | None:
         """Return the question here that waits for an event, the one asked first."""
-        waiting = [question for question in self.questions.open if question.asked.awaits == (name, key)]
+        waiting = [question for question in self._questions.open if question.asked.awaits == (name, key)]
         return min(waiting, key=lambda question: (question.asked_at, question.address), default=None)
 
     def _take_event(self, question: str, event: SystemEvent, proof: str) -> None:
         answer = Answer(question=question, content=event.content)
-        self.questions.take(AnswerBatch(answers=[answer], by=event.by, key=event.answer_key), proof)
+        self._questions.take(AnswerBatch(answers=[answer], by=event.by, key=event.answer_key), proof)
 
     # Keeping
 
     def _keep_event(self, kept: _KeptEvent) -> None:
         event = kept.event
         self._kept[event.id] = kept
-        self.journal.note(self.address, EventKept(id=event.id, name=event.name, key=event.key))
+        self._journal.note(self.door.identity.address, EventKept(id=event.id, name=event.name, key=event.key))
         hint = KeptHint(id=event.id, name=event.name, key=event.key, until=kept.at + KEPT_FOR)
         self.hints.append(hint)
         # Not awaited: the receipt would wait for the signals to all children. The SDK holds a reference to the task.
-        asyncio.create_task(self.signal_children(HINT, hint))
+        asyncio.create_task(self._children.signal(HINT, hint))
 
     def _drop_old(self) -> None:
         """Drop the events that were kept for a day. No timer does: it costs nothing until the next one comes."""
@@ -202,16 +189,20 @@ class Arrivals(AssignmentHandlers):
         for id_, kept in list(self._kept.items()):
             if kept.at + KEPT_FOR <= now:
                 del self._kept[id_]
-                self.journal.note(self.address, EventDropped(id=id_, name=kept.event.name, key=kept.event.key))
+                self._note_dropped(kept.event)
 
-    def opened(self, question: Question) -> None:
+    def _note_dropped(self, event: SystemEvent) -> None:
+        dropped = EventDropped(id=event.id, name=event.name, key=event.key)
+        self._journal.note(self.door.identity.address, dropped)
+
+    def hand_over(self, question: Question) -> None:
         """Hand a question that was just asked the event that came before it, or claim that from the run."""
         if question.asked.awaits is None:
             return
         self._drop_old()
         for hint in [hint for hint in self.hints if (hint.name, hint.key) == question.asked.awaits]:
             self.hints.remove(hint)
-            if workflow.info().workflow_id != self.run_id:
+            if workflow.info().workflow_id != self._run:
                 asyncio.create_task(self._claim(hint, question))
                 return
             if (kept := self._kept.pop(hint.id, None)) is not None and self._fits(question, kept):
@@ -223,13 +214,12 @@ class Arrivals(AssignmentHandlers):
         try:
             self._check_taken(question.id, kept.event)
         except Refusal:
-            event = kept.event
-            self.journal.note(self.address, EventDropped(id=event.id, name=event.name, key=event.key))
+            self._note_dropped(kept.event)
             return False
         return True
 
     def _check_taken(self, question: str, event: SystemEvent) -> None:
-        self.questions.check(
+        self._questions.check(
             AnswerBatch(answers=[Answer(question=question, content=event.content)], key=event.answer_key)
         )
 
@@ -238,30 +228,26 @@ class Arrivals(AssignmentHandlers):
     async def _claim(self, hint: KeptHint, question: Question) -> None:
         nonce = self._nonces[hint.id] = str(workflow.uuid4())
         claim = Claimed(id=hint.id, owner=workflow.info().workflow_id, question=question.id, nonce=nonce)
-        await _send(self.run_id, CLAIM_EVENT, claim)
+        await _send(self._run, CLAIM_EVENT, claim)
 
     @workflow.signal(name=HINT)
-    @one_argument
     async def event_kept(self, payload: RawValue = NOTHING) -> None:
         """Hear of an event that the run keeps, and tell the children."""
         if (hint := _read(KeptHint, payload)) is None:
             return
-        self.history.signals += 1
         self.hints = [*self.hints, hint][-MOST_KEPT:]
-        if (question := self._waiting_for(hint.name, hint.key)) is not None:
+        if (question := self._find_waiting(hint.name, hint.key)) is not None:
             self.hints.remove(hint)
             await self._claim(hint, question)
         else:
-            await self.signal_children(HINT, hint)
+            await self._children.signal(HINT, hint)
 
     @workflow.signal(name=CLAIM_EVENT)
-    @one_argument
     async def event_claimed(self, payload: RawValue = NOTHING) -> None:
         """Grant a workflow of this run an event that is kept here; a claim on any other is stale."""
         claim = _read(Claimed, payload)
-        if claim is None or not claim.owner.startswith(f"{self.run_id}/"):
+        if claim is None or not claim.owner.startswith(f"{self._run}/"):
             return
-        self.history.signals += 1
         if (kept := self._kept.pop(claim.id, None)) is None:
             return
         self._granted[claim.id] = kept
@@ -272,33 +258,29 @@ class Arrivals(AssignmentHandlers):
             self._take_back(claim.id)
 
     @workflow.signal(name=GRANT)
-    @one_argument
     async def event_granted(self, payload: RawValue = NOTHING) -> None:
         """Take an event that was claimed; give it back if nothing here waits for it any more."""
         grant = _read(Granted, payload)
         # Anybody can send this signal. Only who has seen the claim of this workflow knows its nonce.
         if grant is None or self._nonces.pop(grant.event.id, None) != grant.nonce:
             if grant is not None:
-                await _send(self.run_id, RETURN, Claimed(id=grant.event.id, owner="", question="", nonce=grant.nonce))
+                await _send(self._run, RETURN, Claimed(id=grant.event.id, owner="", question="", nonce=grant.nonce))
             return
-        self.history.signals += 1
         event = grant.event
-        if any(question.key == event.answer_key for question in self.questions.closed):
+        if any(question.key == event.answer_key for question in self.door.receipts.closed):
             return
         try:
             self._check_taken(grant.question, event)
             self._take_event(grant.question, event, grant.proof)
         except Refusal as refusal:
             if refusal.code == "invalid_answer":
-                self.journal.note(self.address, EventDropped(id=event.id, name=event.name, key=event.key))
+                self._note_dropped(event)
             else:
-                await _send(self.run_id, RETURN, Claimed(id=event.id, owner="", question="", nonce=grant.nonce))
+                await _send(self._run, RETURN, Claimed(id=event.id, owner="", question="", nonce=grant.nonce))
 
     @workflow.signal(name=RETURN)
-    @one_argument
     def event_returned(self, payload: RawValue = NOTHING) -> None:
         if (returned := _read(Claimed, payload)) is not None:
-            self.history.signals += 1
             self._take_back(returned.id)
 
     def _take_back(self, id_: str) -> None:
@@ -315,6 +297,6 @@ async def _send(workflow_id: str, name: str, argument: BaseModel) -> bool:
 def _read(type_: type[Any], raw: RawValue) -> Any:
     """Return the argument of a signal between our workflows; None for what nobody can read: somebody else sent it."""
     try:
-        return type_.model_validate(value_in(raw, LargeLimit()))
+        return type_.model_validate(read_value(raw, LargeLimit()))
     except (Refusal, ValidationError):
         return None

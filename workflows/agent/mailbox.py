@@ -1,0 +1,56 @@
+"""Messages of people to an agent, for its next turn, by update and by signal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+from holdfast.protocol import guard
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.events import AgentTold
+from holdfast.protocol.runs import TELL, ToldText
+from holdfast.workflows.door import NOTHING, read_value
+from holdfast.workflows.handlers import Host
+
+
+class Mailbox:
+    """Keeps the messages that no turn has read yet."""
+
+    def __init__(self, host: Host, told: Sequence[ToldText]) -> None:
+        self.door, self.told = host.door, list(told)
+        self._host = host
+
+    @workflow.update(name=TELL, description="Send the agent a message for its next turn.")
+    def tell(self, payload: RawValue) -> None:
+        message = read_value(payload, None)
+        if self.door.was_taken(TELL, message):
+            return
+        self.door.remember(TELL, message)
+        self.told.append(_read_message(message))
+        self._host.note(self.door.identity.address, AgentTold(text=self.told[-1].text, by=self.told[-1].by))
+
+    @tell.validator
+    def check_tell(self, payload: RawValue) -> None:
+        self.door.check_busy()
+        message = read_value(payload, guard.DEPLOYMENT.limits.answer)
+        _read_message(message)
+        self.door.check_steering(TELL, message)
+        if self._host.progress.ended is not None:
+            raise Refusal("run_closed", "the agent has finished; it no longer accepts messages")
+
+    @workflow.signal(name=TELL)
+    def tell_signal(self, payload: RawValue = NOTHING) -> None:
+        self.door.check_signal()
+        self.told.append(_read_message(read_value(payload, self.door.identity.size_limits.answer)))
+
+
+def _read_message(payload: object) -> ToldText:
+    match payload:
+        case {"text": str(text), **more} if text.strip():
+            by = more.get("by")
+            return ToldText(text=text, by=by if isinstance(by, str) else None)
+        case str(text) if text.strip():
+            return ToldText(text=text)
+    raise Refusal("invalid_answer", 'say some text: {"text": "…", "by": "user:ana"}')

@@ -1,0 +1,210 @@
+"""What a workflow shows: the answers to its queries, and its details and search attributes in Temporal's own tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
+from holdfast.protocol.events import Event
+from holdfast.protocol.incoming import label_of
+from holdfast.protocol.people import awaited, listed_ids
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import CONTEXT, EVENTS, PAGE_BYTES, SHOWN, VIEW, Status, WorkflowView
+from holdfast.workflows.calls import Activities
+from holdfast.workflows.children import Children
+from holdfast.workflows.details import (
+    BLUEPRINT_KEY,
+    DEADLINE_KEY,
+    EVENTS_KEY,
+    KEYS,
+    QUESTIONS_KEY,
+    SINCE_KEY,
+    WAITING_KEY,
+    details_of,
+)
+from holdfast.workflows.handlers.events import Events
+from holdfast.workflows.handlers.questions import Questions
+from holdfast.workflows.handlers.steering import Steering
+from holdfast.workflows.journal import Journal
+from holdfast.workflows.rest import await_rest
+
+# Part of the view, a query result: over 16 KiB it would go to the external storage of payloads.
+SHOWN_TIMERS = 20
+
+
+@dataclass
+class RunProgress:
+    """Where a workflow stands; it is changed by whoever runs the workflow."""
+
+    usage: Usage = Usage()
+    previous_run: str | None = None
+    """Temporal's run id of the history before."""
+    digest: str = ""
+    """Of the blueprint."""
+    iteration: int | None = None
+    ended: Status | None = None
+    timers: list[datetime] = field(default_factory=list)
+    """When the timers that run are over."""
+
+
+class View:
+    """Shows one workflow."""
+
+    def __init__(
+        self,
+        progress: RunProgress,
+        journal: Journal,
+        questions: Questions,
+        events: Events,
+        steering: Steering,
+        children: Children,
+        activities: Activities,
+    ) -> None:
+        self.door = steering.door
+        self.read_context: Callable[[], JSONObject] = dict
+        """Returns the context where the workflow stands."""
+        self.hears: Callable[[], bool] = lambda: False
+        """Returns whether the workflow takes messages to an agent."""
+        self._progress, self._journal, self._questions = progress, journal, questions
+        self._events, self._steering, self._children, self._activities = events, steering, children, activities
+        self._displayed: tuple[object, ...] = ()
+        before = workflow.info().typed_search_attributes  # of the history before, where this one continues it
+        self._attributes = {key: before.get(key) or None for key in KEYS}
+
+    # Queries
+
+    @workflow.query(name=VIEW, description="Status, iteration, open questions, children.")
+    def view(self, offset: int = 0) -> WorkflowView:
+        return self._make_view(_cut_page(self._questions.open[offset:]), offset)
+
+    @workflow.query(name=EVENTS, description="The events from an offset on, a page at a time.")
+    def events(self, offset: int = 0) -> list[Event]:
+        return self._journal.page(offset)
+
+    @workflow.query(name=CONTEXT, description="The context where this workflow stands.")
+    def context(self) -> dict[str, Any]:
+        return self.read_context()
+
+    @workflow.query(name=ATTACHMENT, description="The content of an attachment of an open question.")
+    def attachment(self, wanted: AttachmentQuery) -> AttachmentContent:
+        return AttachmentContent(data=self._questions.attachment(wanted.question, wanted.n))
+
+    @workflow.query(name=SHOWN, description="Questions that were closed in this history, as they were shown, by ids.")
+    def shown(self, wanted: list[str]) -> list[Question]:
+        return _cut_page(self._questions.shown(wanted))
+
+    def _make_view(self, questions: list[Question], offset: int = 0) -> WorkflowView:
+        identity, progress = self.door.identity, self._progress
+        return WorkflowView(
+            run=identity.run,
+            workflow=workflow.info().workflow_id,
+            address=identity.address,
+            blueprint=identity.blueprint,
+            blueprint_digest=progress.digest,
+            status=self._status,
+            iteration=progress.iteration,
+            questions=[question for question in questions if question.asked.for_people],
+            events=[question for question in questions if not question.asked.for_people],
+            kept=self._events.kept,
+            more_questions=len(self._questions.open) - offset - len(questions),
+            children=self._children.ids,
+            moving=self._activities.moving,
+            timers=sorted(progress.timers)[:SHOWN_TIMERS],
+            hears=self.hears(),
+            refused=self.door.refused,
+            usage=progress.usage,
+            first_offset=self._journal.first,
+            next_offset=self._journal.next,
+            temporal_run=workflow.info().run_id,
+            previous_run=progress.previous_run,
+        )
+
+    @property
+    def _status(self) -> Status:
+        if self._progress.ended is not None:
+            return self._progress.ended
+        if self._steering.paused:
+            return "paused"
+        asked = any(question.asked.for_people for question in self._questions.open)
+        return "waiting" if asked and not self._activities.moving else "running"
+
+    # Temporal's own tools
+
+    async def keep_true(self) -> None:
+        """Show the workflow whenever what it shows has changed, once a job."""
+        while True:
+            await workflow.wait_condition(lambda: self._details_key() != self._displayed)
+            await self.show_at_rest()
+
+    async def show_at_rest(self) -> None:
+        """Show the workflow once nothing more happens by the job at hand: twenty branches that ask make one event."""
+        await await_rest(whole_task=False)
+        self.show()
+
+    def show(self) -> None:
+        """Write the details, and the search attributes only if they changed: each upsert is an event."""
+        self._displayed = self._details_key()
+        view, questions = self._make_view([]), self._questions.open
+        over = view.status in ("completed", "failed", "cancelled")
+        # An author's own workflow was started by the author, without the name that lists find it by.
+        self._write_attributes({BLUEPRINT_KEY: view.blueprint, **_list_attributes([] if over else questions)})
+        workflow.set_current_details(details_of(view, questions))
+
+    def _write_attributes(self, values: Mapping[SearchAttributeKey[Any], Any]) -> None:
+        """Write those that changed, in one event: each costs some 70 bytes of it, set or not."""
+        if changed := {key: value for key, value in values.items() if value != self._attributes[key]}:
+            self._attributes |= changed
+            workflow.upsert_search_attributes(
+                [key.value_unset() if value is None else key.value_set(value) for key, value in changed.items()]
+            )
+
+    def _details_key(self) -> tuple[Any, ...]:
+        """Return the values that the current details are made of, to compare."""
+        asked = tuple(
+            (
+                question.id,
+                question.digest,  # a tool that runs again may word an open question anew, under the same id
+                question.reminders,
+                question.answers_so_far,
+                question.claimed_until,
+                *question.assignees,
+            )
+            for question in self._questions.open
+        )
+        progress = self._progress
+        refused, paused = tuple(self.door.refused), self._steering.paused
+        return asked, progress.iteration, tuple(self._children.ids), refused, paused, progress.ended
+
+
+def _list_attributes(questions: Sequence[Question]) -> dict[SearchAttributeKey[Any], Any]:
+    """Return the value of each search attribute for the open questions; None for none."""
+    events = sorted({label_of(*question.asked.awaits) for question in questions if question.asked.awaits})
+    questions = [question for question in questions if question.asked.for_people]
+    return {
+        EVENTS_KEY: listed_ids(events) or None,
+        WAITING_KEY: awaited(question.people for question in questions) or None,
+        QUESTIONS_KEY: listed_ids([question.id for question in questions]) or None,
+        SINCE_KEY: min((question.asked_at for question in questions), default=None),
+        DEADLINE_KEY: min((question.deadline for question in questions if question.deadline), default=None),
+    }
+
+
+def _cut_page(questions: Sequence[Question]) -> list[Question]:
+    """Return as many of the questions as fit a query result, one at least."""
+    taken: list[Question] = []
+    room = PAGE_BYTES
+    for question in questions:
+        room -= len(question.model_dump_json(exclude_defaults=True).encode())
+        # One that is larger than a page goes alone: a client that was given none could never ask for the one behind it.
+        if room < 0 and taken:
+            break
+        taken.append(question)
+    return taken
