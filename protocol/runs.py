@@ -357,6 +357,8 @@ class AgentDefinition(Definition):
     """Values of the names that the instructions of its agents read."""
     registry: list[AgentTool] | None = None
     """For the planner of an agentic loop, whose turns are commands: the tools and agents that these may run."""
+    ends_with_tool: bool = False
+    """True if the first successful result of its tool is the output."""
     timeout: float | None = None
     """Seconds, for one request."""
     retry: Retry | None = None
@@ -418,6 +420,8 @@ class AgentResult(ChildResult):
     log: list[Command] = []
     called: list[str] = []
     """Tools that were called, also by the agents that it called."""
+    declined: bool = False
+    """True if it was to end with a call that a person did not allow."""
 
 
 class RunResult(Value):

@@ -25,6 +25,8 @@ NO_EXAMPLE = {
     *("PlanBody.notes", "PlanLoop.notes", "PlanStep.notes"),
     # The key of every step in which something else asks people (`AskingStep`): examples/refund has it, at a graph.
     *(f"{kind}.assignees" for kind in ("AgenticLoop", "Clarify", "Plan", "PlanStep")),
+    # The key beside every list of steps: examples/release has it beside the outermost one.
+    *(f"{owner}.max_parallel" for owner in ("Conditional", "LoopBlock", "MapBlock", "Parallel")),
 }
 EVERY_STEP = set.intersection(*(set(DEFINITIONS[name]["properties"]) for name in STEPS))
 

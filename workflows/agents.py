@@ -52,6 +52,7 @@ class AgentCall:
     retry: Retry | None = None
     registry: tuple[AgentTool, ...] | None = None
     """Tools that a planner's commands may run; None for an agent that calls its tools itself."""
+    ends_with_tool: bool = False
 
     @staticmethod
     def of(agent: str | Agent, step: str, blueprint: Blueprint, **more: Any) -> AgentCall:
@@ -243,6 +244,7 @@ def agent_definition(asking: AgentCall, instructions: str, opening: list[Message
         label=frame.label,
         people=frame.people,
         registry=None if asking.registry is None else list(asking.registry),
+        ends_with_tool=asking.ends_with_tool,
         timeout=asking.timeout,
         retry=asking.retry,
     )

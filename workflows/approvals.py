@@ -20,6 +20,10 @@ class Denied(Exception):
     """The call may not be made; the message is for the model."""
 
 
+class Declined(Denied):
+    """A person does not allow the call."""
+
+
 class Allowed(NamedTuple):
     """A call that may be made, and what a person has said of its arguments."""
 
@@ -71,7 +75,7 @@ async def _approval(call: ToolCall, decision: CallDecision, frame: Frame) -> JSO
     answer: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     # Only True: whatever else stands there is no consent.
     if answer["granted"] is not True:
-        raise Denied(f"not approved{_because(answer)}")
+        raise Declined(f"not approved{_because(answer)}")
     return answer
 
 
@@ -81,7 +85,7 @@ async def _reviewed(call: ToolCall, spec: ToolSpec, decision: CallDecision, fram
     reply = await frame.ask(asked)
     answer = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     if answer["verdict"] == "rejected":
-        raise Denied(f"rejected{_because(answer)}")
+        raise Declined(f"rejected{_because(answer)}")
     return call.model_copy(update={"args": answer["payload"]})
 
 

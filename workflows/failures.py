@@ -32,6 +32,14 @@ class StepFailure(ApplicationError):
         self.reached = reached
 
 
+class Skip(Exception):
+    """Ends the step at work as skipped; no failure."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def traceback_of(error: BaseException) -> str | None:
     """Return the end of the traceback in the code that an activity called; None for an error that is of none."""
     return keep_called(_read_trace(error))[-LONGEST_TRACEBACK:] or None

@@ -25,7 +25,7 @@ from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.dependent_steps import DependentSteps
 from holdfast.workflows.failure_review import FailureDecision, judged
-from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of, traceback_of
+from holdfast.workflows.failures import HANDLED, Skip, StepFailure, context_of, failure, failure_of, traceback_of
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.steps import EXECUTORS
 
@@ -79,6 +79,10 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
         frame.host.count(Usage(steps=1))
         output = await EXECUTORS[step.kind](step, inner)
         _record(step, inner, output)
+    except Skip as skip:
+        inner.note(StepSkipped(name=step.name, kind=step.kind, reason=skip.reason))
+        inner.scope.remember(step.name, None, "skipped")
+        return previous
     except HANDLED as error:
         # A cancelled wait for a child raises `ChildWorkflowError`: `on_error` would swallow it, and the run complete.
         if is_cancelled(error):

@@ -20,7 +20,7 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.known import TEXT_VALUE, UNKNOWN, KnownValue
 from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path
-from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, model
+from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, MCP, model
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
@@ -82,6 +82,10 @@ class PlainStep(AskingStep):
         description="The tool's arguments by their names, in place of `input`.",
         examples=[{"to": "{{ item.address }}", "subject": "Welcome"}],
     )
+    ends_with_tool: bool = Field(
+        False,
+        description="Of an agent with one tool: its first successful result is the output, without a last request.",
+    )
     config: ImportConfig | None = Field(
         None,
         description="Only with `uses: imports.<alias>`.",
@@ -137,6 +141,8 @@ class PlainStep(AskingStep):
             agent = blueprint.agents.get(self.agent) if isinstance(self.agent, str) else self.agent
             if agent is None or agent.source is not None:
                 return UNKNOWN
+            if self.ends_with_tool:
+                return UNKNOWN
             return TEXT_VALUE if agent.output_schema is None else KnownValue(agent.output_schema)
         if self.uses is None:
             return input
@@ -179,6 +185,7 @@ class PlainStep(AskingStep):
         if self.uses is not None:
             _check_uses(self.uses, f"{path}.uses", blueprint, findings)
         _check_arguments(self, path, findings)
+        _check_end(self, path, blueprint, findings)
         _check_attachments(self, path, findings)
         _check_config(self, path, findings)
         _check_activity(self, path, findings)
@@ -189,6 +196,7 @@ class PlainStep(AskingStep):
             input_text = "the conversation" if names.conversing and self.input == PREVIOUS else input_text
             beside = self._beside(names)
             text = f"{agent_phrase(self.agent)} works on {input_text}{beside}.{attempts(self.timeout, self.retry)}"
+            text += " It ends with the result of its tool." if self.ends_with_tool else ""
             text += self.asked_sentence(names)
             return StepDescription(text)
         if self.uses is None:
@@ -250,6 +258,26 @@ def _check_arguments(step: PlainStep, path: str, findings: Findings) -> None:
     if step.uses is None or step.import_alias is not None or step.uses in BUILTINS:
         message = "'arguments' belongs to steps that call a tool"
         findings.add_key(f"{path}.arguments", "conflict", message, "write input: with the same mapping")
+
+
+def _check_end(step: PlainStep, path: str, blueprint: Blueprint, findings: Findings) -> None:
+    """Refuse `ends_with_tool` where it is not clear with what the step ends."""
+    if not step.ends_with_tool:
+        return
+    agent = blueprint.agents.get(step.agent) if isinstance(step.agent, str) else step.agent
+    if agent is None:
+        if step.agent is None:
+            message = "'ends_with_tool' belongs to steps that run an agent"
+            findings.add_key(f"{path}.ends_with_tool", "conflict", message, "remove it")
+        return
+    tools = [tool.name for tool in agent.tools]
+    if agent.source is not None or len(tools) != 1 or (tools[0].startswith(MCP) and "/" not in tools[0]):
+        message = "'ends_with_tool' belongs to an agent with one tool"
+        findings.add_key(f"{path}.ends_with_tool", "conflict", message, "give it an agent with the tool that ends it")
+    elif agent.output_schema is not None:
+        message = "the agent has an 'output_schema', but the step ends with the result of its tool"
+        hint = "remove it from the agent; the step may have an output_schema"
+        findings.add_key(f"{path}.ends_with_tool", "conflict", message, hint)
 
 
 def _check_config(step: PlainStep, path: str, findings: Findings) -> None:

@@ -27,6 +27,8 @@ class Result:
     """True if the call could not be made at all."""
     messages: list[Message] = field(default_factory=list)
     """For a tool of an agent object that was called: the result as its library makes it."""
+    ends: bool = False
+    """True if it is the output of an agent that ends with its tool."""
     again: bool = False
     """For such a tool: true if it asks for another call."""
 

@@ -35,13 +35,14 @@ from holdfast.protocol.agents import (
 from holdfast.protocol.events import ToolDenied, ToolFailed
 from holdfast.protocol.permissions import Policy, settings_of
 from holdfast.protocol.runs import AGENT_WORKFLOW, AgentDefinition, AgentResult, AgentState, Command
+from holdfast.protocol.tool_errors import kind_of_result
 from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
 from holdfast.workflows.agent.checks import BadCall, Result, check_question, check_rules, checked
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.agent.shortening import BAD_TYPES, shortened, summary_request
 from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
-from holdfast.workflows.approvals import Allowed, Denied, approved, with_defaults
+from holdfast.workflows.approvals import Allowed, Declined, Denied, approved, with_defaults
 from holdfast.workflows.concurrency import is_cancelled, together
 from holdfast.workflows.failures import HANDLED, failure, failure_of, traceback_of
 from holdfast.workflows.frame import ContextStore, Frame, Scope
@@ -92,6 +93,7 @@ class AgentWorkflow(RunWorkflow):
         self.tools = self.agent.tools if definition.registry is None else definition.registry
         self._one_question_at_a_time = asyncio.Lock()
         self._output: tuple[JSON] | None = None
+        self._declined = False
         # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
         # on the order in which they wake.
         self._fork_counts = self.request_counts.forking()
@@ -118,6 +120,7 @@ class AgentWorkflow(RunWorkflow):
             turns=self.state.turn,
             log=self.state.log,
             called=self.state.called,
+            declined=self._declined,
             **self.handed_back(),
         )
 
@@ -278,6 +281,9 @@ class AgentWorkflow(RunWorkflow):
         elif reply.tool_calls:
             self.advance(misfits=0)
             await self._call(reply)
+        elif self.definition.ends_with_tool:
+            names = " or ".join(spec.name for spec in self.toolbox.specs if spec.reference != ASK_PERSON)
+            self._correct(reply, f"call {names}: its result is the output", "no_tool_result")
         else:
             self._conclude(reply)
 
@@ -293,11 +299,11 @@ class AgentWorkflow(RunWorkflow):
             self._log(commands.FINISH, {"output": output}, output)
         self._output = (output,)
 
-    def _correct(self, reply: ModelReply, problem: str) -> None:
+    def _correct(self, reply: ModelReply, problem: str, type_: str = "output_invalid") -> None:
         misfits = self.state.misfits + 1
         if misfits >= MOST_MISFITS:
             output = unlisted(reply, self.agent)
-            raise failure("output_invalid", f"{self.definition.step}: {problem}", self.address, output=output)
+            raise failure(type_, f"{self.definition.step}: {problem}", self.address, output=output)
         self.advance(misfits=misfits)
         self._say(*misfit_told(reply, problem))
 
@@ -336,10 +342,14 @@ class AgentWorkflow(RunWorkflow):
             works.append(partial(self._result, call, index, before + index, again=repeats(recent, call)))
         self.advance(recent=recent)
         self._fork_counts = self.request_counts.forking()
-        if self._calls_at_once:
+        if self._calls_at_once and not self.definition.ends_with_tool:
             results = await together(work() for work in works)
-        else:  # a later command of a planner may depend on an earlier one
-            results = [await work() for work in works]
+        else:  # a later command of a planner may depend on an earlier one; a no of a person ends all
+            results = [await work() for work in works if not self._declined]
+        if ending := [result.content for result in results if result.ends]:
+            self._output, self._declined = (ending[0],), False
+        if self._output is not None and self.definition.ends_with_tool:
+            return
         answers = [
             Message(role="tool", call=call.id, tool=call.name, content=result.content)
             for call, result in zip(reply.tool_calls, results, strict=True)
@@ -363,7 +373,9 @@ class AgentWorkflow(RunWorkflow):
         """Make one call and return its result for the model."""
 
         async def make(frame: Frame) -> Result:
-            return Result(await self._made(call, frame, again))
+            content = await self._made(call, frame, again)
+            ends = self.definition.ends_with_tool and call.name != ASK_PERSON and kind_of_result(content) is None
+            return Result(content, ends=ends)
 
         return await self._settled(call, index, before, make)
 
@@ -379,6 +391,8 @@ class AgentWorkflow(RunWorkflow):
             return Result(f"error: {error}", bad=True)
         except Denied as denied:  # a result like any other: in a peer a denied permission ended the agent
             frame.note(ToolDenied(tool=call.name, reason=str(denied)))
+            if self.definition.ends_with_tool and isinstance(denied, Declined):
+                self._declined, self._output = True, (None,)
             return Result(str(denied))
         except HANDLED as error:
             if is_cancelled(error):
@@ -419,7 +433,7 @@ class AgentWorkflow(RunWorkflow):
         self._note_calls(call.name)
         result = await self.toolbox.run(allowed, spec, frame)
         self._note_calls(*self.toolbox.inner_calls)
-        if allowed.call.args == whole.args:
+        if allowed.call.args == whole.args or self.definition.ends_with_tool:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}
 

@@ -13,7 +13,7 @@ from holdfast.workflows.agents import AgentCall, opening_of, run_agent
 from holdfast.workflows.assignees import asked_in
 from holdfast.workflows.attachments import with_files
 from holdfast.workflows.builtins import BUILTINS
-from holdfast.workflows.failures import failure
+from holdfast.workflows.failures import Skip, failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
 from holdfast.workflows.tools import call_tool
@@ -67,9 +67,13 @@ def _null_review(template: object, value: object, frame: Frame) -> str | None:
 
 
 async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
-    asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, timeout=step.timeout, retry=step.retry)
+    how = {"timeout": step.timeout, "retry": step.retry, "ends_with_tool": step.ends_with_tool}
+    asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, **how)
     opening = with_files(opening_of(step, value, frame), step, frame)
-    return (await run_agent(asking, opening, frame)).output
+    result = await run_agent(asking, opening, frame)
+    if result.declined:
+        raise Skip("declined")
+    return result.output
 
 
 async def _run_import(step: PlainStep, frame: Frame, value: object) -> JSON:
