@@ -17,7 +17,9 @@ from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import ChildWorkflowError
 
-from holdfast.blueprint.kinds import Retry
+from holdfast.blueprint.dependencies import reach_of
+from holdfast.blueprint.expressions import names_in, names_in_expression
+from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback, Retry
 from holdfast.protocol.address import Address, child_workflow_id, root
 from holdfast.protocol.events import (
     AgentStarted,
@@ -63,7 +65,7 @@ from holdfast.protocol.runs import (
 from holdfast.workflows.concurrency import CancelledWithResult, outlast, reaches
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.workflows.failures import failure_of
-from holdfast.workflows.frame import OwnStart, Runtime
+from holdfast.workflows.frame import Frame, OwnStart, Runtime
 
 Handle = workflow.ChildWorkflowHandle[Any, Any]
 Start = Callable[..., Awaitable[Handle]]
@@ -81,7 +83,7 @@ KINDS: dict[type[Definition], tuple[str, type[AnyChildStarted], type[ChildResult
 """By the definition of a child: its workflow, the event of its start, and the type of its result."""
 
 
-def start_of(name: str, args: Sequence[object], result_type: type, summary: str, blueprint: str) -> Start:
+def prepare_start(name: str, args: Sequence[object], result_type: type, summary: str, blueprint: str) -> Start:
     """Return what starts a workflow of ours as a child, listed under the blueprint that it runs."""
     return partial(
         workflow.start_child_workflow,
@@ -127,7 +129,7 @@ class Children:
         # Only now, for a pause may have been waited for: no signal tells a child of a guarded run that it has ended.
         state = state.model_copy(update={"paused": host.paused, "permits": host.permits, "kept": host.hints})
         summary = f"{host.identity.blueprint}: {address.rpartition(';')[2]}"
-        start = start_of(name, [definition, state], result_type, summary, host.identity.blueprint)
+        start = prepare_start(name, [definition, state], result_type, summary, host.identity.blueprint)
         id_ = child_workflow_id(host.identity.run, address)
         return await self.run_counted(id_, start, definition.address, event, paused=state.paused)
 
@@ -290,3 +292,62 @@ def _policy(retry: Retry) -> RetryPolicy:
         # The SDK raises a ValueError for a maximum below the first interval, which would fail the task for ever.
         maximum_interval=timedelta(seconds=max(retry.max, retry.backoff)),
     )
+
+
+# The definition of a child: its step alone, with only what it reads of the run around it
+
+
+def define_child(step: AnyStep, frame: Frame) -> dict[str, Any]:
+    """Return the fields of a child's definition: the step in a blueprint of its own, its address, what it reads."""
+    lone = _isolate_step(step, frame.host.identity.blueprint, frame.blueprint)
+    reads = list_reads(step) | names_in([agent.instructions for agent in lone.agents.values()])
+    seen = frame.visible()
+    steps = {path[1] if len(path) > 1 else "*" for path in reads if path[0] == "steps"}
+    names = {path[0] for path in reads}
+    return {
+        "blueprint": lone,
+        **frame.host.identity.shared,
+        "address": frame.address,
+        "label": frame.label,
+        "people": frame.people,
+        "input": frame.names.get("input") if "input" in names else None,
+        "steps": {name: record for name, record in seen["steps"].items() if name in steps or "*" in steps},
+        "names": {name: value for name, value in frame.names.items() if name in names and name not in _MADE_BY_CHILD},
+    }
+
+
+_MADE_BY_CHILD = {"input", "history"}
+"""Names that the child makes itself, or gets in a field of their own."""
+
+
+def _isolate_step(step: AnyStep, name: str, blueprint: Blueprint) -> Blueprint:
+    """Return a blueprint of this one step, under the run's name."""
+    reach = reach_of([step], blueprint)
+    return Blueprint(
+        name=name,
+        context_schema=blueprint.context_schema,
+        agents=reach.agents,
+        imports=reach.imports,
+        steps=[step],
+    )
+
+
+def list_reads(step: AnyStep) -> set[tuple[str, ...]]:
+    """Return every name that the step, or anything inside it, reads of the run around it."""
+    names: set[tuple[str, ...]] = names_in(dict(step.reads()))
+    for expression in step.conditions().values():
+        names |= names_in_expression(expression)
+    for block in _list_blocks(step):
+        inside = names_in(dict(block.reads))
+        for expression in block.conditions.values():
+            inside |= names_in_expression(expression)
+        for inner in block.steps:
+            inside |= list_reads(inner)
+        # The history is part of the context, so it is read from outside even where a loop gives it a name.
+        names |= {path for path in inside if path[0] not in block.names - {"history"}}
+    return names
+
+
+def _list_blocks(step: AnyStep) -> list[Block]:
+    fallback = [Block((step.on_error.fallback,))] if isinstance(step.on_error, Fallback) else []
+    return [*step.blocks().values(), *fallback]

@@ -28,7 +28,7 @@ from holdfast.protocol.runs import (
     PipelineState,
     RunResult,
 )
-from holdfast.workflows.children import start_of
+from holdfast.workflows.children import prepare_start
 from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import failure
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
@@ -150,7 +150,7 @@ class Human:
             input=input, started_by=identity.started_by, address=address, paused=host.paused, kept=host.hints
         )
         summary = f"{identity.blueprint}: {blueprint.name}"
-        start = start_of(PIPELINE_WORKFLOW, [definition, state], RunResult, summary, blueprint.name)
+        start = prepare_start(PIPELINE_WORKFLOW, [definition, state], RunResult, summary, blueprint.name)
         id_ = child_workflow_id(identity.run, address)
         result: RunResult = await host.children.run_counted(id_, start, address, OwnChildStarted, paused=state.paused)
         return result.output

@@ -1,13 +1,14 @@
-"""Shortening of an agent's conversation; `AgentWorkflow` applies it only before a request to the model."""
+"""Shortening of an agent's conversation: under the author's rule, and to what a request to the model can hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import AgentHistory
-from holdfast.protocol.agents import Message
+from holdfast.blueprint.kinds import Agent, AgentHistory
+from holdfast.protocol.agents import Message, ModelRequest
+from holdfast.workflows.agents import BAD_REPLIES
 
 MOST_BYTES = 1_000_000
 """Most bytes of a conversation under any rule: a payload over 2 MB fails the workflow task for ever."""
@@ -15,6 +16,14 @@ LONGEST_OLD_RESULT = 500
 BYTES_PER_TOKEN = 4
 LEFT_OUT = " characters left out)"
 
+BAD_TYPES = [type_ for type_, _ in BAD_REPLIES.values()]
+"""Types of the failures of a summary after which the agent goes on without one."""
+_SUMMARY_TASK = (
+    "Summarise this part of a conversation in which an assistant works with tools. Keep every fact, decision, \
+number, name and open question that later work may need. Write nothing else."
+)
+
+Summarise = Callable[[AgentHistory, list[Message]], Awaitable[str | None]]
 Turn = list[Message]
 
 
@@ -126,3 +135,41 @@ def _short(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
     if len(text_of(message.content)) <= limit:
         return message
     return message.model_copy(update={"content": _cut_text(message.content, limit), "raw": None})
+
+
+# Under the author's rule for its length
+
+
+async def shorten_conversation(messages: list[Message], rule: AgentHistory, summarise: Summarise) -> list[Message]:
+    """Return a conversation that is too long as the rule wants it."""
+    match rule.strategy:
+        case "truncate_turns":
+            return without_old_turns(messages, rule)
+        case "truncate_results":
+            return with_short_results(messages, rule.keep_turns)
+        case "summarize":
+            return await _summarise(messages, rule, summarise)
+
+
+async def _summarise(messages: list[Message], rule: AgentHistory, summarise: Summarise) -> list[Message]:
+    """Return the conversation with its older turns as one message; without a summary the older half is dropped."""
+    head, turns = split(messages)
+    old, new = turns[: -rule.keep_turns], turns[-rule.keep_turns :]
+    if not old:
+        return messages
+    text = await summarise(rule, joined(head[1:], old))
+    if text is None:
+        return halved(messages) or messages
+    return joined([*head[:1], Message(role="user", content=f"What happened so far, in short:\n{text}")], new)
+
+
+def make_summary_request(agent: Agent, name: str | None, step: str, old: list[Message]) -> ModelRequest:
+    """Return the request for a summary: to the agent of that name, or to the one whose conversation it is."""
+    return ModelRequest(
+        step=step,
+        agent=name,
+        model=agent.model,
+        instructions=f"{agent.instructions}\n\n{_SUMMARY_TASK}".strip() if name else _SUMMARY_TASK,
+        messages=[Message(role="user", content=transcript(old))],
+        settings=agent.model_settings,
+    )

@@ -40,7 +40,6 @@ from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
 from holdfast.workflows.agent.checks import BadCall, Result, check_question, check_rules, checked
 from holdfast.workflows.agent.mailbox import Mailbox
-from holdfast.workflows.agent.shortening import BAD_TYPES, shortened, summary_request
 from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
 from holdfast.workflows.approvals import Allowed, Declined, Denied, approved, with_defaults
 from holdfast.workflows.concurrency import is_cancelled, together
@@ -616,7 +615,7 @@ class AgentWorkflow(RunWorkflow):
         rule = self.agent.history_management
         before = len(self.state.messages)
         if rule is not None and talk.is_long(self.state.messages, rule):
-            self.advance(messages=await shortened(self.state.messages, rule, self._summary))
+            self.advance(messages=await talk.shorten_conversation(self.state.messages, rule, self._summary))
         self.advance(messages=talk.bounded(self.state.messages))
         if len(self.state.messages) != before:
             self.advance(earlier=0)  # the first messages may have been cut, so their number no longer holds
@@ -625,13 +624,13 @@ class AgentWorkflow(RunWorkflow):
         """Return a summary of these messages by a model; None if it gives none."""
         agent = self.agent if rule.agent is None else self.definition.blueprint.agents[rule.agent]
         step = rule.agent or f"{self.definition.step}-summary"
-        request = summary_request(agent, rule.agent, step, old)
+        request = talk.make_summary_request(agent, rule.agent, step, old)
         try:
             reply = await ask_model(
                 request, AgentCall(agent, rule.agent, self.definition.step), self._frame(), "summary"
             )
         except (ActivityError, ApplicationError) as error:
-            if is_cancelled(error) or (isinstance(error, ApplicationError) and error.type not in BAD_TYPES):
+            if is_cancelled(error) or (isinstance(error, ApplicationError) and error.type not in talk.BAD_TYPES):
                 raise
             return None  # it must not end the agent
         return text_of(reply.output)

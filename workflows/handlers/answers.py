@@ -16,18 +16,17 @@ from holdfast.protocol.people import SIGN_IN, who_may, why_not, with_proved
 from holdfast.protocol.questions import ROTATE
 from holdfast.protocol.runs import ANSWER
 from holdfast.workflows.door import NOTHING, Door, check_may_answer, read_batch, read_value
-from holdfast.workflows.handlers.assignments import Assignments
 from holdfast.workflows.handlers.questions import OpenQuestion, Questions, describe_expiry
 
 
 class Answers:
     """Takes answers to the open questions of one workflow."""
 
-    def __init__(self, door: Door, questions: Questions, assignments: Assignments) -> None:
+    def __init__(self, door: Door, questions: Questions) -> None:
         self.door = door
         self.leaving = False
         """Whether nothing waits for answers any more, in an author's workflow that ends in this task."""
-        self._questions, self._assignments = questions, assignments
+        self._questions = questions
 
     # Handlers. They take `RawValue`: with a typed argument, a signal that cannot be decoded is dropped in silence, and
     # an update reports only "Failed decoding arguments".
@@ -50,7 +49,7 @@ class Answers:
         self._check_deadlines(answers)
         self._check_people(answers, verified.proof if verified else guard.UNPROVED)
         self._check_access(answers, verified)
-        self._assignments.check_claims(answers)
+        self._check_claims(answers)
 
     @workflow.signal(name=ANSWER, description="The same as the update, without a receipt.")
     def answer_signal(self, payload: RawValue = NOTHING) -> None:
@@ -59,7 +58,7 @@ class Answers:
             # Before the content is checked: a raw secret would only be called invalid there, and nobody be told to
             # rotate it.
             self._check_signal(answers)
-            self._assignments.check_claims_of_signal(answers)
+            self._check_claims_by_signal(answers)
             self._check_key(answers)
             self._check_leaving()
             self._questions.check(answers)
@@ -116,7 +115,25 @@ class Answers:
         if any(entry is not None and not entry.question.assignees for entry in entries):
             self.door.access.check_answering(answers.by, answers.groups, verified)
 
+    def _check_claims(self, answers: AnswerBatch) -> None:
+        """Refuse an answer to a question that somebody else has claimed.
+
+        Whoever may steer the run may decline or cancel it all the same: a claim must not hold up a run.
+        """
+        if self._questions.find_receipts(answers):
+            return
+        for answer in answers.answers:
+            entry = self._questions.find(answer.question)
+            supervises = answer.action != "accept" and self.door.access.supervises(answers.by, answers.groups)
+            if entry is not None and not supervises:
+                entry.check_unclaimed(answers.by)
+
     # Checks of the signal
+
+    def _check_claims_by_signal(self, answers: AnswerBatch) -> None:
+        for answer in answers.answers:
+            if (entry := self._questions.find(answer.question)) is not None:
+                entry.check_unclaimed(answers.by)
 
     def _check_signal(self, answers: AnswerBatch) -> None:
         """Refuse answers to secrets, in guarded runs, and where only some people may answer."""

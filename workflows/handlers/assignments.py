@@ -12,7 +12,7 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.people import GROUP
 from holdfast.protocol import guard
-from holdfast.protocol.answers import AnswerBatch, Refusal
+from holdfast.protocol.answers import Refusal
 from holdfast.protocol.assignment import (
     CLAIM,
     DELEGATE,
@@ -27,7 +27,7 @@ from holdfast.protocol.assignment import (
     Release,
 )
 from holdfast.protocol.guard import Verified
-from holdfast.protocol.people import SIGN_IN, Groups, eligible, is_excluded, user_of, why_not, with_proved
+from holdfast.protocol.people import SIGN_IN, Groups, eligible, is_excluded, why_not, with_proved
 from holdfast.protocol.questions import Question
 from holdfast.workflows.door import NOTHING, CommandFields, Door, check_may_answer, digest_of_command, read_value
 from holdfast.workflows.handlers.questions import OpenQuestion, Questions
@@ -39,27 +39,6 @@ class Assignments:
     def __init__(self, door: Door, questions: Questions) -> None:
         self.door = door
         self._questions = questions
-
-    # Answers to claimed questions
-
-    def check_claims(self, answers: AnswerBatch) -> None:
-        """Refuse an answer to a question that somebody else has claimed. For validators only. Raises `Refusal`.
-
-        Whoever may steer the run may decline or cancel it all the same: a claim must not hold up a run.
-        """
-        if self._questions.find_receipts(answers):
-            return
-        for answer in answers.answers:
-            entry = self._questions.find(answer.question)
-            supervises = answer.action != "accept" and self.door.access.supervises(answers.by, answers.groups)
-            if entry is not None and not supervises:
-                _check_unclaimed(entry.question, answers.by)
-
-    def check_claims_of_signal(self, answers: AnswerBatch) -> None:
-        """Refuse an answer by signal to a question that somebody else has claimed. Raises `Refusal`."""
-        for answer in answers.answers:
-            if (entry := self._questions.find(answer.question)) is not None:
-                _check_unclaimed(entry.question, answers.by)
 
     # Handlers
 
@@ -140,7 +119,7 @@ class Assignments:
             _check_proved(verified, question)
             if not question.people.assignees:
                 self.door.access.check_answering(command.by, command.groups, verified)
-        self._check_command(command, question)
+        self._check_command(command, entry)
 
     def _check_sender(self, command: AssignmentCommand, payload: object) -> Verified | None:
         """Return what the token proves; refuse a command whose token or sender is not right for it."""
@@ -153,22 +132,23 @@ class Assignments:
             raise Refusal("not_allowed", "a command with a token needs a `key`, so that it counts once")
         return verified
 
-    def _check_command(self, command: AssignmentCommand, question: Question) -> None:
+    def _check_command(self, command: AssignmentCommand, entry: OpenQuestion) -> None:
         if isinstance(command, Release):
-            self._check_may_release(command, question)
+            self._check_may_release(command, entry)
             return
         if not command.steers:
-            _check_may_take_part(command, question)
-            _check_unclaimed(question, command.by)
+            _check_may_take_part(command, entry.question)
+            entry.check_unclaimed(command.by)
         if command.recipients:
-            _check_recipients(command, question)
+            _check_recipients(command, entry.question)
 
-    def _check_may_release(self, command: AssignmentCommand, question: Question) -> None:
-        claimant = question.claimant(workflow.now())
+    def _check_may_release(self, command: AssignmentCommand, entry: OpenQuestion) -> None:
+        claimant = entry.question.claimant(workflow.now())
         if claimant is None:
-            raise Refusal("not_allowed", f"question {question.id} is not claimed; there is nothing to release")
+            text = f"question {entry.question.id} is not claimed; there is nothing to release"
+            raise Refusal("not_allowed", text)
         if command.user != claimant and not self.door.access.supervises(command.by, command.groups):
-            raise _refuse_claimed(question, claimant)
+            raise entry.refuse_claimed(claimant)
 
 
 def _read_groups(command: AssignmentCommand) -> Groups:
@@ -204,19 +184,6 @@ def _check_may_take_part(command: AssignmentCommand, question: Question) -> None
     if command.user in question.accepted_by:
         text = f"{command.user} has accepted it before; it waits for somebody else"
         raise Refusal("already_answered", f"question {question.id}: {text}")
-
-
-def _check_unclaimed(question: Question, by: str | None) -> None:
-    claimant = question.claimant(workflow.now())
-    if claimant is not None and claimant != user_of(by):
-        raise _refuse_claimed(question, claimant)
-
-
-def _refuse_claimed(question: Question, claimant: str) -> Refusal:
-    assert question.claimed_until is not None
-    until = question.claimed_until.isoformat(timespec="seconds")
-    way_out = "they can release it, and anyone who may steer the run can reassign it"
-    return Refusal("not_allowed", f"question {question.id} is claimed by {claimant} until {until}; {way_out}")
 
 
 def _check_recipients(command: AssignmentCommand, question: Question) -> None:

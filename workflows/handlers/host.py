@@ -53,7 +53,7 @@ class Host:
         self.door = Door(identity, self.history, state)
         self.questions = Questions(identity.run, self.journal, self.door.receipts, self._hand_over_event)
         self.assignments = Assignments(self.door, self.questions)
-        self.answers = Answers(self.door, self.questions, self.assignments)
+        self.answers = Answers(self.door, self.questions)
         self.events = Events(self.door, self.journal, self.questions, self.children, state.kept)
         self.steering = Steering(self.door, self.journal, self.children, paused=state.paused)
         self.elicitations = Elicitations(self.door)

@@ -129,6 +129,19 @@ class OpenQuestion:
         alike = [other for other in contents if _same(other, content)] if self.asked.choices else contents
         return len(alike) + 1 >= self.question.quorum
 
+    def check_unclaimed(self, by: str | None) -> None:
+        """Refuse somebody else than the one who has claimed the question."""
+        claimant = self.question.claimant(workflow.now())
+        if claimant is not None and claimant != user_of(by):
+            raise self.refuse_claimed(claimant)
+
+    def refuse_claimed(self, claimant: str) -> Refusal:
+        """Return the refusal of what only the claimant may do."""
+        assert self.question.claimed_until is not None
+        until = self.question.claimed_until.isoformat(timespec="seconds")
+        way_out = "they can release it, and anyone who may steer the run can reassign it"
+        return Refusal("not_allowed", f"question {self.question.id} is claimed by {claimant} until {until}; {way_out}")
+
     def ended_by(self, reply: Reply, at: datetime) -> Reply:
         """Return the reply with its time, and with the acceptances before it."""
         last = _acceptance(reply, at) if reply.status == "answered" and self.question.quorum > 1 else None

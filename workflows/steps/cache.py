@@ -27,7 +27,7 @@ from holdfast.protocol.context import (
 )
 from holdfast.protocol.events import CacheFailed, CacheWasHit
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.child_definition import reads_of
+from holdfast.workflows.children import list_reads
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure_of
 from holdfast.workflows.frame import Frame, history_of
@@ -123,7 +123,7 @@ def _dumped(part: Part) -> dict[str, Any]:
 def _read(wrapped: AnyStep, frame: Frame) -> list[Any]:
     """Return the values of all names that the wrapped step and its agents read."""
     reach = reach_of([wrapped], frame.blueprint)
-    paths = reads_of(wrapped) | names_in([agent.instructions for agent in reach.agents.values()])
+    paths = list_reads(wrapped) | names_in([agent.instructions for agent in reach.agents.values()])
     if frame.conversing or any(step.sees_context() for step in steps_within([wrapped])):
         paths |= {("context",)}
     seen = {"history": history_of(frame.store.value), **frame.visible()}

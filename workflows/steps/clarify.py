@@ -10,7 +10,7 @@ from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.workflows.assignees import asked_in
-from holdfast.workflows.child_definition import alone
+from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 
@@ -22,7 +22,7 @@ async def run_clarify(step: Clarify, frame: Frame) -> JSON:
         raise failure("input_invalid", f"what {step.name} knows must be an object, not {brief(facts)}", frame.address)
     agent = step.agent if isinstance(step.agent, Agent) else frame.blueprint.agents.get(step.agent or "")
     definition = ClarifyDefinition(
-        **alone(step, replace(frame, people=asked_in(step, frame))),
+        **define_child(step, replace(frame, people=asked_in(step, frame))),
         goal=text_of(frame.render(step.goal)),
         known=facts or {},
         instructions="" if agent is None else text_of(frame.render(agent.instructions)),

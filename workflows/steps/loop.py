@@ -5,12 +5,12 @@ from __future__ import annotations
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Loop
 from holdfast.protocol.runs import LoopDefinition, LoopResult, LoopState
-from holdfast.workflows.child_definition import alone
+from holdfast.workflows.children import define_child
 from holdfast.workflows.frame import Frame
 
 
 async def run_loop(step: Loop, frame: Frame) -> JSON:
-    definition = LoopDefinition(**alone(step, frame))
+    definition = LoopDefinition(**define_child(step, frame))
     result: LoopResult = await frame.run_child(definition, _first_state(step, frame))
     frame.write(result.context)
     if result.heard:

@@ -10,7 +10,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Map
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import MapDefinition, MapState
-from holdfast.workflows.child_definition import alone
+from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
@@ -36,7 +36,7 @@ async def _in_pages(step: Map, items: list[JSON], frame: Frame) -> list[JSON]:
     block = step.map.model_copy(update={"iterable_input": "[]", "init": [], "finalize": None})
     bare = step.model_copy(update={"map": block, "input": None, "when": None})
     definition = MapDefinition(
-        **alone(bare, frame),
+        **define_child(bare, frame),
         items=items,
         total=len(items),
         iteration=frame.iteration,

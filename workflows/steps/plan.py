@@ -25,7 +25,7 @@ from holdfast.protocol.plans import (
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.agents import AgentCall, agent_definition, within_own_limits
 from holdfast.workflows.assignees import asked_in
-from holdfast.workflows.child_definition import alone
+from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import raised
 from holdfast.workflows.frame import Frame
 
@@ -80,7 +80,7 @@ def _task(step: Plan, value: object, frame: Frame) -> JSON:
 
 
 def _by_engine(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanDefinition:
-    fields = alone(_bare(step), frame)
+    fields = define_child(_bare(step), frame)
     return PlanDefinition(
         **{**fields, "blueprint": _with_reach(fields["blueprint"], origin.planner, frame)},
         origin=origin,
