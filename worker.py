@@ -52,9 +52,8 @@ from holdfast.runtime.config import Config, ConfigError, McpSection, WorkerSetti
 from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.sections import MOST_PROCESSES
 from holdfast.runtime.connection import Connection, check_namespace, check_search_attributes, connect, payload_place
-from holdfast.runtime.distribution import install_command
+from holdfast.runtime.distribution import WORKER, install_command
 from holdfast.runtime.embedded.inbox_key import inbox_key
-from holdfast.runtime.embedded.worker import WORKER
 from holdfast.runtime.encryption import keep_content_out_of_logs, key_ring
 from holdfast.runtime.errors import ServerUnreachable, server_error
 from holdfast.runtime.health import (

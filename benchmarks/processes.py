@@ -29,7 +29,7 @@ from holdfast.activities import tool
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
-from holdfast.runtime.embedded.worker import WORKER
+from holdfast.runtime.distribution import WORKER
 
 HOME = Path(__file__).parent.parent
 COUNTS = (1, 2, 4)

@@ -1,42 +1,34 @@
-"""The commands for questions and answers: `questions`, `answer`."""
+"""The command `answer`.
+
+What prompts a person is imported where one is asked: an answer is mostly given with the command.
+"""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_question, complete_run
-from holdfast.cli.flags import PAGE_ROWS, AsJson, By, IdempotencyKey, Page
-from holdfast.cli.offer import offer, watch
-from holdfast.cli.output import DONE, clear_screen, print_json, print_text, say
-from holdfast.cli.prompts import read_value
-from holdfast.cli.render import ago, asker, cell, console, print_table, receipt_text, room, waiting_text
-from holdfast.cli.session import Session, open_session
+from holdfast.cli.flags import AsJson, By, IdempotencyKey
+from holdfast.cli.output import DONE, print_json, print_text, say
+from holdfast.cli.render import receipt_text
+from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
-from holdfast.client.reports import question_json, waiting_rows
 from holdfast.client.runs import Runs
-from holdfast.client.states import Waiting
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer, Receipt, Refusal
-from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question
-from holdfast.runtime.embedded import Startup
 from holdfast.runtime.errors import Ambiguous, NothingSent
 
 app = typer.Typer(rich_markup_mode=None)
-
-UNKNOWN = "(not available now; `holdfast show` says why)"
 
 _Run = Annotated[
     str | None,
@@ -61,32 +53,6 @@ _Owner = Annotated[
     str | None, typer.Option("--owner", metavar="WORKFLOW", help="The workflow that asks, if no worker can be asked.")
 ]
 _Comment = Annotated[str | None, typer.Option("--comment", metavar="T", help="Comment stored with the answer.")]
-
-
-@app.command()
-def questions(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN]", help="A run; default: all runs.", show_default=False, autocompletion=complete_run
-        ),
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option("--for", metavar="USER", help="Only questions that wait for this person.")
-    ] = None,
-    page: Page = 1,
-    follow: Annotated[
-        bool, typer.Option("--watch", help="Print the list again whenever it changes, until Ctrl-C.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List open questions and whom they wait for, fifty workflows per page; with RUN, all questions of that run.
-
-    With --watch and --json, print a line of JSON whenever the list has changed.
-    """
-    user = None if user is None else person(user)
-    wanted = _QuestionFilter(run, user, page)
-    perform(_watch(wanted, as_json) if follow else _list(wanted, as_json), as_json)
 
 
 @app.command()
@@ -119,118 +85,11 @@ def answer(
     """
     typed = Typed(words or [], content, decline, cancel, file, yes, no)
     if typed.is_empty:
+        from holdfast.cli.offer import offer  # noqa: PLC0415  see the head of this file
+
         perform(offer(run, person(by)), as_json)
     options = {"by": person(by), "key": key, "comment": comment, "signal": signal, "owner": owner}
     perform(_answer(run, typed, options, as_json), as_json)
-
-
-# Questions
-
-
-_PAGES_MOVE = "Pages are counted anew: as questions are answered, later ones move to an earlier page."
-
-
-@dataclass(frozen=True)
-class _QuestionFilter:
-    """The questions to list: those of a run, or a page of all."""
-
-    run: str | None
-    user: str | None
-    page: int
-
-    @property
-    def following(self) -> str:
-        """Return the command that prints the next page."""
-        named = [] if self.user is None else ["--for", self.user]
-        return shlex.join(["holdfast", "questions", *named, "--page", str(self.page + 1)])
-
-
-@dataclass(frozen=True)
-class _OpenList:
-    """Open questions; of all runs with the workflows that ask them, None for one that no worker can be asked for."""
-
-    questions: list[Question]
-    rows: list[tuple[Waiting, list[Question] | None]]
-    has_more: bool = False
-
-    def to_json(self) -> list[JSON]:
-        """Return what the command prints with `--json`."""
-        rows, lists = [row for row, _ in self.rows], [open_ for _, open_ in self.rows]
-        return [*map(question_json, self.questions), *waiting_rows(rows, lists)]
-
-
-async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
-    session = await open_session(Startup.NOTHING)
-    listed = await _look(session, wanted)
-    if as_json:
-        print_json(listed.to_json())
-    else:
-        _show(listed, wanted)
-    if listed.has_more:
-        say(f"more: {wanted.following}  {_PAGES_MOVE}")
-    return DONE
-
-
-async def _watch(wanted: _QuestionFilter, as_json: bool) -> int:
-    session = await open_session(Startup.NOTHING)
-    if as_json:
-        return await watch(lambda: _look_as_json(session, wanted), partial(print_json, indent=None))
-    return await watch(lambda: _look(session, wanted), lambda listed: _show_anew(listed, wanted))
-
-
-async def _look_as_json(session: Session, wanted: _QuestionFilter) -> list[JSON]:
-    return (await _look(session, wanted)).to_json()
-
-
-async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
-    runs, user = session.runs, wanted.user
-    if wanted.run is not None:
-        open_ = await runs.questions(await runs.resolve(wanted.run))
-        return _OpenList(runs.lists.select_for(user, open_), [])
-    rows, following = await runs.lists.waiting(user, page=wanted.page, size=PAGE_ROWS)
-    lists = await runs.lists.read_questions(rows, user)
-    return _OpenList([], list(zip(rows, lists, strict=True)), following is not None)
-
-
-def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
-    if listed.questions:
-        out = console(sys.stdout)
-        text = waiting_text(listed.questions, None) if room(out) is None else waiting_text(listed.questions)
-        out.print(text, end="")
-    elif any(open_ is None or open_ for _, open_ in listed.rows):
-        lines = [line for row, open_ in listed.rows for line in _rows_text(row, open_)]
-        print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
-    elif not listed.has_more:
-        say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty. {_PAGES_MOVE}")
-
-
-def _show_anew(listed: _OpenList, wanted: _QuestionFilter) -> None:
-    """Show the list in place of the one before, on a terminal."""
-    clear_screen()
-    _show(listed, wanted)
-
-
-def _nothing_open(user: str | None) -> str:
-    return "No open questions." if user is None else f"No open questions for {user}."
-
-
-def _rows_text(row: Waiting, questions: list[Question] | None) -> list[tuple[str, ...]]:
-    if questions is None:
-        return [(row.run, "?", row.owner, ago(row.since), ", ".join(row.waiting_for), UNKNOWN)]
-    return [
-        (
-            question.run,
-            question.id,
-            asker(question),
-            ago(question.asked_at),
-            who_may(question.people),
-            cell(question.message, 200),
-        )
-        for question in questions
-    ]
-
-
-# Answering
 
 
 @dataclass(frozen=True)
@@ -331,6 +190,8 @@ async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
     question = typed.named_secret(open_)
     if question is None:
         return typed
+    from holdfast.cli.prompts import read_value  # noqa: PLC0415  see the head of this file
+
     value = await read_value(f"{place(question.address)}: ")
     if value is None or not value.strip():
         raise BadUsage(f"no value was given; type it, pipe it in, or: holdfast answer RUN {typed.words[0]} VALUE")

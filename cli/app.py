@@ -1,13 +1,12 @@
 """The command line: the table of commands, and the group that loads the one that is used.
 
-A command's file is imported when the command is used, by `Commands.get_command` and nowhere else: Temporal, pydantic
-and rich take half a second to import, and `holdfast --help` should take a third of that.
+A command's file is imported when the command is used, by `import_commands` and nowhere else: Temporal, pydantic and
+rich take half a second to import, and `holdfast --help` should take a third of that.
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
 import signal
 import sys
 from collections.abc import Sequence
@@ -25,68 +24,118 @@ BROKEN_PIPE = 141
 """Exit code that a shell reports for a process ended by SIGPIPE."""
 GROUPS = {
     "Run": {
-        "run": ("run", "Start a run, answer its questions, print its result."),
-        "start": ("run", "Start a run and print its id."),
-        "attach": ("run", "Continue a run in this terminal."),
-        "schedule": ("schedule", "Start runs at given times or intervals."),
+        "run": "Start a run, answer its questions, print its result.",
+        "start": "Start a run and print its id.",
+        "attach": "Continue a run in this terminal.",
+        "schedule": "Start runs at given times or intervals.",
     },
     "Answer": {
-        "questions": ("answer", "List open questions; with RUN, those of that run."),
-        "answer": ("answer", "Answer a question of a run."),
-        "send": ("send", "Send an event of another system to a run."),
-        "claim": ("assignments", "Claim a question: nobody else may answer it for a while."),
-        "release": ("assignments", "End a claim."),
-        "delegate": ("assignments", "Delegate your answer to somebody else."),
-        "reassign": ("assignments", "Replace the assignees of a question."),
-        "comment": ("record", "Add a comment to a question, in the record."),
-        "history": ("history", "List what people did in a run; export and verify the record."),
+        "questions": "List open questions; with RUN, those of that run.",
+        "answer": "Answer a question of a run.",
+        "send": "Send an event of another system to a run.",
+        "claim": "Claim a question: nobody else may answer it for a while.",
+        "release": "End a claim.",
+        "delegate": "Delegate your answer to somebody else.",
+        "reassign": "Replace the assignees of a question.",
+        "comment": "Add a comment to a question, in the record.",
+        "history": "List what people did in a run; export and verify the record.",
     },
     "Look": {
-        "runs": ("runs", "List runs, newest first."),
-        "show": ("runs", "Show a run as a tree: status, questions, steps, context."),
-        "follow": ("runs", "Print the events of a run as they happen."),
-        "result": ("runs", "Print the result of a run, or its status."),
+        "runs": "List runs, newest first.",
+        "show": "Show a run as a tree: status, questions, steps, context.",
+        "follow": "Print the events of a run as they happen.",
+        "result": "Print the result of a run, or its status.",
     },
     "Steer": {
-        "pause": ("control", "Pause a run: no further step starts."),
-        "resume": ("control", "Resume a run after a pause, a hold or a stop."),
-        "cancel": ("control", "Cancel a run."),
-        "tell": ("control", "Send a message to an agent of a run."),
-        "edit": ("control", "Change the context of a run that has stopped."),
-        "plan": ("plan", "Show the plan of a run, or change what has not begun."),
+        "pause": "Pause a run: no further step starts.",
+        "resume": "Resume a run after a pause, a hold or a stop.",
+        "cancel": "Cancel a run.",
+        "tell": "Send a message to an agent of a run.",
+        "edit": "Change the context of a run that has stopped.",
+        "plan": "Show the plan of a run, or change what has not begun.",
     },
     "Write": {
-        "create": ("create", "Create a blueprint from an example, your answers or a plan."),
-        "validate": ("validate", "Check a blueprint and list every problem."),
-        "explain": ("validate", "Explain in plain words what a blueprint will do."),
-        "graph": ("runs", "Print a blueprint as a Mermaid flowchart; --run adds statuses."),
-        "test": ("test", "Run the tests of blueprints."),
-        "schema": ("validate", "Print the language's JSON Schema, for editors."),
-        "docs": ("docs", "List the pages of the documentation, or print one."),
+        "create": "Create a blueprint from an example, your answers or a plan.",
+        "validate": "Check a blueprint and list every problem.",
+        "explain": "Explain in plain words what a blueprint will do.",
+        "graph": "Print a blueprint as a Mermaid flowchart; --run adds statuses.",
+        "test": "Run the tests of blueprints.",
+        "schema": "Print the language's JSON Schema, for editors.",
+        "docs": "List the pages of the documentation, or print one.",
     },
     "Serve": {
-        "serve": ("serve", "Serve the inbox and the API for people and programs."),
-        "mcp": ("mcp", "Serve runs and questions to an assistant, by MCP."),
-        "token": ("serve", "Create, list and revoke API tokens of the server."),
-        "dev": ("operations", "Run a local Temporal, its UI and a worker in the foreground."),
-        "worker": ("operations", "Run a worker in the foreground, as python worker.py does."),
-        "notify": ("notify", "List the notification channels, and test one."),
-        "secret": ("secrets", "List, rotate and remove the secrets that people have entered."),
-        "doctor": ("doctor", "Find what is wrong with a deployment, and how to fix it."),
-        "setup": ("operations", "Prepare a Temporal namespace: search attributes, retention."),
-        "replay": ("replay", "Replay recorded histories, or all open runs, on the current code."),
-        "erase": ("record", "Erase the contents of a run from the record."),
-        "gc": ("operations", "Remove stored large values that no history refers to."),
-        "down": ("operations", "Stop the embedded server."),
+        "serve": "Serve the inbox and the API for people and programs.",
+        "mcp": "Serve runs and questions to an assistant, by MCP.",
+        "token": "Create, list and revoke API tokens of the server.",
+        "dev": "Run a local Temporal, its UI and a worker in the foreground.",
+        "worker": "Run a worker in the foreground, as python worker.py does.",
+        "notify": "List the notification channels, and test one.",
+        "secret": "List, rotate and remove the secrets that people have entered.",
+        "doctor": "Find what is wrong with a deployment, and how to fix it.",
+        "setup": "Prepare a Temporal namespace: search attributes, retention.",
+        "replay": "Replay recorded histories, or all open runs, on the current code.",
+        "erase": "Erase the contents of a run from the record.",
+        "gc": "Remove stored large values that no history refers to.",
+        "down": "Stop the embedded server.",
     },
 }
-COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
+COMMANDS = [name for group in GROUPS.values() for name in group]
 
 EXTRAS = {
     **dict.fromkeys(("comment", "erase", "notify", "serve", "token"), "serve"),
     "mcp": "mcp,serve",
 }
 """The extra that a command needs."""
+
+
+def import_commands(name: str) -> typer.Typer:
+    """Import the file of a command and return the commands in it."""
+    match name:
+        case "run" | "start" | "attach":
+            from holdfast.cli.run import app as commands  # noqa: PLC0415  see the head of this file
+        case "schedule":
+            from holdfast.cli.schedule import app as commands  # noqa: PLC0415  see the head of this file
+        case "questions":
+            from holdfast.cli.questions import app as commands  # noqa: PLC0415  see the head of this file
+        case "answer":
+            from holdfast.cli.answer import app as commands  # noqa: PLC0415  see the head of this file
+        case "send" | "pause" | "resume" | "cancel" | "tell" | "edit":
+            from holdfast.cli.control import app as commands  # noqa: PLC0415  see the head of this file
+        case "claim" | "release" | "delegate" | "reassign":
+            from holdfast.cli.assignments import app as commands  # noqa: PLC0415  see the head of this file
+        case "comment" | "erase":
+            from holdfast.cli.record import app as commands  # noqa: PLC0415  see the head of this file
+        case "history":
+            from holdfast.cli.history import app as commands  # noqa: PLC0415  see the head of this file
+        case "runs" | "show" | "follow" | "result":
+            from holdfast.cli.runs import app as commands  # noqa: PLC0415  see the head of this file
+        case "plan":
+            from holdfast.cli.plan import app as commands  # noqa: PLC0415  see the head of this file
+        case "create":
+            from holdfast.cli.create import app as commands  # noqa: PLC0415  see the head of this file
+        case "validate" | "test":
+            from holdfast.cli.validate import app as commands  # noqa: PLC0415  see the head of this file
+        case "explain" | "graph" | "schema":
+            from holdfast.cli.explain import app as commands  # noqa: PLC0415  see the head of this file
+        case "docs":
+            from holdfast.cli.docs import app as commands  # noqa: PLC0415  see the head of this file
+        case "serve" | "token":
+            from holdfast.cli.serve import app as commands  # noqa: PLC0415  see the head of this file
+        case "mcp":
+            from holdfast.cli.mcp import app as commands  # noqa: PLC0415  see the head of this file
+        case "dev" | "worker" | "setup" | "gc" | "down":
+            from holdfast.cli.operations import app as commands  # noqa: PLC0415  see the head of this file
+        case "notify":
+            from holdfast.cli.notify import app as commands  # noqa: PLC0415  see the head of this file
+        case "secret":
+            from holdfast.cli.secrets import app as commands  # noqa: PLC0415  see the head of this file
+        case "doctor":
+            from holdfast.cli.doctor import app as commands  # noqa: PLC0415  see the head of this file
+        case "replay":
+            from holdfast.cli.replay import app as commands  # noqa: PLC0415  see the head of this file
+        case _:
+            raise LookupError(f"{name} is in GROUPS, and no file has it")
+    return commands
 
 
 class Commands(TyperGroup):
@@ -118,14 +167,14 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """See base class."""
-        return list(COMMANDS)
+        return COMMANDS
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """See base class."""
         if cmd_name not in COMMANDS:
             return None
         try:
-            module = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name]}")
+            commands = import_commands(cmd_name)
         except ModuleNotFoundError as error:
             if cmd_name not in EXTRAS or (error.name or "").startswith("holdfast"):
                 raise
@@ -136,13 +185,13 @@ class Commands(TyperGroup):
         gc.freeze()
         gc.enable()
         _take_ctrl_c()
-        return typer.main.get_group(module.app).commands[cmd_name]
+        return typer.main.get_group(commands).commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """See base class; reads the table, so that nothing is imported."""
         for title, group in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:9}", text) for name, (_, text) in group.items()])
+                formatter.write_dl([(f"{name:9}", text) for name, text in group.items()])
 
 
 def _take_ctrl_c() -> None:

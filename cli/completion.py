@@ -51,7 +51,7 @@ def complete_question(ctx: typer.Context, incomplete: str) -> Suggestions:
 def _asked(look: Callable[[Runs], Awaitable[Suggestions]]) -> Suggestions:
     from temporalio.service import RPCError  # noqa: PLC0415  see the head of this file
 
-    from holdfast.cli.command import quiet_core  # noqa: PLC0415
+    from holdfast.cli.session import quiet_core  # noqa: PLC0415
     from holdfast.client.tree import UnknownRun  # noqa: PLC0415
     from holdfast.runtime.config import ConfigError  # noqa: PLC0415
     from holdfast.runtime.errors import ServerUnreachable  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The commands that steer a run: `pause`, `resume`, `cancel`, `tell`, `edit`."""
+"""The commands that steer a run, and send it an event: `pause`, `resume`, `cancel`, `tell`, `edit`, `send`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.cli.output import DONE, FAILED, print_json, say
 from holdfast.cli.session import open_session
 from holdfast.client import steering
 from holdfast.client.event_texts import place
-from holdfast.client.reading import BadUsage, person, value_of
+from holdfast.client.reading import BadUsage, input_of, person, value_of
 from holdfast.client.runs import Runs
 from holdfast.client.steering import SteeringResult
 from holdfast.client.stopping import at_once
@@ -105,6 +105,22 @@ def cancel(
     Workflows that have not ended in time are listed with the reason, and the exit code is 1.
     """
     perform(_each(Target(run, blueprint, all_), partial(_cancel, _seconds(wait), force, person(by)), as_json), as_json)
+
+
+@app.command()
+def send(
+    run: RunName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The event's name, as the step waits `for` it.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The event's key.")],
+    payload: Annotated[str | None, typer.Argument(metavar="PAYLOAD", help="JSON, else text; @FILE is read.")] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The event's id: sent twice, it counts once.")
+    ] = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send an event of another system to a run, for a step of kind `wait`. An early event is kept for a day."""
+    perform(_send(run, (name, key, payload), id_, by, as_json), as_json)
 
 
 @dataclass(frozen=True)
@@ -214,3 +230,22 @@ def _seconds(text: str) -> float:
         return 0.0 if text in ("0", "0s") else seconds_of(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--wait") from None
+
+
+_OUTCOMES = {
+    "taken": "The event {event} was taken.",
+    "kept": "No step waits for it yet: the run keeps the event {event} for a day.",
+    "sent": "No worker answers: the event {event} was sent, and is taken when a worker starts.",
+}
+
+
+async def _send(run: str, event: tuple[str, str, str | None], id_: str | None, by: str | None, as_json: bool) -> int:
+    name, key, text = event
+    payload = input_of(text, None)
+    runs = (await open_session()).runs
+    receipt = await runs.external_events.send(await runs.resolve(run), name, key, payload, id=id_, by=person(by))
+    if as_json:
+        print_json(receipt.model_dump(mode="json"))
+    else:
+        say(_OUTCOMES[receipt.status].format(event=receipt.event))
+    return DONE

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -90,36 +89,30 @@ async def _history(wanted: HistoryOptions) -> int:
         if wanted.csv or wanted.jsonl:
             raise BadUsage("there is no record here: name its database as store in [record] of holdfast.toml")
         return await _from_temporal(session.runs, wanted.run, wanted.as_json)
-    code: int
+    from holdfast.cli.record import export, show_story  # noqa: PLC0415  it loads the database's library
+
     if wanted.csv or wanted.jsonl:
-        code = await _auditing().export(session, wanted.run, wanted.csv)
-    else:
-        try:
-            code = await _auditing().show_story(session, wanted.run, wanted.as_json)
-        except RecordError as error:
-            say(f"from Temporal's histories, which show answers only: {error}")
-            code = await _from_temporal(session.runs.with_archive(None), wanted.run, wanted.as_json)
-    return code
+        return await export(session, wanted.run, wanted.csv)
+    try:
+        return await show_story(session, wanted.run, wanted.as_json)
+    except RecordError as error:
+        say(f"from Temporal's histories, which show answers only: {error}")
+        return await _from_temporal(session.runs.with_archive(None), wanted.run, wanted.as_json)
 
 
 async def _of_all(wanted: HistoryOptions) -> int:
     if not is_record_installed():
         raise BadUsage("reading a record needs: pip install 'holdfast[serve]'")
+    from holdfast.cli.record import check, export_all, show_checkpoint  # noqa: PLC0415  it loads the database's library
+
     config = load_config()
     if wanted.record is not None:
         config = config.with_record(wanted.record)
-    code: int
     if wanted.verify:
-        code = await _auditing().check(config, wanted.against, wanted.as_json)
-    elif wanted.checkpoint:
-        code = await _auditing().show_checkpoint(config)
-    else:
-        code = await _auditing().export_all(config, wanted.csv)
-    return code
-
-
-def _auditing() -> Any:
-    return importlib.import_module("holdfast.cli.record")  # it loads the database's library
+        return await check(config, wanted.against, wanted.as_json)
+    if wanted.checkpoint:
+        return await show_checkpoint(config)
+    return await export_all(config, wanted.csv)
 
 
 async def _from_temporal(runs: Runs, run: str, as_json: bool) -> int:

@@ -1,12 +1,11 @@
-"""Open questions at a person's terminal: offered one by one to answer, or watched as they change."""
+"""Open questions offered one by one at a person's terminal: `holdfast answer` without an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 from holdfast.cli.attendance import NotOpenError, answer_while_open
 from holdfast.cli.output import DONE, say
@@ -20,9 +19,8 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.questions import Question
 
-WATCH_SECONDS = 1.5
-"""The pause between two looks at what waits."""
-Listing = TypeVar("Listing")
+LOOK_SECONDS = 1.5
+"""The pause between two looks whether the question at the prompt is still open."""
 
 
 def at_terminal() -> bool:
@@ -110,7 +108,7 @@ async def _answered(session: Session, question: Question, user: str) -> bool:
 
 async def _check_open(session: Session, question: Question) -> None:
     """Raise `NotOpenError` with what became of the question unless it is still open as it was shown."""
-    await asyncio.sleep(WATCH_SECONDS)
+    await asyncio.sleep(LOOK_SECONDS)
     listed = await session.runs.tree.open_questions(question.owner)
     if listed is None:  # no worker answers: the question stands
         return
@@ -134,19 +132,3 @@ async def _typed(prompt: str, questions: Sequence[Question]) -> str | None:
         return await read_choice(prompt, words)
     except PromptInterrupted:
         return None
-
-
-async def watch(look: Callable[[], Awaitable[Listing]], show: Callable[[Listing], None]) -> int:
-    """Show a listing each time that it has changed, until Ctrl-C.
-
-    Args:
-        look: Returns the listing, a value that can be compared.
-        show: Prints it.
-    """
-    before: Listing | None = None
-    while True:
-        listing = await look()
-        if listing != before:
-            before = listing
-            show(listing)
-        await asyncio.sleep(WATCH_SECONDS)

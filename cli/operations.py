@@ -21,8 +21,8 @@ from holdfast.runtime import embedded
 from holdfast.runtime.config import load_config
 from holdfast.runtime.config.sections import MOST_PROCESSES
 from holdfast.runtime.connection import ensure_search_attributes, payload_place, registering
+from holdfast.runtime.distribution import WORKER
 from holdfast.runtime.embedded import Startup
-from holdfast.runtime.embedded.worker import WORKER
 from holdfast.runtime.namespace import RETENTION, extend_retention, missing_search_attributes, retention_of
 from holdfast.runtime.payloads import folder_of
 from holdfast.runtime.payloads.collection import StoredAmount, clear

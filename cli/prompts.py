@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import getpass
-import importlib
 import io
 import os
 import select
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -30,6 +29,9 @@ from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import YES, Question
+
+if TYPE_CHECKING:
+    from holdfast.cli.line_editor import LineEditor
 
 HELP = """\
 /decline  refuse to answer; the blueprint decides what happens then
@@ -99,17 +101,12 @@ class PipedAnswers:
         self.out.print(f"refused: {one_line(reason)}")
 
 
-class Editor(Protocol):
-    """A line editor (`LineEditor`)."""
-
-    async def read(self, prompt: Prompt) -> str | None: ...
-
-
 @cache
-def line_editor() -> Editor:
+def line_editor() -> LineEditor:
     """Return the line editor of this process, which is imported for the first prompt: see there."""
-    editor: Editor = importlib.import_module("holdfast.cli.line_editor").LineEditor()
-    return editor
+    from holdfast.cli.line_editor import LineEditor  # noqa: PLC0415  most commands prompt for nothing
+
+    return LineEditor()
 
 
 def can_edit() -> bool:

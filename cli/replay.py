@@ -24,8 +24,8 @@ from holdfast.cli.session import open_session
 from holdfast.client.history import histories
 from holdfast.client.listing import open_workflows
 from holdfast.client.reading import BadUsage, from_json, text_of_file
+from holdfast.runtime.distribution import WORKER
 from holdfast.runtime.embedded import Startup
-from holdfast.runtime.embedded.worker import WORKER
 from holdfast.runtime.errors import is_missing
 
 app = typer.Typer(rich_markup_mode=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -16,14 +15,14 @@ from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.attendance import Attendance, Parked, answer_sources
 from holdfast.cli.command import perform
 from holdfast.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
-from holdfast.cli.output import DONE, FAILED, INTERRUPTED, WAITING, json_text, print_json, print_text, say
+from holdfast.cli.output import DONE, INTERRUPTED, WAITING, print_json, print_text, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import AnswerFile, AnswerSource, Terminal
-from holdfast.cli.render import console, done_text, failure_text, waiting_text
+from holdfast.cli.render import console, waiting_text
+from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
 from holdfast.client.reading import BadUsage, input_of, person
-from holdfast.client.reports import done_before, outcome_json
-from holdfast.client.states import Done, Outcome
+from holdfast.client.reports import done_before
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
 from holdfast.server.web.addresses import question_address
@@ -211,17 +210,3 @@ def _page_of(parked: Parked, inbox: str) -> str:
         return inbox
     parts = urlsplit(inbox)  # a one-time link signs in at any page
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + question_address(parked.questions[0])))
-
-
-def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None = None) -> int:
-    """Print the result of a run that has ended, or its failure and the steps it has done; return the exit code."""
-    if as_json:
-        print_json(outcome_json(outcome, done))
-    elif outcome.status == "completed":
-        output = outcome.output
-        print_text(output if isinstance(output, str) else json_text(output))
-    else:
-        say(failure_text(outcome.run, outcome.status, outcome.error))
-        if done:
-            console().print(done_text(done), end="")
-    return DONE if outcome.status == "completed" else FAILED

@@ -1,26 +1,20 @@
-"""The read-only commands: `runs`, `show`, `follow`, `result`, `graph`."""
+"""The read-only commands: `runs`, `show`, `follow`, `result`."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from holdfast.blueprint.explain.demands import add_demands
-from holdfast.blueprint.graph import RunOverlay
-from holdfast.blueprint.graph import graph as flowchart
-from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.load import examine
 from holdfast.cli.command import perform
-from holdfast.cli.completion import complete_run
 from holdfast.cli.flags import PAGE_ROWS, AsJson, Page, RunName
-from holdfast.cli.output import DONE, WAITING, print_json, print_text, say
+from holdfast.cli.output import DONE, FAILED, WAITING, json_text, print_json, print_text, say
 from holdfast.cli.render import (
     MOST_ITERATIONS,
     STYLES,
@@ -28,6 +22,7 @@ from holdfast.cli.render import (
     ago,
     console,
     context_text,
+    done_text,
     event_text,
     events_text,
     failure_text,
@@ -37,16 +32,11 @@ from holdfast.cli.render import (
     usage_text,
     waiting_text,
 )
-from holdfast.cli.run import print_outcome
 from holdfast.cli.session import open_session
-from holdfast.cli.worker_names import read_demands
 from holdfast.client.event_texts import result_text
 from holdfast.client.events import Cursor
-from holdfast.client.overlay import marks_of
-from holdfast.client.reading import BadUsage
 from holdfast.client.reports import RunReport, done_before, outcome_json, report_of, run_row
-from holdfast.client.runs import Runs
-from holdfast.client.states import Listed
+from holdfast.client.states import Done, Listed, Outcome
 from holdfast.client.tree import CLOSED
 from holdfast.runtime.embedded import Startup
 
@@ -105,30 +95,6 @@ def result(
     0 with the status `running` if it is still running.
     """
     perform(_result(run, wait, as_json), as_json)
-
-
-@app.command()
-def graph(
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="A blueprint; default: the one that RUN was started with."),
-    ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            "--run",
-            metavar="RUN",
-            help="Colour the steps by their status in this run.",
-            autocompletion=complete_run,
-        ),
-    ] = None,
-) -> None:
-    """Print a blueprint as a Mermaid flowchart, to paste into Markdown or https://mermaid.live.
-
-    With --run, steps that are done, running, waiting for a person, failed or skipped are coloured; in a loop, those of
-    its last iteration.
-    """
-    perform(_graph(file, run))
 
 
 @dataclass(frozen=True)
@@ -236,41 +202,22 @@ async def _result(run: str, wait: bool, as_json: bool) -> int:
     return DONE if outcome.status == "running" else WAITING
 
 
+def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None = None) -> int:
+    """Print the result of a run that has ended, or its failure and the steps it has done; return the exit code."""
+    if as_json:
+        print_json(outcome_json(outcome, done))
+    elif outcome.status == "completed":
+        output = outcome.output
+        print_text(output if isinstance(output, str) else json_text(output))
+    else:
+        say(failure_text(outcome.run, outcome.status, outcome.error))
+        if done:
+            console().print(done_text(done), end="")
+    return DONE if outcome.status == "completed" else FAILED
+
+
 HINTS = {
     "waiting": "run {run} waits for a person; see: holdfast questions {run}",
     "paused": "run {run} is paused; resume it with: holdfast resume {run}",
     "running": "run {run} is still running; wait for its end with --wait",
 }
-
-
-async def _graph(file: Path | None, run: str | None) -> int:
-    blueprint = None if file is None else await _load_with_demands(file)
-    if run is not None:
-        print_text(await _graph_of_run(run, blueprint), end="")
-    elif blueprint is not None:
-        print_text(flowchart(blueprint), end="")
-    else:
-        raise BadUsage("name a blueprint, or a run: holdfast graph FILE, or holdfast graph --run RUN")
-    return DONE
-
-
-async def _load_with_demands(file: Path) -> Blueprint:
-    """Return a blueprint with what the owners of its tools demand, as far as that can be known."""
-    parsed = examine(file)
-    return add_demands(parsed.valid(), await read_demands(file, parsed) or {})
-
-
-async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
-    """Return the flowchart of a run, drawn from a blueprint of the caller's or from its own."""
-    runs = (await open_session(Startup.NOTHING)).runs
-    run = await runs.resolve(run)
-    if blueprint is None:
-        blueprint = await runs.blueprint(run)
-    return flowchart(blueprint, await _overlay(runs, run, blueprint))
-
-
-async def _overlay(runs: Runs, run: str, blueprint: Blueprint) -> RunOverlay:
-    state = await runs.state(run)
-    if state.blueprint != blueprint.name:
-        say(f"run {state.run} is of blueprint {state.blueprint}, not {blueprint.name}: only equal names are coloured")
-    return marks_of(await runs.watch.trace(state), state.questions)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from temporalio.client import Client
+from temporalio.runtime import Runtime, TelemetryConfig
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import Blueprint
@@ -30,6 +30,9 @@ from holdfast.runtime.errors import RecordError, ServerUnreachable
 from holdfast.runtime.secrets import keeper
 from holdfast.runtime.workers import pollers, why_no_work
 from holdfast.server.web.addresses import once_link, temporal_address
+
+if TYPE_CHECKING:
+    from holdfast.server.record.record import Record
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config
         startup: What may be started of the embedded server.
         config: The configuration; by default that of the current folder.
     """
+    quiet_core()
     config = config or _config_of_runs(startup)
     connection = await connect(config, startup=startup, tell=say)
     # The inbox beside the embedded server is told where to connect, and where the key is, as its worker is.
@@ -100,6 +104,11 @@ async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config
     )
     runs = Runs(connection.client, connection.task_queue, answering, record_of(config, connection))
     return Session(config, connection, runs)
+
+
+def quiet_core() -> None:
+    """Keep the SDK's core from logging to standard output, where the result belongs; before the first connection."""
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)), error_if_already_set=False)
 
 
 def _config_of_runs(startup: Startup) -> Config:
@@ -164,7 +173,7 @@ class LaterRecord:
     ) -> None:
         """See `Archive`; it makes the record where nothing has been recorded yet: a refusal is kept nowhere else."""
         try:
-            self._opened = self._open() or self._module().Record.open(self._config, self._client)
+            self._opened = self._open() or self._record().open(self._config, self._client)
         except (RecordError, ConfigError) as error:
             say(f"the refused answer was not recorded: {error}")
         else:
@@ -173,12 +182,14 @@ class LaterRecord:
     def _open(self) -> Archive | None:
         """Return the record; None if nothing has been recorded yet. Raises `RecordError`."""
         if self._opened is None:
-            self._opened = self._module().Record.read(self._config, self._client)
+            self._opened = self._record().read(self._config, self._client)
         return self._opened
 
     @staticmethod
-    def _module() -> Any:
-        return importlib.import_module("holdfast.server.record.record")
+    def _record() -> type[Record]:
+        from holdfast.server.record.record import Record  # noqa: PLC0415  it loads the database's library
+
+        return Record
 
 
 def record_of(config: Config, connection: Connection) -> LaterRecord | None:

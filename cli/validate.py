@@ -1,11 +1,9 @@
-"""The commands for authors of blueprints: `validate`, `explain`, `schema`. None of them starts a server."""
+"""The commands that check blueprints: `validate`, which starts no server, and `test`, which runs their tests."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,19 +14,16 @@ import typer
 
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.explain import explain as explanation
-from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
-from holdfast.blueprint.schema import language_schema
-from holdfast.cli.flags import AsJson, Check, File
+from holdfast.cli.command import perform
+from holdfast.cli.flags import AsJson, Check
+from holdfast.cli.lookup import look_up_in, names_server
 from holdfast.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.cli.sarif import sarif_log
-from holdfast.cli.worker_names import look_up_in, read_demands
 from holdfast.client.archive import is_record_installed
 from holdfast.client.lookup import Checked
 from holdfast.runtime.config import Config, ConfigError, load_config_for
-from holdfast.runtime.connection import names_server
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -150,9 +145,9 @@ def _problems_of_hooks(config: Config, file: Path) -> list[Problem]:
     """Return what is wrong with the webhooks of the configuration that start the blueprint."""
     if not config.hooks or not is_record_installed():
         return []
-    # Imported here, as a machine of authors alone has no library of pages.
-    hooks = importlib.import_module("holdfast.server.web.hooks")
-    parted: list[tuple[str, str, str]] = [problem.partition(": ") for problem in hooks.problems_with(config, file)]
+    from holdfast.server.web.hooks import problems_with  # noqa: PLC0415  it needs the extra `serve`
+
+    parted = [problem.partition(": ") for problem in problems_with(config, file)]
     return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in parted]
 
 
@@ -177,33 +172,23 @@ def _print_valid(validation: _Validation, expanded: bool) -> None:
 
 
 @app.command()
-def explain(file: File, as_json: AsJson = False) -> None:
-    """Explain in plain words what a blueprint will do: its steps, its questions to people, its cost, its result."""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    parsed = _valid(file, as_json)
-    assert parsed.blueprint is not None
-    demands = asyncio.run(read_demands(file, parsed))
-    description = explanation(parsed.blueprint, min(columns, WIDTH), demands)
-    if as_json:
-        print_json(description.to_json())
-    else:
-        print_text(description.text, end="")
+def test(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE|FOLDER", help="Tests (*.test.yaml); default: all below the working directory."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the tests of blueprints: scripted models, prepared answers, skipped time.
+
+    Exit code 0 if all passed, 1 if one failed, 2 if a file cannot be used: then no test ran.
+    """
+    perform(_test(files or [], as_json), as_json)
 
 
-def _valid(file: Path, as_json: bool) -> Parsed:
-    """Return the parsed blueprint; if it has problems, print them and exit with code 2."""
-    parsed = examine(file)
-    if parsed.blueprint is not None and not parsed.problems:
-        return parsed
-    message = "\n".join(map(str, parsed.problems))
-    if as_json:
-        problems = [problem.to_json() for problem in parsed.problems]
-        print_json({"error": {"type": "blueprint_invalid", "message": message, "problems": problems}})
-    say(message)
-    raise typer.Exit(USAGE)
-
-
-@app.command()
-def schema() -> None:
-    """Print the language's JSON Schema, for editors."""
-    print_json(language_schema())
+async def _test(files: list[Path], as_json: bool) -> int:
+    """Run the tests in a separate process: the client must not import workflows."""
+    options = ["--json"] if as_json else []
+    command = [sys.executable, "-P", "-m", "holdfast.testkit", *options, *map(str, files)]
+    process = await asyncio.create_subprocess_exec(*command)
+    return await process.wait()

@@ -27,12 +27,13 @@ from holdfast.client.facets.plans import RunPlans
 from holdfast.client.facets.watch import RunWatch
 from holdfast.client.history import started_with
 from holdfast.client.listing import WaitingFilter, only_match, waiting_workflows
-from holdfast.client.lookup import Checked, Placed, look_up
+from holdfast.client.lookup import Checked, Placed
 from holdfast.client.outcomes import archived_end, final_outcome, outcome_of, read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.client.worker_lookup import look_up
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.questions import Question

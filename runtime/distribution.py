@@ -1,9 +1,11 @@
-"""The installed distribution: its version, and the extras that bring a missing library."""
+"""The installed distribution: its version, its worker, and the extras that bring a missing library."""
 
 from __future__ import annotations
 
 import importlib.metadata
 
+WORKER = ("-P", "-m", "holdfast.worker")
+"""Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
 _EXTRAS = {"langgraph": "langgraph", "mcp": "mcp", "openai": "openai", "anthropic": "anthropic", "redis": "redis"}
 
 

@@ -21,8 +21,8 @@ from holdfast.client.runs import Runs
 from holdfast.runtime.config import ConfigError, WorkerVariables
 from holdfast.runtime.connection import ensure_search_attributes
 from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.distribution import WORKER
 from holdfast.runtime.embedded.server import temporal_binary
-from holdfast.runtime.embedded.worker import WORKER
 from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.namespace import ATTRIBUTE_KEYS, ATTRIBUTES
 from holdfast.runtime.probe import find_problem

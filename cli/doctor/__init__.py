@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 import typer
@@ -21,6 +20,7 @@ from holdfast.cli.doctor.worker import check_workers
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, FAILED, print_json
 from holdfast.cli.render import console
+from holdfast.cli.session import quiet_core
 from holdfast.client.archive import is_record_installed
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.connection import names_server
@@ -68,22 +68,21 @@ def _check_hooks(config: Config) -> list[Finding]:
         return []
     if not is_record_installed():
         return [Finding("hooks", "unchecked", "receiving them needs more: pip install 'holdfast[serve]'")]
-    # Imported here, as a machine of workers alone has no library of pages.
-    module = importlib.import_module("holdfast.cli.doctor.hooks")
-    findings: list[Finding] = module.check_hooks(config)
-    return findings
+    from holdfast.cli.doctor.hooks import check_hooks  # noqa: PLC0415  it needs the extra `serve`
+
+    return check_hooks(config)
 
 
 async def _check_record(deployment: Deployment) -> list[Finding]:
     if not is_record_installed():
         return [Finding("record", "unchecked", "reading it needs more: pip install 'holdfast[serve]'")]
-    # Imported here, as a machine of workers alone has no database library.
-    module = importlib.import_module("holdfast.cli.doctor.record")
-    findings: list[Finding] = await module.check_record(deployment)
-    return findings
+    from holdfast.cli.doctor.record import check_record  # noqa: PLC0415  it needs the extra `serve`
+
+    return await check_record(deployment)
 
 
 async def _doctor(as_json: bool) -> int:
+    quiet_core()
     findings = await examine(load_config())
     faults = sum(finding.status == "fault" for finding in findings)
     if as_json:

@@ -16,7 +16,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.blueprint.people import GROUP
 from holdfast.cli.doctor.findings import Finding, fault_of
 from holdfast.cli.doctor.server import Deployment
-from holdfast.client.lookup import Unchecked, look_up_names
+from holdfast.client.lookup import Unchecked
+from holdfast.client.worker_lookup import look_up_names
 from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, WorkerState, proof_of
 from holdfast.protocol.guard import Key
 from holdfast.protocol.lookup import Wanted

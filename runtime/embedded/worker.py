@@ -16,6 +16,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from holdfast.runtime.config import Config, WorkerVariables
+from holdfast.runtime.distribution import WORKER
 from holdfast.runtime.embedded import home as state_folder
 from holdfast.runtime.embedded.home import begin, tail
 from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
@@ -25,8 +26,6 @@ from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.workers import pollers
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKER = ("-P", "-m", "holdfast.worker")
-"""Arguments of `python` for a worker. With `-P` no folder of the user comes before what is installed."""
 OUR_CODE = ("activities", "blueprint", "protocol", "runtime", "worker.py", "workflows")
 PATIENCE = 60.0
 """Seconds a worker may take to import the user's packages."""

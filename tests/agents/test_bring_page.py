@@ -16,7 +16,7 @@ from holdfast.activities import all_activities
 from holdfast.activities.agent_objects.found import unsupported
 from holdfast.blueprint.changes import with_model
 from holdfast.blueprint.load import loads
-from holdfast.client.lookup import look_up
+from holdfast.client.worker_lookup import look_up
 from holdfast.worker import create_worker
 from tests.conftest import Harness, Replays
 from tests.team_agents import hooked

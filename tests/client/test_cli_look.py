@@ -206,7 +206,7 @@ def test_runs_and_questions_are_listed_by_the_page_with_the_command_for_more(
     for run in runs:
         holdfast.listed(run)
     monkeypatch.setattr("holdfast.cli.runs.PAGE_ROWS", 1)
-    monkeypatch.setattr("holdfast.cli.answer.PAGE_ROWS", 1)
+    monkeypatch.setattr("holdfast.cli.questions.PAGE_ROWS", 1)
     for command in (["runs", "--waiting"], ["questions"]):
         first, second = (holdfast(*command, "--page", page, "--json") for page in "12")
         assert {row["run"] for row in [*first.json, *second.json]} == runs

@@ -1,19 +1,19 @@
-"""The names in a blueprint that a worker resolves: looked up for `validate`, `explain` and `graph`."""
+"""The names in a blueprint that a worker resolves: looked up for `validate`, `explain` and `graph`.
+
+Temporal's client is imported only where a server is configured.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from holdfast.blueprint.kinds import AgentTool
 from holdfast.blueprint.load import Parsed
 from holdfast.blueprint.requirements import requirements_of
-from holdfast.cli.command import quiet_core
 from holdfast.cli.output import say
-from holdfast.client.lookup import Checked, look_up, look_up_here
+from holdfast.client.lookup import Checked, look_up_here
 from holdfast.runtime.config import Config, ConfigError, load_config_for
-from holdfast.runtime.connection import connect as connected
-from holdfast.runtime.connection import names_server
-from holdfast.runtime.errors import ServerUnreachable
 
 _TOOLS = ("tool", "plan_tool")
 
@@ -45,13 +45,33 @@ async def look_up_in(config: Config, parsed: Parsed, *, connect: bool = False, o
     return await look_up_here(config.folder, config.worker.imports, parsed, connect=connect)
 
 
+def names_server() -> bool:
+    """Return whether the environment names a server. Raises `ConfigError` for Temporal's own configuration."""
+    if not any(name.startswith("TEMPORAL_") for name in os.environ) and not any(map(Path.exists, _profiles())):
+        return False
+    from holdfast.runtime import connection  # noqa: PLC0415  see the head of this file
+
+    return connection.names_server()
+
+
+def _profiles() -> list[Path]:
+    """Return where Temporal's SDK looks for its file of profiles, on Linux and on macOS."""
+    homes = [Path("~/.config"), Path("~/Library/Application Support"), Path(os.environ.get("XDG_CONFIG_HOME") or "~")]
+    return [home.expanduser() / "temporalio" / "temporal.toml" for home in homes]
+
+
 async def _on_worker(config: Config, parsed: Parsed, connect: bool) -> Checked | None:
     """Look the names up on a worker of the configured server; return None if none was reached."""
+    from holdfast.cli.session import quiet_core  # noqa: PLC0415  see the head of this file
+    from holdfast.client.worker_lookup import look_up  # noqa: PLC0415  see the head of this file
+    from holdfast.runtime import connection  # noqa: PLC0415  see the head of this file
+    from holdfast.runtime.errors import ServerUnreachable  # noqa: PLC0415  see the head of this file
+
     quiet_core()
     assert parsed.blueprint is not None
     try:
-        connection = await connected(config)
+        server = await connection.connect(config)
     except ServerUnreachable:
         return None
-    checked = await look_up(connection.client, connection.task_queue, parsed.blueprint, parsed.problem, connect=connect)
+    checked = await look_up(server.client, server.task_queue, parsed.blueprint, parsed.problem, connect=connect)
     return None if checked.unchecked is not None else checked
