@@ -20,6 +20,7 @@ from holdfast.cli.output import DONE, print_json, print_text, say
 from holdfast.cli.render import receipt_text
 from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, Sent, find_question
+from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.runs import Runs
@@ -168,14 +169,18 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
     entries = None if typed.file is None else read_entries(typed.file)
     session = await open_session()
     runs = session.runs
-    open_questions = await runs.open_questions(await runs.find(run), patient=not options["signal"])
+    named = [] if typed.question is None else [typed.question]
+    open_questions = await runs.find_questions(run, named, patient=not options["signal"])
     if entries is not None:
         answers, unused = answers_for(entries, open_questions.questions)
         if unused:
             raise open_questions.unknown(unused[0].pattern)
     else:
         typed = await _with_secret(typed, open_questions.questions)
-        answers = [_one_answer(runs, await _named_by_key(runs, open_questions, typed, options["key"]), open_questions)]
+        if options["key"] is not None and open_questions.silence is None:
+            open_questions = replace(open_questions, earlier=EarlierAnswers(runs.tree, open_questions.run))
+            typed = await _name_retried(open_questions, typed, options["key"])
+        answers = [_one_answer(runs, typed, open_questions)]
     receipts = await runs.answer(open_questions.run, answers, open_questions=open_questions, **options)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
@@ -198,11 +203,12 @@ async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
     return replace(typed, words=[question.id, value])
 
 
-async def _named_by_key(runs: Runs, open_questions: OpenQuestions, typed: Typed, key: str | None) -> Typed:
+async def _name_retried(open_questions: OpenQuestions, typed: Typed, key: str) -> Typed:
     """Return the arguments with the question that an earlier answer under this key was for: a retry means that one."""
-    if key is None or open_questions.silence is not None:
+    is_open = typed.question in [question.id for question in open_questions.questions]
+    if is_open or open_questions.earlier is None:
         return typed
-    question = await runs.answering.question_under(runs.tree, open_questions.run, key, typed.question)
+    question = await open_questions.earlier.find_retried(key, typed.question)
     return typed if question is None else typed.about(question)
 
 

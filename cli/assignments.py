@@ -119,7 +119,7 @@ def _seconds(text: str) -> float:
 
 async def _assign(run: str, named: str | None, kind: type[AssignmentCommand], fields: JSONObject, as_json: bool) -> int:
     runs = (await open_session()).runs
-    open_questions = await runs.open_questions(await runs.find(run))
+    open_questions = await runs.find_questions(run, [] if named is None else [named])
     question = _named(open_questions, named)
     receipt = await runs.assignment.send(open_questions, kind, question=question.id, **fields)
     if as_json:

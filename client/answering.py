@@ -7,10 +7,12 @@ one is refused.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeVar
@@ -22,22 +24,16 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.client.earlier_answers import (
+    EarlierAnswers,
+    EarlierReply,
+    closed_by_its_end,
+    refusal_of_closed,
+    update_id,
+)
 from holdfast.client.history import first_event
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
-from holdfast.client.replies import (
-    EarlierReply,
-    answered_under,
-    closed_by_its_end,
-    closes,
-    find_reply,
-    has_key,
-    receipts_by_history,
-    refusal_of_closed,
-    refusal_of_ended,
-    refused_under,
-    update_id,
-)
 from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
 from holdfast.protocol.address import name_at, names_at
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
@@ -59,6 +55,8 @@ from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, last_poll
 
 Result = TypeVar("Result")
 TOKEN_LIFE = timedelta(minutes=10)
+SOON_SECONDS = 1.0
+"""The time for the workflow of a known question to answer, before it is asked whether a worker is there at all."""
 BUSY_LOOKS = 3
 """How often a busy worker is queried; each attempt takes some seconds."""
 
@@ -82,6 +80,8 @@ class OpenQuestions:
     """Why no worker could be asked: the questions are those seen last, and may be closed by now."""
     events: list[Question] = field(default_factory=list)
     """The events of other systems that are waited for: a person may answer one by its name, in place of the system."""
+    earlier: EarlierAnswers | None = field(default=None, compare=False)
+    """The earlier answers of the run, where somebody has begun to read them."""
 
     @property
     def names(self) -> str:
@@ -163,8 +163,43 @@ class Answering:
         return None if name is None else canonical_name(name)
 
     async def open_questions(
-        self, tree: Tree, described: WorkflowExecutionDescription, *, patient: bool = True
+        self, tree: Tree, run: str, names: Sequence[str] = (), *, patient: bool = True
     ) -> OpenQuestions:
+        """Return the open questions of a run; see `Runs.open_questions`."""
+        known = await self.find_known(tree, run, names)
+        if known is not None and known.run == run:
+            return known
+        return await self.walk(tree, await tree.describe(run), patient=patient)
+
+    async def find_known(self, tree: Tree, run: str, names: Sequence[str]) -> OpenQuestions | None:
+        """Ask only the workflows of questions that this client has seen, where all names are ids of such.
+
+        Args:
+            tree: The access to the run.
+            run: The id of the run, or its beginning.
+            names: What names the questions.
+
+        Returns:
+            The open questions of these workflows. None if some are not known or not open, or nobody answers soon: then
+            the run must be asked.
+        """
+        seen = [self.memory.find(name) for name in names]
+        known = [question for question in seen if question is not None and question.run.startswith(run)]
+        if not known or len(known) < len(names) or len({question.run for question in known}) > 1:
+            return None
+        owners = dict.fromkeys(question.owner for question in known)
+        try:
+            async with asyncio.timeout(SOON_SECONDS):
+                views = await asyncio.gather(*(tree.view(owner, unless_ended=True) for owner in owners))
+        except (TimeoutError, UnknownRun, NoWorker):
+            return None
+        questions = questions_of(views)
+        if not {question.id for question in known} <= {question.id for question in questions}:
+            return None
+        self.memory.keep(questions)
+        return OpenQuestions(known[0].run, questions, events=events_of(views))
+
+    async def walk(self, tree: Tree, described: WorkflowExecutionDescription, *, patient: bool = True) -> OpenQuestions:
         """Walk the tree of a run and return its open questions; if no worker answers, those seen last.
 
         Args:
@@ -200,12 +235,13 @@ class Answering:
         owner: str | None = None,
     ) -> list[Receipt | Sent]:
         """Send a batch of answers to questions that a walk of the run's tree has found; see `Runs.answer`."""
-        batch = batch.model_copy(update={"by": self.sender_of(batch.by)})
+        key = batch.key  # one that is made here has brought no answer before: nobody has to look for it
+        batch = batch.model_copy(update={"by": self.sender_of(batch.by), "key": key or secrets.token_hex(8)})
         check_batch(batch, self.limits.answer)
         unconfirmed: Unconfirmed | None = None
         if open_questions.silence is None and not signal:
             try:
-                return list(await self._by_update(tree, open_questions, batch))
+                return list(await self._by_update(tree, open_questions, batch, key))
             except NoWorker as error:  # it polled a moment ago, but is gone: leave the answer for the next one
                 if isinstance(error, Busy) and error.is_alive:
                     raise
@@ -223,32 +259,21 @@ class Answering:
                 raise
             raise unconfirmed from None  # the server keeps an update that nobody took, for the next worker
 
-    async def question_under(self, tree: Tree, run: str, key: str, named: str | None = None) -> str | None:
-        """Return the id of the question that an earlier answer under this key was for; None if there is none.
-
-        Args:
-            tree: The access to the run.
-            run: The id of the run.
-            key: The idempotency key.
-            named: Only a question of this id, address or step name; None: any, also where a signal was refused.
-        """
-        reply = await find_reply(tree, run, has_key(key) if named is None else answered_under(named, key))
-        if reply is not None:
-            return reply.data.id
-        return await refused_under(tree, run, key) if named is None else None
-
     # By update
 
-    async def _by_update(self, tree: Tree, open_questions: OpenQuestions, batch: AnswerBatch) -> list[Receipt]:
+    async def _by_update(
+        self, tree: Tree, open_questions: OpenQuestions, batch: AnswerBatch, key: str | None
+    ) -> list[Receipt]:
         run = open_questions.run
+        earlier = open_questions.earlier or EarlierAnswers(tree, run)
         if open_questions.has_ended:  # perhaps by this very answer, sent for the second time
-            return await self._receipts_of_ended(tree, run, batch)
+            return await self._receipts_of_ended(earlier, batch)
         # Per owner the pairs of an answer as the caller gave it and as it is sent, with references for secrets.
         unsent: dict[str, list[tuple[Answer, Answer]]] = defaultdict(list)
         receipts: list[Receipt] = []
         try:
             for answer in batch.answers:
-                owner, sendable = await self._prepared(tree, open_questions, answer, batch.key)
+                owner, sendable = await self._prepare(earlier, open_questions, answer, key)
                 unsent[owner].append((answer, sendable))
             for owner in list(unsent):
                 answers = [sendable for _, sendable in unsent[owner]]
@@ -260,8 +285,8 @@ class Answering:
             raise
         return receipts
 
-    async def _prepared(
-        self, tree: Tree, open_questions: OpenQuestions, answer: Answer, key: str | None
+    async def _prepare(
+        self, earlier: EarlierAnswers, open_questions: OpenQuestions, answer: Answer, key: str | None
     ) -> tuple[str, Answer]:
         """Return the id of the workflow that asks, and the answer as it is sent: with the question's id.
 
@@ -270,10 +295,10 @@ class Answering:
         asked = [*open_questions.questions, *open_questions.events]
         if key is not None and not any(answer.question in (question.id, question.address) for question in asked):
             # A loop may have asked again under the same name: a repeated answer is not one to the next question.
-            earlier = await find_reply(tree, open_questions.run, answered_under(answer.question, key))
-            if earlier is not None:
-                answer = answer.model_copy(update={"question": earlier.data.id})
-                return earlier.workflow, self._repeated(answer, earlier, key)
+            reply = await earlier.find_under(key, answer.question)
+            if reply is not None:
+                answer = answer.model_copy(update={"question": reply.data.id})
+                return reply.workflow, self._repeat(answer, reply, key)
         question = find_question(asked, answer.question)
         if question is not None:
             answer = answer.model_copy(update={"question": question.id})
@@ -281,12 +306,12 @@ class Answering:
                 answer = kept(question.asked, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
-        closing = await find_reply(tree, open_questions.run, closes(answer.question))
+        closing = await earlier.find_closing(answer.question)
         if closing is not None:  # perhaps a retry of the same answer: its owner decides
-            return closing.workflow, self._repeated(answer, closing, key)
+            return closing.workflow, self._repeat(answer, closing, key)
         raise open_questions.unknown(answer.question)
 
-    def _repeated(self, answer: Answer, reply: EarlierReply, key: str | None) -> Answer:
+    def _repeat(self, answer: Answer, reply: EarlierReply, key: str | None) -> Answer:
         """Return an answer to a closed question as it may be sent: for a secret with the references of the first time.
 
         Raises `Refusal` if a secret is not the one that was accepted under this key: nothing of it leaves the client.
@@ -312,31 +337,29 @@ class Answering:
             raise Unconfirmed(run, owner) from None
         except UnknownRun:
             # The update may have been taken all the same: a busy server loses the way back once the workflow has ended.
-            try:
-                return await self._receipts_of_ended(tree, owner, batch)
-            except NoWorker:  # its events cannot be read
-                return await receipts_by_history(tree, owner, batch)
+            return await self._receipts_of_ended(EarlierAnswers(tree, owner), batch)
 
-    async def _receipts_of_ended(self, tree: Tree, workflow: str, batch: AnswerBatch) -> list[Receipt]:
+    async def _receipts_of_ended(self, earlier: EarlierAnswers, batch: AnswerBatch) -> list[Receipt]:
         """Return the receipts if the workflow, which has ended, accepted this batch; else raise `Refusal`."""
-        if receipts := await self._earlier_receipts(tree, workflow, batch):
-            return receipts
-        if (refusal := await refusal_of_ended(tree, workflow, batch)) is not None:
-            raise refusal
-        return await receipts_by_history(tree, workflow, batch)
+        with suppress(NoWorker):  # its events cannot be read: Temporal's histories can
+            if receipts := await self._earlier_receipts(earlier, batch):
+                return receipts
+            if (refusal := await earlier.explain_end(batch)) is not None:
+                raise refusal
+        return await earlier.read_receipts(batch)
 
-    async def _earlier_receipts(self, tree: Tree, workflow: str, batch: AnswerBatch) -> list[Receipt]:
+    async def _earlier_receipts(self, earlier: EarlierAnswers, batch: AnswerBatch) -> list[Receipt]:
         """Return the receipts of a batch that was accepted before under its key; [] if none was.
 
         Raises `Refusal` if the key was used for another answer.
         """
-        reply = await find_reply(tree, workflow, has_key(batch.key)) if batch.key is not None else None
+        reply = await earlier.find_under(batch.key) if batch.key is not None else None
         if reply is None:
             return []
         data, answers = reply.data, list(batch.answers)
         if len(answers) == 1:  # it may name its question by address; the answers of a larger batch carry ids
             answers = [answers[0].model_copy(update={"question": data.id})]
-            answers = [self._repeated(answers[0], reply, batch.key)]
+            answers = [self._repeat(answers[0], reply, batch.key)]
         if batch.model_copy(update={"answers": answers}).digest != data.digest:
             raise Refusal("key_conflict", f"key {batch.key!r} was used for another answer; use a new key")
         status: Literal["answered", "waiting_quorum"] = (
@@ -381,7 +404,7 @@ class Answering:
     ) -> EventReceipt | None:
         """Return the receipt of an event that a step of the run has taken before under this id."""
         run = views[0].run
-        reply = await find_reply(tree, views[0].workflow, has_key(event.answer_key))
+        reply = await EarlierAnswers(tree, views[0].workflow).find_under(event.answer_key)
         if reply is None:
             return None
         if _batch_of(event, reply.data.id).digest != reply.data.digest:
@@ -632,6 +655,6 @@ async def _signal(tree: Tree, workflow: str, batch: AnswerBatch) -> None:
         await tree.client.get_workflow_handle(workflow).signal(ANSWER, batch)
     except RPCError as error:
         if is_missing(error):
-            await receipts_by_history(tree, workflow, batch)  # taken by update before, or refused
+            await EarlierAnswers(tree, workflow).read_receipts(batch)  # taken by update before, or refused
             return
         raise

@@ -7,7 +7,6 @@ as `runs.control.pause(run)`; see `facets`. Times are in seconds.
 from __future__ import annotations
 
 import base64
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -199,29 +198,40 @@ class Runs:
         """
         seen = self.answering.memory.find(id)
         # Visibility learns of a question a moment after it was asked; who asks by id has mostly just seen it.
-        owners = [] if seen is None else [seen.owner]
-        owners += [row.owner async for row in waiting_workflows(self.client, wanted=WaitingFilter(question=id))]
-        for owner in dict.fromkeys(owners):
-            with suppress(UnknownRun):  # it has ended since it was listed
-                view = await self.tree.view(owner, unless_ended=True)
-                found = [candidate for candidate in questions_of([view]) if candidate.id == id]
-                if visible := await self.access.select_visible(view.run, found):
-                    return visible[0]
+        if seen is not None and (question := await self._ask(seen.owner, id)) is not None:
+            return question
+        async for row in waiting_workflows(self.client, wanted=WaitingFilter(question=id)):
+            if (question := await self._ask(row.owner, id)) is not None:
+                return question
         raise Refusal("unknown_question", f"no open question has the id {id[:40]!r}; it may have been answered")
 
-    async def open_questions(self, run: str | WorkflowExecutionDescription, *, patient: bool = True) -> OpenQuestions:
+    async def _ask(self, owner: str, id: str) -> Question | None:
+        """Return the question of this id if the workflow asks it and the person may see it."""
+        with suppress(UnknownRun):  # it has ended since it was listed
+            view = await self.tree.view(owner, unless_ended=True)
+            found = [question for question in questions_of([view]) if question.id == id]
+            return next(iter(await self.access.select_visible(view.run, found)), None)
+        return None
+
+    async def open_questions(self, run: str, names: Sequence[str] = (), *, patient: bool = True) -> OpenQuestions:
         """Return the open questions of a run, for `answer`; if no worker answers, those seen last.
 
         Args:
-            run: The run: its id, or its description (see `find`).
+            run: The id of the run.
+            names: The questions that are to be answered: where all are ids that this client has seen, only the
+                workflows that ask them are asked, and only their questions are returned.
             patient: Raise `Busy` if a worker is there and does not answer, instead of taking the questions seen last.
 
         Raises:
             UnknownRun: There is no such run.
             Busy: A worker is there and does not answer.
         """
-        described = await self.tree.describe(run) if isinstance(run, str) else run
-        return await self.answering.open_questions(self.tree, described, patient=patient)
+        return await self.answering.open_questions(self.tree, run, names, patient=patient)
+
+    async def find_questions(self, prefix: str, names: Sequence[str] = (), *, patient: bool = True) -> OpenQuestions:
+        """Return the open questions of the only run whose id starts with `prefix`; see `open_questions` and `find`."""
+        known = await self.answering.find_known(self.tree, prefix, names)
+        return known or await self.answering.walk(self.tree, await self.find(prefix), patient=patient)
 
     async def answer(
         self,
@@ -257,8 +267,9 @@ class Runs:
             UnknownRun: There is no such run.
             Ambiguous: An answer could mean several questions.
         """
-        batch = AnswerBatch(answers=list(answers), by=by, key=key or secrets.token_hex(8), comment=comment)
-        open_questions = open_questions or await self.open_questions(run, patient=not signal)
+        batch = AnswerBatch(answers=list(answers), by=by, key=key, comment=comment)
+        if open_questions is None:
+            open_questions = await self.open_questions(run, [answer.question for answer in answers], patient=not signal)
         return await send_answers(
             self.tree, self.answering, self.access, open_questions, batch, signal=signal, owner=owner
         )

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering, OpenQuestions, Sent, find_question
+from holdfast.client.earlier_answers import EarlierAnswers, EarlierReply
 from holdfast.client.outcomes import read_state
 from holdfast.client.permissions import Permissions
-from holdfast.client.replies import EarlierReply, closes, find_reply
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, refusal_of
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal
@@ -119,14 +119,15 @@ class AccessControl:
             names: The questions that are to be answered. One that is closed may be named by who could see it: they
                 are told who was first, or get the receipt of an answer that is sent again.
         """
-        found = await self._answering.open_questions(self._tree, await self._tree.describe(run))
+        found = await self._answering.open_questions(self._tree, run, names)
         found = replace(found, questions=await self.select_visible(run, found.questions))
         if await self.may("see", run):
             return found
+        earlier = EarlierAnswers(self._tree, run)
         for name in names:
             if find_question(found.questions, name) is None:
-                await self.require_reply(run, await find_reply(self._tree, run, closes(name)))
-        return replace(found, events=[])
+                await self.require_reply(run, await earlier.find_closing(name))
+        return replace(found, events=[], earlier=earlier)
 
     async def require_question(self, run: str, id: str) -> None:
         """Raise `UnknownRun` unless the person may see a question of a run, open or closed."""
@@ -139,7 +140,7 @@ class AccessControl:
             )
         ):
             return
-        await self.require_reply(run, await find_reply(self._tree, run, closes(id)))
+        await self.require_reply(run, await EarlierAnswers(self._tree, run).find_closing(id))
 
     async def require_comment(self, run: str) -> None:
         """Raise `Refusal` (`not_allowed`) where the person sees a run and may not comment; an assignee may."""

@@ -54,16 +54,27 @@ class QuestionAssignment:
             UnknownRun: There is no such run.
             Ambiguous: Several questions could be meant.
         """
-        return await self.send(
-            await self._open_questions(run), Claim, question=question, by=by, key=key, comment=comment, seconds=seconds
+        return await self._send(
+            run,
+            Claim,
+            question=question,
+            by=by,
+            key=key,
+            comment=comment,
+            seconds=seconds,
         )
 
     async def release(
         self, run: str, question: str, *, by: str, key: str | None = None, comment: str | None = None
     ) -> AssignmentReceipt:
         """End a claim: one's own, or as who may steer the run that of somebody else. Args and raises as in `claim`."""
-        return await self.send(
-            await self._open_questions(run), Release, question=question, by=by, key=key, comment=comment
+        return await self._send(
+            run,
+            Release,
+            question=question,
+            by=by,
+            key=key,
+            comment=comment,
         )
 
     async def delegate(
@@ -82,8 +93,14 @@ class QuestionAssignment:
         Raises:
             Refusal: As in `claim`; also if `to` may not answer, or if too few people would be left for the quorum.
         """
-        return await self.send(
-            await self._open_questions(run), Delegation, question=question, by=by, key=key, comment=comment, to=to
+        return await self._send(
+            run,
+            Delegation,
+            question=question,
+            by=by,
+            key=key,
+            comment=comment,
+            to=to,
         )
 
     async def reassign(
@@ -109,8 +126,8 @@ class QuestionAssignment:
         Raises:
             Refusal: As in `claim`; also if too few people would be left for the quorum.
         """
-        return await self.send(
-            await self._open_questions(run),
+        return await self._send(
+            run,
             Reassignment,
             question=question,
             by=by,
@@ -136,5 +153,8 @@ class QuestionAssignment:
         command = kind.read({**fields, "question": question, "key": key or secrets.token_hex(8)})
         return await self._answering.assign(self._tree, open_questions, command)
 
-    async def _open_questions(self, run: str) -> OpenQuestions:
-        return await self._answering.open_questions(self._tree, await self._tree.describe(run))
+    async def _send(
+        self, run: str, kind: type[AssignmentCommand], *, question: str, **fields: JSON
+    ) -> AssignmentReceipt:
+        open_questions = await self._answering.open_questions(self._tree, run, [question])
+        return await self.send(open_questions, kind, question=question, **fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -108,7 +107,7 @@ class RunControl:
         return await self._steer(run, RESUME, by, wait)
 
     async def _answer(self, state: RunState, answers: list[Answer], by: str | None) -> list[Receipt | Sent]:
-        batch = AnswerBatch(answers=answers, by=by, key=secrets.token_hex(8))
+        batch = AnswerBatch(answers=answers, by=by)
         return await send_answers(self._tree, self._answering, self._access, state.open_questions, batch)
 
     async def edit(

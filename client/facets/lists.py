@@ -119,6 +119,7 @@ class RunLists:
             user: Only questions that still wait for this user.
         """
         lists = await asyncio.gather(*(self._tree.open_questions(row.owner) for row in rows))
+        self._answering.memory.keep([question for open_ in lists for question in open_ or ()])
         return [
             None if open_ is None else await self._access.select_visible(row.run, self.select_for(user, open_), user)
             for row, open_ in zip(rows, lists, strict=True)

@@ -2,12 +2,15 @@
 
 from collections import Counter
 
+import pytest
 from temporalio.client import Client
 from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
 from holdfast.client.answering import Answering
+from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.runs import Runs
-from holdfast.protocol.answers import Answer
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.questions import Question
 from holdfast.runtime.converters import DATA_CONVERTER
 from tests.conftest import Harness
 
@@ -41,15 +44,83 @@ def calls(metrics: MetricBuffer) -> Counter[str]:
     return counts
 
 
-async def test_an_answer_walks_the_tree_once(house: Harness) -> None:
+async def test_an_answer_to_a_step_walks_the_tree_once(house: Harness) -> None:
     run = await house.start(NESTED)
-    question = await house.one(run)
+    await house.one(run)
     runs, metrics = await counted(house)
-    found = await runs.open_questions(await runs.find(run))
-    await runs.answer(run, [Answer(question=question.id, content="yes")], open_questions=found)
+    found = await runs.find_questions(run, ["ask"])
+    await runs.answer(run, [Answer(question="ask", content="yes")], open_questions=found)
     assert calls(metrics) == {
         "DescribeWorkflowExecution": 1,
         "DescribeTaskQueue": 1,
         "QueryWorkflow": 2,  # the run and its loop
         "UpdateWorkflowExecution": 1,
     }
+
+
+TWO_CALLS = {"QueryWorkflow": 1, "UpdateWorkflowExecution": 1}
+
+
+@pytest.mark.parametrize("given", ["whole", "beginning"])
+async def test_who_has_seen_a_question_answers_it_in_two_calls(house: Harness, given: str) -> None:
+    run, question, runs, metrics = await seen(house)
+    found = await runs.find_questions(run if given == "whole" else run[:-3], [question.id])
+    await runs.answer(run, [Answer(question=question.id, content="yes")], key="k", open_questions=found)
+    assert calls(metrics) == TWO_CALLS
+
+
+async def test_a_program_that_lists_and_answers_makes_two_calls_more(house: Harness) -> None:
+    run, question, runs, metrics = await seen(house)
+    await runs.answer(run, [Answer(question=question.id, content="yes")])
+    assert calls(metrics) == TWO_CALLS
+
+
+async def test_who_has_seen_a_question_claims_it_in_two_calls(house: Harness) -> None:
+    run, question, runs, metrics = await seen(house)
+    await runs.assignment.claim(run, question.id, by="user:ana")
+    assert calls(metrics) == TWO_CALLS
+
+
+async def test_a_question_that_was_seen_is_read_in_one_call(house: Harness) -> None:
+    _, question, runs, metrics = await seen(house)
+    assert await runs.question(question.id) == question
+    assert calls(metrics) == {"QueryWorkflow": 1}
+
+
+async def test_a_question_that_was_seen_and_answered_since_is_told_by_the_run(house: Harness) -> None:
+    run, question, runs, _ = await seen(house)
+    await house.runs.answer(run, [Answer(question=question.id, content="yes")], by="user:bob")
+    with pytest.raises(Refusal, match="was answered by user:bob"):
+        await runs.answer(run, [Answer(question=question.id, content="no")])
+
+
+async def test_a_question_is_not_answered_as_one_of_another_run(house: Harness) -> None:
+    _, question, runs, _ = await seen(house)
+    other = await house.start(NESTED)
+    await house.one(other)
+    with pytest.raises(Refusal) as refused:
+        await runs.answer(other, [Answer(question=question.id, content="yes")])
+    assert refused.value.code == "unknown_question"
+
+
+async def test_whether_it_was_answered_before_is_read_in_one_walk(house: Harness) -> None:
+    """Under a key, by the key and by the question: one walk serves all who ask, and all answers of a batch."""
+    run, question, runs, metrics = await seen(house)
+    await house.runs.answer(run, [Answer(question=question.id, content="yes")], key="first")
+    await house.output(run)
+    earlier = EarlierAnswers(runs.tree, run)
+    assert await earlier.find_under("other") is None
+    walk = calls(metrics)
+    assert await earlier.find_closing("none") is None
+    assert (await earlier.find_closing(question.id), await earlier.find_retried("first")) != (None, None)
+    assert walk and not calls(metrics)
+
+
+async def seen(house: Harness) -> tuple[str, Question, Runs, MetricBuffer]:
+    """Start a run; return it with its question, and a client that has listed it."""
+    run = await house.start(NESTED)
+    await house.one(run)
+    runs, metrics = await counted(house)
+    [question] = await runs.questions(run)
+    calls(metrics)
+    return run, question, runs, metrics

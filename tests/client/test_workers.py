@@ -181,9 +181,7 @@ async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
     async with worker_for(nobody.client, queue):
         run = await nobody.start(ASKS.replace("name: ask", "name: ask, assignees: ['user:ana']"))
         question = await nobody.one(run)
-        walked = await nobody.runs.answering.open_questions(
-            nobody.runs.tree, await nobody.runs.tree.describe(run), patient=True
-        )
+        walked = await nobody.runs.answering.walk(nobody.runs.tree, await nobody.runs.tree.describe(run), patient=True)
     batch = AnswerBatch(answers=[Answer(question=question.id, content="yes")], by="user:ana", key="k")
     with pytest.raises(Unconfirmed, match="may still count"):
         await nobody.runs.answering.answer(nobody.runs.tree, walked, batch)

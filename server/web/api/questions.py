@@ -11,7 +11,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.answering import Sent, content_problems, find_question, must_be_seen
+from holdfast.client.answering import OpenQuestions, Sent, content_problems, find_question, must_be_seen
 from holdfast.client.reports import WaitingRow, question_json, waiting_rows
 from holdfast.client.runs import Runs
 from holdfast.client.tree import UnknownRun
@@ -129,9 +129,14 @@ async def reassign_question(exchange: Exchange) -> dict[str, Any]:
 async def _assign(exchange: Exchange, command: type[AssignmentCommand], **fields: JSON) -> dict[str, Any]:
     runs, comment, by = exchange.runs, exchange.body.comment, exchange.identity.user
     question = await runs.question(exchange.path("id"))
-    open_questions = await runs.open_questions(question.run)
     receipt = await runs.assignment.send(
-        open_questions, command, question=question.id, by=by, key=exchange.key(), comment=comment, **fields
+        OpenQuestions(question.run, [question]),
+        command,
+        question=question.id,
+        by=by,
+        key=exchange.key(),
+        comment=comment,
+        **fields,
     )
     return receipt.model_dump(mode="json")
 

@@ -18,12 +18,12 @@ from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
 from holdfast.client.answering import OpenQuestions, Sent
+from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
 from holdfast.client.proposals import describe_proposal, details_beside
 from holdfast.client.reading import name_of
-from holdfast.client.replies import EarlierReply, closes, find_reply
 from holdfast.client.runs import Runs
-from holdfast.client.tree import CLOSED, Tree, UnknownRun, questions_of
+from holdfast.client.tree import CLOSED, UnknownRun, questions_of
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.people import names_of
@@ -119,9 +119,9 @@ async def show_state(request: Request) -> HTMLResponse:
         return render(request, "story.html", story=await _visible_story(runs, run), folded=False)
     if part == "comments":
         return render(request, "said.html", box=await comment_box(request, _page(request)))
-    asked = await _find(request)
-    reply = None if asked is not None else await _reply(site.runs.tree, run, request.path_params["id"])
+    asked, reply = await _find(request), None
     if asked is None:
+        reply = await EarlierAnswers(site.runs.tree, run).find_closing(request.path_params["id"])
         await runs.access.require_reply(run, reply)
     failure = site.dispatches.failure(_place_of(request))
     message = _message(request, failure) if isinstance(failure, Exception) else ""
@@ -136,7 +136,7 @@ async def add_comment(request: Request) -> Response:
     run, id_, text = request.path_params["run"], request.path_params["id"], first_text(texts, "text")
     asked = await _find(request)
     if asked is None:
-        reply = await _reply(site.runs.tree, run, id_)
+        reply = await EarlierAnswers(site.runs.tree, run).find_closing(id_)
         await _runs(request).access.require_reply(run, reply)
         if reply is None:
             raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
@@ -473,7 +473,7 @@ async def _closed_page(
     runs, run, id_ = _runs(request), request.path_params["run"], request.path_params["id"]
     state = await runs.state(run)
     own = _own_view(state.views, run)
-    reply = await _reply(runs.tree, run, id_, own)
+    reply = await EarlierAnswers(runs.tree, run, own).find_closing(id_)
     await runs.access.require_reply(run, reply)
     if reply is None:
         raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
@@ -510,10 +510,6 @@ def _own_view(views: Sequence[WorkflowView], run: str) -> WorkflowView | None:
 def _next_of(items: Sequence[ListedQuestion], run: str) -> ListedQuestion | None:
     """Return the next question of the list, of another run: those of this run are shown anyway."""
     return next((item for item in items if item.question.run != run), None)
-
-
-async def _reply(tree: Tree, run: str, id: str, view: WorkflowView | None = None) -> EarlierReply | None:
-    return await find_reply(tree, run, closes(id), view)
 
 
 async def _who_not(runs: Runs, identity: Identity, question: Question, now: datetime) -> str | None:
