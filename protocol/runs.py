@@ -406,6 +406,8 @@ class AgentState(Carried):
     log: list[Command] = []
     called: list[str] = []
     """Tools whose calls have begun, whatever their result."""
+    tool_errors: dict[str, int] = {}
+    """How often it was to call again after errors of tools, by kind; and the tools that another was found for."""
     told: list[ToldText] = []
     """Messages of people that no turn has read yet."""
     use: ObjectUse | None = None

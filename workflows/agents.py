@@ -12,6 +12,7 @@ from holdfast.blueprint.expressions import names_in, text_of
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT, list_in, structured
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
+from holdfast.blueprint.kinds.parts import ToolErrors
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest
 from holdfast.protocol.events import AgentCompleted, ModelReplied, ModelRequested
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget
@@ -60,6 +61,12 @@ class AgentCall:
         if isinstance(agent, Agent):
             return AgentCall(agent, None, step, **more)
         return AgentCall(blueprint.agents[agent], agent, step, **more)
+
+    def with_tool_errors(self, rules: ToolErrors | None) -> AgentCall:
+        """Return the call with the rules of a step about errors of tools, in place of the agent's own."""
+        if rules is None:
+            return self
+        return replace(self, agent=self.agent.model_copy(update={"tool_errors": rules}))
 
 
 def opening_of(step: Step, value: object, frame: Frame) -> list[Message]:

@@ -11,6 +11,7 @@ from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.explain.cost import limit_asks, limit_sentences
 from holdfast.blueprint.kinds import Agent, AgentHistory, AgentTool, Blueprint, Rule
 from holdfast.blueprint.kinds.description import Ask
+from holdfast.blueprint.kinds.phrases import error_sentences
 from holdfast.blueprint.kinds.references import ANY_TOOL, MCP, model, tool_name
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.blueprint.words.schemas import shape
@@ -77,6 +78,7 @@ def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
     if "ask" in agent.human and used.registry is None:
         sentences.append("It may ask a person whenever it wants to know something.")
     sentences += [_permission_sentence(rule) for rule in agent.permissions]
+    sentences += error_sentences(agent.tool_errors)
     if agent.history_management is not None:
         sentences.append(_history_sentence(agent.history_management))
     sentences += limit_sentences("One use may take", agent.limits)

@@ -29,6 +29,9 @@ def check_agent(
         if history.agent is not None:
             check_known(history.agent, "agent", blueprint.agents, f"{path}.history_management.agent", findings)
     _check_rules(agent, path, findings, registry)
+    if agent.tool_errors is not None and (agent.source is not None or not agent.tools):
+        message = "'tool_errors' belongs to agents whose tools the blueprint names"
+        findings.add_key(f"{path}.tool_errors", "conflict", message, "remove it")
     if agent.output_mode == "native" and agent.output_schema is None and agent.source is None:
         message = "'output_mode' belongs to outputs with a schema"
         findings.add_key(f"{path}.output_mode", "conflict", message, "add output_schema, or remove it")

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field, StringConstraints
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds.parts import Limits, Name, Part, Requirement, Retry, Risk, Schema, Seconds
+from holdfast.blueprint.kinds.parts import Limits, Name, Part, Requirement, Retry, Risk, Schema, Seconds, ToolErrors
 from holdfast.blueprint.positions import Parts
 
 _RETENTIONS = {"12h": 43_200, "1h": 3_600, "30m": 1_800}
@@ -161,6 +161,9 @@ class Agent(Part):
         10, ge=1, le=100, description="Further calls of a turn get an error.", examples=[3]
     )
     max_tool_calls: int | None = Field(None, ge=1, description="Further calls in all get an error.", examples=[50])
+    tool_errors: ToolErrors | None = Field(
+        None, description="What follows an error of one of its tools; default: the model is told of it."
+    )
     permissions: list[Rule] = Field(
         [],
         description="Rules of what may be called; the last that fits counts.",

@@ -132,6 +132,39 @@ class Access(Part):
     )
 
 
+class CallAgain(Part):
+    """How often an agent or a step calls again after an error of a kind; then the error is a failure."""
+
+    retry: int = Field(ge=1, le=100, description="Further calls.", examples=[2])
+
+
+class ToolErrors(Part):
+    """What follows an error of a tool, by its kind; of kinds that are left out, what follows any other failure."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"authorization": "ask", "bad_arguments": {"retry": 2}, "timeout": "fail"}]}
+    )
+
+    authorization: Literal["ask", "fail"] | CallAgain | None = Field(
+        None,
+        description="Status 401 or 403: a person is asked to give access, and the same call is made again.",
+    )
+    missing: Literal["find", "fail"] | CallAgain | None = Field(
+        None, description="Status 404, or no such tool: another tool of the agent is looked for that can do it."
+    )
+    bad_arguments: Literal["fail"] | CallAgain | None = Field(
+        None, description="Status 400 or 422, or arguments that do not fit.", examples=[{"retry": 2}]
+    )
+    timeout: Literal["fail"] | CallAgain | None = Field(
+        None,
+        description="Status 504, or no result in time; nobody is asked whether the call took effect.",
+        examples=["fail"],
+    )
+    business: Literal["fail"] | CallAgain | None = Field(
+        None, description="A result with `success: false`.", examples=[{"retry": 1}]
+    )
+
+
 class Retry(Part):
     """The retry policy of one activity."""
 

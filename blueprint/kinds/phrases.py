@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.operations import Operation
-from holdfast.blueprint.kinds.parts import Retry
+from holdfast.blueprint.kinds.parts import CallAgain, Retry, ToolErrors
 from holdfast.blueprint.kinds.references import model
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, duration, filled, listed, one_line
 
@@ -29,6 +29,31 @@ def attempts(timeout: float | None, retry: Retry | None) -> str:
     each = f" of {duration(timeout)}" if timeout is not None else ""
     limit = f"{counted(retry.attempts, 'attempt')}{each} at most"
     return f" {limit}."
+
+
+_AFTER_ERROR = {
+    "ask": "a person is asked to give access",
+    "find": "another tool is looked for",
+    "fail": "it fails",
+}
+
+
+def error_sentences(rules: ToolErrors | None) -> list[str]:
+    """Return the sentence about what follows errors of tools; none without rules.
+
+    >>> error_sentences(ToolErrors(missing="find", business=CallAgain(retry=1)))
+    ['After an error of a tool: missing: another tool is looked for; business: it calls again, at most 1 time.']
+    """
+    if rules is None:
+        return []
+    phrases = []
+    for kind in type(rules).model_fields:
+        match getattr(rules, kind):
+            case CallAgain(retry=most):
+                phrases.append(f"{kind.replace('_', ' ')}: it calls again, at most {counted(most, 'time')}")
+            case str(action):
+                phrases.append(f"{kind.replace('_', ' ')}: {_AFTER_ERROR[action]}")
+    return [f"After an error of a tool: {'; '.join(phrases)}."]
 
 
 def result_sentences(template: str | None, output: object, mapper: str | None, names: Vocabulary) -> list[str]:

@@ -18,8 +18,8 @@ from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescript
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.known import TEXT_VALUE, UNKNOWN, KnownValue
-from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
-from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path
+from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template, ToolErrors
+from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path, error_sentences
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, MCP, model
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
@@ -99,6 +99,9 @@ class PlainStep(AskingStep):
     )
     timeout: Seconds | None = Field(None, description="How long one attempt may take.")
     retry: Retry | None = Field(None, description="How often the activity is tried.")
+    tool_errors: ToolErrors | None = Field(
+        None, description="What follows an error of the tool, or of the agent's tools; default: the step fails."
+    )
     idempotent: bool | None = Field(
         None, description="Of a tool or a graph: may a call be run again if it was lost? Default: what the tool says."
     )
@@ -197,6 +200,7 @@ class PlainStep(AskingStep):
             beside = self._beside(names)
             text = f"{agent_phrase(self.agent)} works on {input_text}{beside}.{attempts(self.timeout, self.retry)}"
             text += " It ends with the result of its tool." if self.ends_with_tool else ""
+            text += "".join(f" {sentence}" for sentence in error_sentences(self.tool_errors))
             text += self.asked_sentence(names)
             return StepDescription(text)
         if self.uses is None:
@@ -209,6 +213,7 @@ class PlainStep(AskingStep):
             return StepDescription(f"{_builtin(self.uses, self.input, input_text, names)}.")
         noun = "the function" if ":" in self.uses else "the tool"
         text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}.{attempts(self.timeout, self.retry)}"
+        text += "".join(f" {sentence}" for sentence in error_sentences(self.tool_errors))
         text += self.asked_sentence(names)
         return StepDescription(text, calls=True)
 
@@ -311,6 +316,9 @@ def _check_uses(uses: str, path: str, blueprint: Blueprint, findings: Findings) 
 
 def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
     """Refuse `timeout`, `retry` and `idempotent` in steps that do not run one activity."""
+    if step.agent is None and step.tool_errors is not None and step.tool_errors.missing not in (None, "fail"):
+        message = "the step has no other tool, so that a missing one is a failure"
+        findings.add(f"{path}.tool_errors.missing", "bad_value", message, "write missing: fail, or remove it")
     if step.agent is not None:
         if step.idempotent is not None:
             message = "'idempotent' belongs to steps that call a tool: a request to a model may always be repeated"
@@ -324,8 +332,8 @@ def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
         reason = f"{step.uses} runs in the workflow itself"
     else:
         return
-    for key, value in (("timeout", step.timeout), ("retry", step.retry), ("idempotent", step.idempotent)):
-        if value is not None:
+    for key in ("timeout", "retry", "idempotent", "tool_errors"):
+        if getattr(step, key) is not None:
             message = f"{key!r} belongs to steps that run one activity: {reason}"
             findings.add_key(f"{path}.{key}", "conflict", message, "remove it")
 

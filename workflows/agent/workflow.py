@@ -23,6 +23,7 @@ from holdfast.blueprint.kinds.references import MCP
 from holdfast.protocol.agent_objects import FINAL_OUTPUT, ObjectReference, ObjectUse
 from holdfast.protocol.agents import (
     Completed,
+    FindTool,
     Message,
     ModelReply,
     ModelRequest,
@@ -48,6 +49,7 @@ from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.handlers import handles
 from holdfast.workflows.loop_guard import repeats, with_call, without_call
 from holdfast.workflows.run import RunWorkflow
+from holdfast.workflows.tool_errors import ErrorRules, ToolErrorFailure
 from holdfast.workflows.toolbox import (
     ASK_PERSON,
     Toolbox,
@@ -93,6 +95,7 @@ class AgentWorkflow(RunWorkflow):
         self._one_question_at_a_time = asyncio.Lock()
         self._output: tuple[JSON] | None = None
         self._declined = False
+        self._tool_errors = dict(state.tool_errors)
         # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
         # on the order in which they wake.
         self._fork_counts = self.request_counts.forking()
@@ -198,7 +201,9 @@ class AgentWorkflow(RunWorkflow):
 
     @property
     def toolbox(self) -> Toolbox:
-        return Toolbox(self.agent, self.tools, self.state.tools or [])
+        rules = self.agent.tool_errors
+        unsure_is_final = rules is not None and rules.timeout is not None
+        return Toolbox(self.agent, self.tools, self.state.tools or [], unsure_is_final=unsure_is_final)
 
     @property
     def _calls_at_once(self) -> bool:
@@ -345,6 +350,7 @@ class AgentWorkflow(RunWorkflow):
             results = await together(work() for work in works)
         else:  # a later command of a planner may depend on an earlier one; a no of a person ends all
             results = [await work() for work in works if not self._declined]
+        self.advance(tool_errors=dict(self._tool_errors))
         if ending := [result.content for result in results if result.ends]:
             self._output, self._declined = (ending[0],), False
         if self._output is not None and self.definition.ends_with_tool:
@@ -387,6 +393,8 @@ class AgentWorkflow(RunWorkflow):
             return await make(frame)
         except BadCall as error:
             frame.note(ToolFailed(tool=call.name, error="bad_call", message=str(error)))
+            if self.toolbox.spec(call.name) is not None:
+                self._rules(frame).count_misfit(call.name, str(error))
             return Result(f"error: {error}", bad=True)
         except Denied as denied:  # a result like any other: in a peer a denied permission ended the agent
             frame.note(ToolDenied(tool=call.name, reason=str(denied)))
@@ -400,7 +408,7 @@ class AgentWorkflow(RunWorkflow):
             self._note_calls(*cause.called)
             trace = traceback_of(error)
             frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message, traceback=trace))
-            if cause.final or cause.type in ENDING:
+            if cause.final or cause.type in ENDING or isinstance(error, ToolErrorFailure):
                 raise
             return Result(f"error: {cause.message}")
 
@@ -430,11 +438,25 @@ class AgentWorkflow(RunWorkflow):
         whole = with_defaults(call, spec)
         allowed = await self._approved(whole, spec, settings_of(self.tools, spec), frame, repeated)
         self._note_calls(call.name)
-        result = await self.toolbox.run(allowed, spec, frame)
-        self._note_calls(*self.toolbox.inner_calls)
+        toolbox = self.toolbox
+        result = await self._rules(frame).call(call.name, partial(toolbox.run, allowed, spec, frame))
+        self._note_calls(*toolbox.inner_calls)
         if allowed.call.args == whole.args or self.definition.ends_with_tool:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}
+
+    def _rules(self, frame: Frame) -> ErrorRules:
+        return ErrorRules(self.agent.tool_errors, frame, self._tool_errors, self._find_other)
+
+    async def _find_other(self, tool: str) -> str | None:
+        """Return the name of another tool of the agent that can do what a missing one was for."""
+        spec = self.toolbox.spec(tool)
+        among = [other.name for other in self.tools if spec is None or other.name != spec.reference]
+        if not among:
+            return None
+        task = FindTool(instruction=f"{tool} {spec.description if spec else ''}", among=among, missing=tool)
+        found = await self.host.activities.find_tool(task, self.address)
+        return next((other.name for other in self.toolbox.specs if other.reference == found), None)
 
     async def _check_repetition(self, call: ToolCall, frame: Frame) -> None:
         """Ask a person whether a repeated call that is none of a tool goes on; without a person, end the agent."""

@@ -16,6 +16,7 @@ from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.failures import Skip, failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
+from holdfast.workflows.tool_errors import ErrorRules
 from holdfast.workflows.tools import call_tool
 
 
@@ -39,7 +40,13 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
         )
     by_name = step.arguments is not None
     request = ToolRequest(tool=step.uses, input=value, by_name=by_name, idempotent=step.idempotent)
-    return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
+    if step.tool_errors is not None:
+        request = request.model_copy(update={"unsure_is_final": step.tool_errors.timeout is not None})
+
+    async def call() -> JSON:
+        return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
+
+    return await ErrorRules(step.tool_errors, frame).call(step.uses, call)
 
 
 def _rejected_review(step: PlainStep, value: JSON, frame: Frame) -> str | None:
@@ -68,7 +75,7 @@ def _null_review(template: object, value: object, frame: Frame) -> str | None:
 
 async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
     how = {"timeout": step.timeout, "retry": step.retry, "ends_with_tool": step.ends_with_tool}
-    asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, **how)
+    asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, **how).with_tool_errors(step.tool_errors)
     opening = with_files(opening_of(step, value, frame), step, frame)
     result = await run_agent(asking, opening, frame)
     if result.declined:
