@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,17 +23,17 @@ from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.calls import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
 from holdfast.workflows.patches import PATCHES
 from holdfast.workflows.steps import EXECUTORS, check_executors
+from tests.repository import ROOT
 
-HOME = Path(__file__).parent.parent
 ROOMS = ("blueprint", "protocol", "workflows", "activities", "runtime", "client", "server", "cli", "testkit")
-FILES = [*(path for room in ROOMS for path in sorted((HOME / room).rglob("*.py"))), HOME / "worker.py"]
+FILES = [*(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))), ROOT / "worker.py"]
 
 
 @pytest.mark.slow
 def test_the_import_contracts_hold() -> None:
     """In a process of its own: the linter's logging would silence every logger that is there already."""
     command = Path(sys.executable).parent / "lint-imports"
-    done = subprocess.run([command], cwd=HOME, capture_output=True, text=True, check=False)
+    done = subprocess.run([command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -77,7 +78,7 @@ def test_nothing_of_ours_is_imported_inside_a_function() -> None:
 def test_every_gate_of_workflow_code_stands_in_its_table() -> None:
     """A gate without a row would never be removed."""
     calls = []
-    for path in sorted((HOME / "workflows").rglob("*.py")):
+    for path in sorted((ROOT / "workflows").rglob("*.py")):
         for node in nodes_of(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("patched"):
                 calls.append(ast.literal_eval(node.args[0]))
@@ -89,7 +90,7 @@ def test_every_bare_request_to_the_server_is_sent_again_over_a_lost_connection()
     bare = []
     for path in FILES:
         calls = [node for node in nodes_of(path) if isinstance(node, ast.Call)]
-        bare += [f"{path.relative_to(HOME)}:{call.lineno}" for call in calls if _is_bare_request(call)]
+        bare += [f"{path.relative_to(ROOT)}:{call.lineno}" for call in calls if _is_bare_request(call)]
     assert bare == []
 
 
@@ -102,3 +103,17 @@ def _is_bare_request(call: ast.Call) -> bool:
 
 def test_no_class_name_stands_in_two_files() -> None:
     assert classes_named_twice(FILES) == []
+
+
+def test_no_test_module_is_imported() -> None:
+    """What tests share stands in a module of helpers, so that a test module can be moved or deleted."""
+    sources = [path for folder in ("tests", "benchmarks", "drills", "docs") for path in (ROOT / folder).rglob("*.py")]
+    found = []
+    for path in sources:
+        for node in nodes_of(path):
+            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                modules = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+            if any(re.match(r"tests\..*\btest_\w+$", module) for module in modules):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == []

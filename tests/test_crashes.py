@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-HOME = Path(__file__).resolve().parents[1]
+from tests.repository import ROOT
+
 CONFTEST = """
 import pytest
 from tests.crashes import note_threads, pytest_handlecrashitem
@@ -35,6 +36,6 @@ def test_a_crash_is_told_with_its_signal_and_its_line(tmp_path: Path, signal: in
     (tmp_path / "test_both.py").write_text(TESTS.format(signal=signal))
     (tmp_path / "pytest.ini").write_text("[pytest]")
     command = [sys.executable, "-m", "pytest", "--numprocesses", "1", str(tmp_path)]
-    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert f"It was ended by {name}." in done.stdout and stack in done.stdout

@@ -8,13 +8,12 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from benchmarks.measure import tree_of
+from tests.repository import ROOT
 
-HOME = Path(__file__).parent.parent
 ROOMS = ("workflows", "protocol", "blueprint")
 FORBIDDEN = {
     *("time", "random", "secrets", "socket", "threading", "subprocess", "multiprocessing", "tempfile", "shutil", "os"),
@@ -32,7 +31,7 @@ ALLOWED = {
     "blueprint/expressions/bounds.py": {"id()"},  # of a value that it holds meanwhile
     "protocol/guard.py": {"datetime.datetime.now"},  # in update validators, which replay never runs
 }
-FILES = sorted(path for room in ROOMS for path in (HOME / room).rglob("*.py"))
+FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
 def imported(tree: ast.Module) -> dict[str, str]:
@@ -100,7 +99,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> list[tuple[int, str]]:
 def test_what_workflows_read_is_deterministic() -> None:
     found = []
     for path in FILES:
-        name = str(path.relative_to(HOME))
+        name = str(path.relative_to(ROOT))
         allowed = ALLOWED.get(name, set())
         differing = [one for one in problems(tree_of(path)) if not {one[1], one[1].partition(".")[0]} & allowed]
         found += [f"{name}:{line}: {what}" for line, what in differing]

@@ -19,9 +19,9 @@ from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.runtime.config import WorkerSettings
 from holdfast.runtime.config.variables import Overrides
 from holdfast.workflows.builtins import BUILTINS
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
-PAGES = [HOME / "README.md", HOME / "examples" / "README.md", *sorted((HOME / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXT = "\n".join(page.read_text() for page in PAGES)
 
 
@@ -45,7 +45,7 @@ def test_every_kind_and_key_is_documented() -> None:
 
 
 def test_every_kind_of_question_is_documented_with_what_it_accepts() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", (HOME / "docs" / "answering.md").read_text(), re.M)
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "answering.md").read_text(), re.M)
     ours = [kind for kind in QUESTION_KINDS.values() if kind.__module__.startswith("holdfast.")]
     assert {kind.listed_as or kind.model_fields["kind"].default for kind in ours} - set(rows) == set()
 
@@ -89,7 +89,7 @@ def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> Non
         "testkit",
         "worker.py",
     ):
-        path = HOME / room
+        path = ROOT / room
         for file in [path] if path.is_file() else path.rglob("*.py"):
             tree = ast.parse(file.read_text())
             docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -101,6 +101,6 @@ def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> Non
 @pytest.mark.slow
 def test_the_reference_is_what_the_kinds_say(monkeypatch) -> None:
     """If it is not: `python docs/reference.py` writes it anew."""
-    monkeypatch.syspath_prepend(str(HOME / "docs"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
     reference = importlib.import_module("reference")
-    assert (HOME / "docs" / "reference.md").read_text() == reference.reference()
+    assert (ROOT / "docs" / "reference.md").read_text() == reference.reference()

@@ -17,10 +17,7 @@ from holdfast.blueprint.source import plain, read
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from tests.conftest import Harness
-from tests.test_architecture import HOME
-
-EXAMPLES = sorted((HOME / "examples").glob("*/*.yaml"))
-EXAMPLES = [path for path in EXAMPLES if not path.stem.endswith("replies") and ".test" not in path.suffixes]
+from tests.repository import EXAMPLES, ROOT
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -36,13 +33,13 @@ def test_an_example_fits_the_schema_for_editors(path) -> None:
 
 
 def test_every_example_is_told_of_where_they_are_listed() -> None:
-    listed = (HOME / "examples" / "README.md").read_text()
-    folders = sorted(path.name for path in (HOME / "examples").iterdir() if path.is_dir() and path.name[0].isalpha())
+    listed = (ROOT / "examples" / "README.md").read_text()
+    folders = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name[0].isalpha())
     assert [name for name in folders if f"| [{name}](" not in listed] == []
 
 
 async def start(house: Harness, name: str, input: object) -> str:
-    run = await house.runs.start(load(HOME / "examples" / name / f"{name}.yaml"), input)
+    run = await house.runs.start(load(ROOT / "examples" / name / f"{name}.yaml"), input)
     house.started.append(run)
     return run
 
@@ -147,7 +144,7 @@ async def test_three_inquiries_are_answered_in_any_order(house: Harness) -> None
 
 @pytest.mark.parametrize("name", ["payment", "booking", "followup", "feedback"])
 def test_a_pattern_takes_at_most_fifteen_lines_beyond_the_agent(name: str) -> None:
-    text = (HOME / "examples" / name / f"{name}.yaml").read_text()
+    text = (ROOT / "examples" / name / f"{name}.yaml").read_text()
     beyond = [line for line in text.partition("steps:")[2].splitlines() if line.strip()]
     patterns = [line for line in text.partition("steps:")[0].splitlines() if "tools:" in line or "- {name:" in line]
     assert len(beyond) + len(patterns) <= 16  # `steps:` itself is the sixteenth
@@ -158,7 +155,7 @@ async def test_a_contract_is_sent_when_two_editors_approve_it_and_not_the_one_wh
     house: Harness, monkeypatch
 ) -> None:
     monkeypatch.setattr(guard.DEPLOYMENT, "groups", {"editors": ["user:ana", "user:bob", "user:eve"]})
-    blueprint, input = load(HOME / "examples" / "contract" / "contract.yaml"), {"party": "Acme", "text": "We agree."}
+    blueprint, input = load(ROOT / "examples" / "contract" / "contract.yaml"), {"party": "Acme", "text": "We agree."}
     run = await house.runs.start(blueprint, input, started_by="user:ana")
     house.started.append(run)
     for person, allowed in (("ana", False), ("zoe", False), ("bob", True), ("eve", True)):

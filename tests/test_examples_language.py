@@ -12,8 +12,7 @@ import jsonschema_rs
 from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
-from tests.test_architecture import HOME
-from tests.test_examples import EXAMPLES
+from tests.repository import EXAMPLES, ROOT
 
 SCHEMA = language_schema()
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
@@ -98,7 +97,7 @@ def validator(form: str) -> jsonschema_rs.Draft202012Validator:
 def examples() -> Iterator[str]:
     for path in EXAMPLES:
         yield from shown(plain(read(path.read_text(), path.name)[0]), SCHEMA, "Blueprint")
-    for path in (HOME / "examples").glob("*/*.json"):
+    for path in (ROOT / "examples").glob("*/*.json"):
         yield from shown(json.loads(path.read_text()), DEFINITIONS["PlanBody"], "PlanBody")
 
 

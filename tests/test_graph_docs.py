@@ -13,9 +13,9 @@ from temporalio.client import Client
 
 from holdfast.activities import all_activities
 from tests.conftest import Harness, worker_for
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
-PAGE = (HOME / "docs" / "bring-your-agent.md").read_text()
+PAGE = (ROOT / "docs" / "bring-your-agent.md").read_text()
 MODULES = {"refunds", "desk", "signing"}
 
 

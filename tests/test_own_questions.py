@@ -18,11 +18,12 @@ from holdfast import Answer, Question, Refusal, Runs, loads
 from holdfast.activities import all_activities
 from holdfast.client.history import histories
 from holdfast.workflows import RUNNER, WORKFLOWS
-from tests.boundaries.test_cancel import ASK, has_continued, repeat, written
 from tests.conftest import RUNNERS, Replays, until
+from tests.flows import ASK, repeat, written
 from tests.own import Either
 from tests.own_blueprints import Agency
 from tests.own_questions import Inquiry
+from tests.progress import has_continued
 
 OWN = [*WORKFLOWS, Agency, Either, Inquiry]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -13,8 +12,8 @@ from benchmarks.measure import tree_of
 from holdfast.blueprint.kinds import Hitl
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.protocol.questions import QUESTION_KINDS
+from tests.repository import ROOT
 
-HOME = Path(__file__).parent.parent
 ROOMS = ("activities", "blueprint", "cli", "client", "protocol", "runtime", "server", "testkit", "workflows")
 NAMES = {name for name, kind in QUESTION_KINDS.items() if kind.__module__.startswith("holdfast.")}
 CLASSES = {kind.__name__ for kind in QUESTION_KINDS.values()}
@@ -27,8 +26,8 @@ ALLOWED = {"blueprint/question_kinds.py"}
 FILES = sorted(
     path
     for room in ROOMS
-    for path in (HOME / room).rglob("*.py")
-    if str(path.relative_to(HOME)) not in ALLOWED and path.parent != HOME / "protocol" / "questions"
+    for path in (ROOT / room).rglob("*.py")
+    if str(path.relative_to(ROOT)) not in ALLOWED and path.parent != ROOT / "protocol" / "questions"
 )
 
 
@@ -77,7 +76,7 @@ def branches(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_no_file_branches_on_the_kind_of_a_question() -> None:
-    found = [(path.relative_to(HOME), *branch) for path in FILES for branch in branches(tree_of(path))]
+    found = [(path.relative_to(ROOT), *branch) for path in FILES for branch in branches(tree_of(path))]
     assert found == []
 
 

@@ -10,11 +10,11 @@ import yaml
 
 from holdfast.runtime.embedded.server import OPTIONS, temporal_binary
 from holdfast.testkit.environment import DYNAMIC_CONFIG
+from tests.repository import ROOT
 from tests.server import SETTINGS
-from tests.test_architecture import HOME
 
 EMBEDDED = [value for flag, value in zip(OPTIONS, OPTIONS[1:], strict=False) if flag == "--dynamic-config-value"]
-DEPLOYED = yaml.safe_load((HOME / "deploy/dynamicconfig/holdfast.yaml").read_text())
+DEPLOYED = yaml.safe_load((ROOT / "deploy/dynamicconfig/holdfast.yaml").read_text())
 NAMES = sorted({setting.split("=")[0] for setting in (*EMBEDDED, *SETTINGS, *DYNAMIC_CONFIG, *DEPLOYED)})
 
 

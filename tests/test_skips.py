@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository import ROOT
 from tests.skips import IN_TMP, VARIABLE
-from tests.test_architecture import HOME
 
 TESTS = f"""
 import pytest
@@ -39,7 +39,7 @@ def test_a_skip_is_a_failure_where_nothing_may_be_missing(tmp_path: Path, value:
     (tmp_path / "pytest.ini").write_text("[pytest]")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", str(tmp_path)],
-        cwd=HOME,
+        cwd=ROOT,
         env=os.environ | {VARIABLE: value},
         capture_output=True,
         text=True,

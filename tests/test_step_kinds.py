@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from benchmarks.measure import tree_of
 from holdfast.blueprint.kinds import KINDS
+from tests.repository import ROOT
 
-HOME = Path(__file__).parent.parent
 ROOMS = ("activities", "blueprint", "cli", "client", "protocol", "runtime", "server", "testkit", "workflows")
 NAMES = set(KINDS)
 CLASSES = {kind.__name__ for kind in KINDS.values()}
@@ -21,9 +20,9 @@ RUNNERS = {"workflows/loop.py", "workflows/map.py", "workflows/clarify.py", "wor
 FILES = sorted(
     path
     for room in ROOMS
-    for path in (HOME / room).rglob("*.py")
-    if not {str(parent.relative_to(HOME)) for parent in path.parents if parent.is_relative_to(HOME)} & ALLOWED
-    and str(path.relative_to(HOME)) not in RUNNERS
+    for path in (ROOT / room).rglob("*.py")
+    if not {str(parent.relative_to(ROOT)) for parent in path.parents if parent.is_relative_to(ROOT)} & ALLOWED
+    and str(path.relative_to(ROOT)) not in RUNNERS
 )
 
 
@@ -70,7 +69,7 @@ def branches(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_no_file_branches_on_the_kind_of_a_step() -> None:
-    found = [(path.relative_to(HOME), *branch) for path in FILES for branch in branches(tree_of(path))]
+    found = [(path.relative_to(ROOT), *branch) for path in FILES for branch in branches(tree_of(path))]
     assert found == []
 
 

@@ -34,7 +34,7 @@ from holdfast.activities.cache import (
 from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
 from holdfast.runtime.config import ConfigError, load_config
 from holdfast.worker import main
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
 MISS = CacheHit()
 NESTED = {
@@ -206,7 +206,7 @@ asyncio.run(write(*sys.argv[1:]))
 @pytest.mark.slow
 async def test_processes_that_write_the_same_key_leave_one_whole_value(file: Path) -> None:
     command = (sys.executable, "-c", WRITER, str(file))
-    writing = [await asyncio.create_subprocess_exec(*command, who, cwd=HOME) for who in ("ana", "ben")]
+    writing = [await asyncio.create_subprocess_exec(*command, who, cwd=ROOT) for who in ("ana", "ben")]
     assert [await process.wait() for process in writing] == [0, 0]
     async with opened(store_at(f"sqlite:{file}")) as store:
         assert (await store.get("k")).value in (["ana"] * 5000, ["ben"] * 5000)

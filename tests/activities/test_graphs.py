@@ -21,7 +21,7 @@ from holdfast.activities.registry import find
 from holdfast.blueprint.errors import BlueprintError
 from tests import graphs
 from tests.conftest import Harness, until
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 from tests.tools import calls
 
 
@@ -308,7 +308,7 @@ async def test_a_cancelled_graph_waits_for_a_node_in_a_thread_and_starts_no_othe
 @pytest.mark.slow
 async def test_langgraph_is_imported_by_a_teams_module_alone() -> None:
     check = "import sys, holdfast.worker; print([name for name in sys.modules if name.startswith('lang')])"
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", check, cwd=HOME, stdout=PIPE)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", check, cwd=ROOT, stdout=PIPE)
     output, _ = await process.communicate()
     assert (process.returncode, output.decode().strip()) == (0, "[]")
 

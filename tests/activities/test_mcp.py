@@ -6,10 +6,9 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,19 +21,9 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities import mcp_servers
 from holdfast.activities.mcp_servers import McpServer, McpServers
 from holdfast.runtime.config import ConfigError, load_config
+from tests.activities.mcp_processes import STDIO, at, free_port, one, pool, serving, until_true, wait_for_text
 
-SCRIPT = str(Path(__file__).with_name("mcp_server.py"))
 RAW = str(Path(__file__).with_name("raw_mcp_server.py"))
-STDIO = McpServer(command=(sys.executable, SCRIPT))
-PATIENCE = 6000
-
-
-async def until(state: Callable[[], bool]) -> None:
-    for _ in range(PATIENCE):
-        if state():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("waited for a state that never came")
 
 
 def is_running(pid: int) -> bool:
@@ -58,31 +47,8 @@ def children() -> set[str]:
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def port_of(listening: asyncio.Server) -> int:
     return int(listening.sockets[0].getsockname()[1])
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
-
-
-@asynccontextmanager
-async def serving(port: int, *how: str, **env: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(sys.executable, SCRIPT, str(port), *how, env={**os.environ, **env})
-    try:
-        await until(lambda: answers(port))
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 @asynccontextmanager
@@ -103,32 +69,10 @@ async def forwarding(port: int) -> AsyncIterator[asyncio.Server]:
     listening.close()
 
 
-@asynccontextmanager
-async def pool(**servers: McpServer) -> AsyncIterator[McpServers]:
-    made = McpServers(servers)
-    try:
-        yield made
-    finally:
-        await made.close()
-
-
 @pytest_asyncio.fixture
 async def little() -> AsyncIterator[McpServers]:
     async with pool(little=STDIO) as servers:
         yield servers
-
-
-@asynccontextmanager
-async def one(transport: str) -> AsyncIterator[tuple[McpServers, Callable[[], None]]]:
-    """A pool with one server, and what kills that server."""
-    if transport == "stdio":
-        async with pool(little=STDIO) as servers:
-            pid = int(await servers.call("little", "process.id", {}))
-            yield servers, lambda: os.kill(pid, signal.SIGKILL)
-        return
-    port = free_port()
-    async with serving(port, transport) as process, pool(little=at(port)) as servers:
-        yield servers, process.kill
 
 
 TRANSPORTS = ["stdio", "http", "old"]
@@ -147,10 +91,6 @@ async def raw(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[
     server = McpServer(command=(sys.executable, RAW, str(tmp_path / "sign")), env=("LITTLE_TOKEN",))
     async with pool(raw=server) as servers:
         yield servers
-
-
-def at(port: int, **how: Any) -> McpServer:
-    return McpServer(url=f"http://127.0.0.1:{port}/mcp", **how)
 
 
 async def refusal(servers: McpServers, tool: str = "echo", args: dict[str, Any] | None = None) -> ApplicationError:
@@ -207,7 +147,7 @@ async def test_wrong_arguments_and_unknown_tools_are_errors_of_the_tool(each: Mc
 
 async def test_arguments_that_are_no_text_are_refused_and_harm_nobody(each: McpServers, tmp_path: Path) -> None:
     slow = asyncio.create_task(each.call("little", "wait", waiting(tmp_path)))
-    await until((tmp_path / "started").exists)
+    await wait_for_text(tmp_path / "started")
     assert (await refusal(each, "echo", {"text": "\ud800"})).type == "tool_error"
     (tmp_path / "until").touch()
     assert await slow == "done"
@@ -227,7 +167,7 @@ async def test_many_calls_at_once_share_one_process(little: McpServers) -> None:
 
 async def test_calls_of_one_session_run_at_the_same_time(each: McpServers, tmp_path: Path) -> None:
     slow = asyncio.create_task(each.call("little", "wait", waiting(tmp_path)))
-    await until((tmp_path / "started").exists)
+    await wait_for_text(tmp_path / "started")
     assert await each.call("little", "echo", {"text": "quick"}) == "quick"
     assert not slow.done()
     (tmp_path / "until").touch()
@@ -248,7 +188,7 @@ async def test_a_server_whose_process_was_killed_is_started_again(little: McpSer
 async def test_a_call_that_is_lost_is_told_and_not_repeated(transport: str, tmp_path: Path) -> None:
     async with one(transport) as (servers, kill):
         lost = asyncio.create_task(refusal(servers, "wait", waiting(tmp_path)))
-        await until((tmp_path / "started").exists)
+        await wait_for_text(tmp_path / "started")
         kill()
         error = await lost
     assert (error.type, error.non_retryable) == ("tool_lost", True)
@@ -259,7 +199,7 @@ async def test_a_call_that_is_lost_is_told_and_not_repeated(transport: str, tmp_
 async def test_a_cancelled_call_leaves_the_session_to_the_others(each: McpServers, tmp_path: Path) -> None:
     args = waiting(tmp_path)
     calls = [asyncio.create_task(each.call("little", "wait", args)) for _ in range(2)]
-    await until(lambda: (tmp_path / "started").exists() and (tmp_path / "started").read_text().count("\n") == 2)
+    await wait_for_text(tmp_path / "started", 2)
     before = await each.call("little", "process.id", {})
     calls[0].cancel()
     await asyncio.wait(calls[:1])
@@ -272,7 +212,7 @@ async def test_a_cancelled_call_leaves_the_session_to_the_others(each: McpServer
 @pytest.mark.slow
 async def test_who_is_cancelled_while_the_server_starts_leaves_it_to_the_others(little: McpServers) -> None:
     first, second = (asyncio.create_task(little.call("little", "echo", {"text": "hi"})) for _ in range(2))
-    await until(lambda: len(little._sessions) == 1)
+    await until_true(lambda: len(little._sessions) == 1)
     first.cancel()
     assert await second == "hi"
     assert first.cancelled()
@@ -293,13 +233,13 @@ async def test_a_session_that_a_server_forgot_stays_open_for_those_who_wait(tmp_
     port = free_port()
     async with serving(port, "old", str(tmp_path / "sign")), pool(little=at(port)) as servers:
         slow = asyncio.create_task(servers.call("little", "wait", waiting(tmp_path)))
-        await until((tmp_path / "started").exists)
+        await wait_for_text(tmp_path / "started")
         (tmp_path / "sign").touch()
         assert await servers.call("little", "echo", {"text": "hi"}) == "hi"
         assert not (tmp_path / "sign").exists()
         (tmp_path / "until").touch()
         assert await slow == "done"
-        await until(lambda: servers._sessions[0].has_ended)
+        await until_true(lambda: servers._sessions[0].has_ended)
 
 
 @pytest.mark.slow
@@ -319,7 +259,7 @@ async def test_a_request_that_finds_no_connection_does_no_harm_to_another(tmp_pa
     port = free_port()
     async with serving(port), forwarding(port) as door, pool(little=at(port_of(door))) as servers:
         slow = asyncio.create_task(servers.call("little", "wait", waiting(tmp_path)))
-        await until((tmp_path / "started").exists)
+        await wait_for_text(tmp_path / "started")
         door.close()
         assert (await refusal(servers)).type == "mcp_unreachable"
         (tmp_path / "until").touch()
@@ -433,7 +373,7 @@ async def test_closing_ends_the_processes_and_opens_no_more(tmp_path: Path) -> N
     before = children()
     servers = McpServers({"little": STDIO})
     call = asyncio.create_task(refusal(servers, "wait", waiting(tmp_path)))
-    await until((tmp_path / "started").exists)
+    await wait_for_text(tmp_path / "started")
     await servers.close()
     assert (await call).type == "tool_lost"
     assert children() == before
@@ -447,7 +387,7 @@ async def test_closing_does_not_wait_for_a_server_that_does_not_answer(
     pid = tmp_path / "pid"
     servers = McpServers({"silent": McpServer(command=(sys.executable, "-c", SILENT, str(pid)))})
     call = asyncio.create_task(refusal(servers))
-    await until(lambda: pid.exists() and bool(pid.read_text()))
+    await until_true(lambda: pid.exists() and bool(pid.read_text()))
     await asyncio.wait_for(servers.close(), 60)
     assert "the worker is shutting down" in (await call).message
     assert not is_running(int(pid.read_text()))

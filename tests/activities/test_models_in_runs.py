@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 import tests.tools  # noqa: F401 registers the tools
 from holdfast.client.trace import Trace
 from tests.activities.provider import Provider, Reply
 from tests.conftest import Harness
-
-
-@pytest_asyncio.fixture
-async def provider() -> AsyncIterator[Provider]:
-    async with Provider() as provider:
-        yield provider
 
 
 def blueprint(provider: Provider, *more: str, tools: str = "") -> str:

@@ -16,8 +16,8 @@ from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
 from holdfast.workflows.verification import VERDICT
+from tests.activities.model_calls import alias, asked, call
 from tests.activities.provider import Provider, Reply
-from tests.activities.test_models import alias, asked, call
 
 OBJECT = {"type": "object"}
 

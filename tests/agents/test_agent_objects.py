@@ -8,20 +8,12 @@ import pytest
 import yaml
 
 from holdfast.protocol.runs import HistoryLimits
-from tests.agents.test_turns import call, turn
+from tests.agents.turns import call, team_agent, turn
 from tests.conftest import Harness
 from tests.tools import calls
 
 ADVICE = {"output": {"advice": "Block it.", "block_card": True}}
 BAD = {"output": {"advice": "bad", "block_card": False}}
-
-
-def agent(house: Harness, replies: list[Any], name: str = "support", **more: Any) -> str:
-    """A blueprint of one agent `boss` of the team, whose model says these replies."""
-    house.script(yaml.safe_dump({"boss": replies}))
-    deps = {"deps": "tests.team_agents:bank"} if name == "support" else {}
-    boss = {"from": f"tests.team_agents:{name}", "model": "scripted:replies.yaml", **deps, **more}
-    return yaml.safe_dump({"agents": {"boss": boss}, "steps": [{"name": "boss", "agent": "boss"}]})
 
 
 def customer(house: Harness) -> str:
@@ -30,7 +22,7 @@ def customer(house: Harness) -> str:
 
 async def said(house: Harness, replies: list[Any], name: str = "support", **more: Any) -> list[Any]:
     """The results of the calls, as the events tell them."""
-    run = await house.start(agent(house, replies, name, **more), customer(house))
+    run = await house.start(team_agent(house, replies, name, **more), customer(house))
     await house.output(run)
     events = await house.runs.watch.events(run)
     returned = [event.data for event in events if event.type == "tool.returned"]
@@ -38,13 +30,13 @@ async def said(house: Harness, replies: list[Any], name: str = "support", **more
 
 
 async def test_an_agent_of_the_team_calls_its_tools_and_gives_its_type(house: Harness) -> None:
-    run = await house.start(agent(house, [turn(call("balance", pending=True)), ADVICE]), customer(house))
+    run = await house.start(team_agent(house, [turn(call("balance", pending=True)), ADVICE]), customer(house))
     assert await house.output(run) == ADVICE["output"]
     assert (calls(house.folder, "balance"), calls(house.folder, "greet"), calls(house.folder, "careful")) == (1, 1, 1)
 
 
 async def test_a_tool_that_requires_approval_asks_a_person_before_it_is_called(house: Harness) -> None:
-    run = await house.start(agent(house, [turn(call("refund", amount=5)), ADVICE]), customer(house))
+    run = await house.start(team_agent(house, [turn(call("refund", amount=5)), ADVICE]), customer(house))
     question = await house.one(run)
     assert (question.message, question.info) == ("May refund be called?", {"tool": "refund", "args": {"amount": 5}})
     assert calls(house.folder, "refund") == 0
@@ -55,7 +47,7 @@ async def test_a_tool_that_requires_approval_asks_a_person_before_it_is_called(h
 
 async def test_a_call_that_is_denied_is_told_to_the_model(house: Harness) -> None:
     script = [turn(call("refund", amount=5)), {"expect": "not approved: too much", **ADVICE}]
-    run = await house.start(agent(house, script), customer(house))
+    run = await house.start(team_agent(house, script), customer(house))
     await house.answer(run, {"granted": False, "reason": "too much"})
     assert await house.output(run) == ADVICE["output"]
     assert calls(house.folder, "refund") == 0
@@ -63,14 +55,14 @@ async def test_a_call_that_is_denied_is_told_to_the_model(house: Harness) -> Non
 
 async def test_arguments_that_do_not_fit_are_told_to_the_model_and_nobody_is_asked(house: Harness) -> None:
     script = [turn(call("refund", amount="much")), {"expect": "valid integer", **ADVICE}]
-    run = await house.start(agent(house, script), customer(house))
+    run = await house.start(team_agent(house, script), customer(house))
     assert await house.output(run) == ADVICE["output"]
 
 
 @pytest.mark.slow
 async def test_a_tool_may_ask_for_approval_by_itself(house: Harness) -> None:
     calls_made = turn(call("transfer", "a", amount=5), call("transfer", "b", amount=500))
-    run = await house.start(agent(house, [calls_made, {"expect": "transferred 500", **ADVICE}]), customer(house))
+    run = await house.start(team_agent(house, [calls_made, {"expect": "transferred 500", **ADVICE}]), customer(house))
     question = await house.one(run)
     assert question.info["args"] == {"amount": 500}
     await house.answer(run, {"granted": True}, question)
@@ -80,7 +72,7 @@ async def test_a_tool_may_ask_for_approval_by_itself(house: Harness) -> None:
 
 async def test_a_deferred_call_waits_for_its_result_and_is_not_made_again(house: Harness) -> None:
     run = await house.start(
-        agent(house, [turn(call("appraise", item="ring")), {"expect": "900", **ADVICE}]), customer(house)
+        team_agent(house, [turn(call("appraise", item="ring")), {"expect": "900", **ADVICE}]), customer(house)
     )
     question = await house.one(run)
     assert question.info["metadata"] == {"item": "ring"}
@@ -90,7 +82,7 @@ async def test_a_deferred_call_waits_for_its_result_and_is_not_made_again(house:
 
 
 async def test_an_external_tool_waits_for_its_result(house: Harness) -> None:
-    run = await house.start(agent(house, [turn(call("ask_office", about="rain")), "fine"], "plain"), "Go")
+    run = await house.start(team_agent(house, [turn(call("ask_office", about="rain")), "fine"], "plain"), "Go")
     question = await house.one(run)
     assert question.info["args"] == {"about": "rain"}
     await house.answer(run, {"mm": 3}, question)
@@ -104,14 +96,14 @@ async def test_a_tool_that_asks_for_another_call_counts_its_retries(house: Harne
 
 
 async def test_a_tool_whose_retries_are_used_up_ends_the_agent(house: Harness) -> None:
-    run = await house.start(agent(house, [turn(call("guess", number=n)) for n in (1, 2, 3)]), customer(house))
+    run = await house.start(team_agent(house, [turn(call("guess", number=n)) for n in (1, 2, 3)]), customer(house))
     error = (await house.result(run)).error
     assert (error.type, error.message.partition(" count")[0]) == ("tool_retries", "Tool 'guess' exceeded max retries")
 
 
 async def test_an_unknown_tool_is_told_by_the_library(house: Harness) -> None:
     script = [turn(call("refnd")), {"expect": "Unknown tool name: 'refnd'", **ADVICE}]
-    run = await house.start(agent(house, script), customer(house))
+    run = await house.start(team_agent(house, script), customer(house))
     assert await house.output(run) == ADVICE["output"]
 
 
@@ -125,33 +117,35 @@ async def test_functions_see_the_run_as_it_is(house: Harness) -> None:
 
 
 async def test_an_output_that_a_validator_refuses_is_given_again(house: Harness) -> None:
-    run = await house.start(agent(house, [BAD, {"expect": "better advice, please (0)", **ADVICE}]), customer(house))
+    run = await house.start(
+        team_agent(house, [BAD, {"expect": "better advice, please (0)", **ADVICE}]), customer(house)
+    )
     assert await house.output(run) == ADVICE["output"]
     assert calls(house.folder, "careful") == 2
 
 
 async def test_an_output_that_is_never_right_ends_the_agent(house: Harness) -> None:
-    run = await house.start(agent(house, [BAD]), customer(house))
+    run = await house.start(team_agent(house, [BAD]), customer(house))
     assert (await house.result(run)).error.type == "output_invalid"
     assert calls(house.folder, "careful") == 3
 
 
 async def test_an_output_of_the_wrong_type_is_given_again(house: Harness) -> None:
     script = [{"output": {"advice": "x"}}, {"expect": "block_card", **ADVICE}]
-    run = await house.start(agent(house, script), customer(house))
+    run = await house.start(team_agent(house, script), customer(house))
     assert await house.output(run) == ADVICE["output"]
 
 
 async def test_an_output_beside_calls_comes_after_them(house: Harness) -> None:
     both = turn(call("final_result", "o", advice="x", block_card=False), call("balance", "b", pending=True))
-    run = await house.start(agent(house, [both]), customer(house))
+    run = await house.start(team_agent(house, [both]), customer(house))
     assert await house.output(run) == {"advice": "x", "block_card": False}
     assert calls(house.folder, "balance") == 1
 
 
 async def test_an_output_is_not_taken_while_a_call_is_to_be_made_again(house: Harness) -> None:
     both = turn(call("final_result", "o", advice="x", block_card=False), call("guess", "g", number=1))
-    run = await house.start(agent(house, [both, {"expect": "not taken", **ADVICE}]), customer(house))
+    run = await house.start(team_agent(house, [both, {"expect": "not taken", **ADVICE}]), customer(house))
     assert await house.output(run) == ADVICE["output"]
 
 
@@ -162,7 +156,7 @@ async def test_toolsets_give_results_with_more_than_a_value(house: Harness) -> N
 
 
 async def test_dependencies_are_closed_after_each_activity(house: Harness) -> None:
-    run = await house.start(agent(house, [turn(call("balance", pending=True)), ADVICE]), customer(house))
+    run = await house.start(team_agent(house, [turn(call("balance", pending=True)), ADVICE]), customer(house))
     await house.output(run)
     assert calls(house.folder, "closed") == 4  # two requests, a call, the check of the output
 
@@ -171,7 +165,9 @@ async def test_dependencies_are_closed_after_each_activity(house: Harness) -> No
 async def test_the_blueprint_says_more_of_its_tools_and_more_instructions(house: Harness) -> None:
     more = {"tools": [{"name": "balance", "approve": "always"}], "human": ["ask"], "instructions": "Be kind."}
     ask = turn(call("request_user_info", question="Which one?"))
-    run = await house.start(agent(house, [ask, turn(call("balance", pending=True)), ADVICE], **more), customer(house))
+    run = await house.start(
+        team_agent(house, [ask, turn(call("balance", pending=True)), ADVICE], **more), customer(house)
+    )
     assert await house.answered(run, "The blue one", {"granted": True}) == ["Which one?", "May balance be called?"]
     assert await house.output(run) == ADVICE["output"]
 
@@ -179,7 +175,7 @@ async def test_the_blueprint_says_more_of_its_tools_and_more_instructions(house:
 @pytest.mark.parametrize("rounds", [1, 2])
 async def test_a_run_goes_on_across_continue_as_new(house: Harness, rounds: int) -> None:
     script = [turn(call("guess", number=1)), turn(call("guess", number=7)), turn(call("refund", amount=1))]
-    text = agent(house, [*script, turn(call("look")), BAD, ADVICE])
+    text = team_agent(house, [*script, turn(call("look")), BAD, ADVICE])
     run = await house.start(text, customer(house), history_limits=HistoryLimits(rounds=rounds))
     await house.answer(run, {"granted": True})
     assert await house.output(run) == ADVICE["output"]
@@ -191,9 +187,9 @@ async def test_a_run_goes_on_across_continue_as_new(house: Harness, rounds: int)
 @pytest.mark.slow
 async def test_limits_and_turns_count_for_it(house: Harness) -> None:
     script = [turn(call("balance", pending=bool(n))) for n in (0, 1)]
-    run = await house.start(agent(house, script, max_turns=2), customer(house))
+    run = await house.start(team_agent(house, script, max_turns=2), customer(house))
     assert (await house.result(run)).error.type == "max_turns"
-    run = await house.start(agent(house, script, limits={"model_calls": 1}), customer(house))
+    run = await house.start(team_agent(house, script, limits={"model_calls": 1}), customer(house))
     assert (await house.result(run)).error.type == "limit_reached"
 
 
@@ -208,7 +204,7 @@ async def test_a_function_that_is_an_agent_is_called_once(house: Harness) -> Non
 @pytest.mark.parametrize("rounds", [1, 50])
 async def test_a_pause_holds_it_on_both_sides_of_a_continue_as_new(house: Harness, rounds: int) -> None:
     script = [turn(call("refund", amount=1)), turn(call("refund", amount=2)), ADVICE]
-    run = await house.start(agent(house, script), customer(house), history_limits=HistoryLimits(rounds=rounds))
+    run = await house.start(team_agent(house, script), customer(house), history_limits=HistoryLimits(rounds=rounds))
     await house.answer(run, {"granted": True})
     question = await house.one(run)
     await house.runs.control.pause(run)
@@ -222,7 +218,7 @@ async def test_a_pause_holds_it_on_both_sides_of_a_continue_as_new(house: Harnes
 @pytest.mark.slow
 async def test_a_cancel_reaches_it_behind_a_continue_as_new(house: Harness) -> None:
     script = [turn(call("balance", pending=True)), turn(call("refund", amount=2)), ADVICE]
-    run = await house.start(agent(house, script), customer(house), history_limits=HistoryLimits(rounds=1))
+    run = await house.start(team_agent(house, script), customer(house), history_limits=HistoryLimits(rounds=1))
     await house.one(run)
     await house.runs.control.cancel(run)
     assert (await house.result(run)).status == "cancelled"
@@ -242,14 +238,14 @@ async def test_it_is_a_tool_of_another_agent(house: Harness) -> None:
 
 
 async def test_a_tool_that_cancels_its_run_ends_the_agent(house: Harness) -> None:
-    run = await house.start(agent(house, [turn(call("give_up")), ADVICE]), customer(house))
+    run = await house.start(team_agent(house, [turn(call("give_up")), ADVICE]), customer(house))
     assert (await house.result(run)).error.type == "agent_cancelled"
 
 
 @pytest.mark.slow
 async def test_what_is_not_carried_fails_the_call_and_a_tool_may_interrupt(house: Harness) -> None:
     script = [turn(call("add_note")), {"expect": "is not carried", **turn(call("pick"))}, {"expect": "blue", **ADVICE}]
-    run = await house.start(agent(house, script), customer(house))
+    run = await house.start(team_agent(house, script), customer(house))
     assert await house.answered(run, "blue") == ["Which one?"]
     assert await house.output(run) == ADVICE["output"]
     assert calls(house.folder, "picked") == 1

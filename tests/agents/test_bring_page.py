@@ -19,10 +19,10 @@ from holdfast.blueprint.load import loads
 from holdfast.client.worker_lookup import look_up
 from holdfast.worker import create_worker
 from tests.conftest import Harness, Replays
+from tests.repository import ROOT
 from tests.team_agents import hooked
-from tests.test_architecture import HOME
 
-PAGE = (HOME / "docs" / "bring-your-agent.md").read_text()
+PAGE = (ROOT / "docs" / "bring-your-agent.md").read_text()
 CODE = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", PAGE, re.S))
 BLUEPRINTS = dict(re.findall(r"```yaml\nname: (\w+)\n(.*?)```", PAGE, re.S))
 MODULES = ["helpers", "seers"]

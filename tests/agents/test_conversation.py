@@ -16,9 +16,9 @@ from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.connection import converter
 from holdfast.runtime.payloads import THRESHOLD
 from holdfast.runtime.payloads.directory import PayloadDirectory
-from tests.agents.test_turns import agent, call, turn
-from tests.client.test_payloads import replay, storing
+from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness, worker_for
+from tests.payload_stores import replay, storing
 from tests.tools import calls, count
 
 MEGABYTE = 1_000_000

@@ -10,7 +10,7 @@ import yaml
 import tests.interrupting  # noqa: F401 registers the tools
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import loads
-from tests.agents.test_turns import call, turn
+from tests.agents.turns import call, turn
 from tests.conftest import Harness
 from tests.tools import calls
 

@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, Field
 
 from holdfast.activities import tool
-from tests.agents.test_turns import DONE, agent, call, turn
+from tests.agents.turns import DONE, agent, call, turn
 from tests.conftest import Harness
 from tests.tools import calls, count
 

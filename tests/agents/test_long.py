@@ -13,7 +13,7 @@ from holdfast.protocol.agents import Message, ToolCall
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.errors import BadInput
 from holdfast.workflows.agent import conversation as talk
-from tests.agents.test_turns import DONE, agent, call, document, turn
+from tests.agents.turns import DONE, agent, call, document, turn
 from tests.conftest import Harness, until
 from tests.tools import calls
 

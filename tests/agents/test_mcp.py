@@ -14,11 +14,11 @@ from temporalio.client import Client
 
 from holdfast.activities import McpServer, McpServers, all_activities
 from holdfast.worker import create_worker
-from tests.agents.test_turns import agent, call, turn
+from tests.agents.turns import agent, call, turn
 from tests.conftest import TOOLS, Harness, Replays
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
-SERVER = McpServer(command=(sys.executable, str(HOME / "tests" / "activities" / "mcp_server.py")))
+SERVER = McpServer(command=(sys.executable, str(ROOT / "tests" / "activities" / "mcp_server.py")))
 
 
 @pytest_asyncio.fixture

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.test_agent_objects import agent
-from tests.agents.test_turns import call, turn
+from tests.agents.turns import call, team_agent, turn
 from tests.conftest import Harness
 
 ADMIN = {"permissions": [{"tool": "d_admin_reset", "action": "deny"}]}
@@ -21,7 +20,7 @@ LATE = [turn(call("d_plain_add", a=1, b=2)), turn(call("d_admin_reset", reason="
 @pytest.mark.slow
 @pytest.mark.parametrize(("more", "place"), MISSPELT)
 async def test_a_misspelt_tool_is_told_before_the_first_request(house: Harness, more: Any, place: str) -> None:
-    run = await house.start(agent(house, ["never said"], "changing", **more), "Go")
+    run = await house.start(team_agent(house, ["never said"], "changing", **more), "Go")
     error = (await house.result(run)).error
     assert error is not None
     text = f"{place}: the agent has no tool 'd_admin_rest' (did you mean 'd_admin_reset'?); its tools are: "
@@ -32,7 +31,7 @@ async def test_a_misspelt_tool_is_told_before_the_first_request(house: Harness, 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["d_admin_reset", "tests.team_agents:changing/d_admin_reset"])
 async def test_a_rule_for_a_tool_that_is_offered_later_is_kept(house: Harness, name: str) -> None:
-    text = agent(house, [*LATE, "done"], "changing", permissions=[{"tool": name, "action": "deny"}])
+    text = team_agent(house, [*LATE, "done"], "changing", permissions=[{"tool": name, "action": "deny"}])
     run = await house.start(text, "Go")
     assert await house.output(run) == "done"
     assert [event.type for event in await house.runs.watch.events(run)].count("tool.denied") == 1
@@ -41,11 +40,11 @@ async def test_a_rule_for_a_tool_that_is_offered_later_is_kept(house: Harness, n
 @pytest.mark.slow
 async def test_a_tool_of_a_function_of_the_run_may_be_named(house: Harness) -> None:
     script = [turn(call("shown", url="x:y")), "done"]
-    run = await house.start(agent(house, script, "changing", tools=[{"name": "shown", "approve": "always"}]), "Go")
+    run = await house.start(team_agent(house, script, "changing", tools=[{"name": "shown", "approve": "always"}]), "Go")
     assert await house.answered(run, {"granted": True}) == ["May shown be called?"]
     assert await house.output(run) == "done"
 
 
 async def test_a_pattern_of_names_is_not_looked_up(house: Harness) -> None:
-    text = agent(house, ["done"], "changing", permissions=[{"tool": "later_*", "action": "deny"}])
+    text = team_agent(house, ["done"], "changing", permissions=[{"tool": "later_*", "action": "deny"}])
     assert await house.output(await house.start(text, "Go")) == "done"

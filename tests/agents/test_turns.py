@@ -9,29 +9,11 @@ import yaml
 
 import tests.interrupting  # noqa: F401 registers the tools
 from holdfast.protocol.answers import Answer, Refusal
+from tests.agents.turns import DONE, agent, call, document, turn
 from tests.conftest import Harness, until
 from tests.tools import calls
 
-DONE = "done: {{ messages[-1].content }}"
 LAST_THREE = "{% for m in messages[-3:] %}{{ m.content }}|{% endfor %}"
-
-
-def agent(house: Harness, turns: list[Any], **agent: Any) -> str:
-    """A blueprint of one agent `boss` that says these turns."""
-    house.script(yaml.safe_dump({"boss": turns}))
-    return document(boss={"model": "scripted:replies.yaml", **agent})
-
-
-def document(**agents: Any) -> str:
-    return yaml.safe_dump({"agents": agents, "steps": [{"name": "boss", "agent": "boss"}]})
-
-
-def call(name: str, id: str = "", **args: Any) -> dict[str, Any]:
-    return {"name": name, "args": args, **({"id": id} if id else {})}
-
-
-def turn(*calls: dict[str, Any]) -> dict[str, Any]:
-    return {"tool_calls": list(calls)}
 
 
 async def test_calls_of_a_turn_give_their_results_in_the_order_of_the_calls(house: Harness) -> None:

@@ -17,13 +17,6 @@ SAMPLES = {
     "wait": "{name: paid, kind: wait, for: payment.received, key: '{{ input.invoice }}'}",
     "agentic_loop": "{name: plan, kind: agentic_loop, planner: editor, registry: [search]}",
 }
-
-
-def flow(kind: str) -> str:
-    """A flow of one step of a kind."""
-    return f"{AGENTS}\nsteps:\n  - {SAMPLES[kind]}\n"
-
-
 EIGHT = yaml(
     """
     name: offer
@@ -58,3 +51,28 @@ EIGHT = yaml(
       - {name: note, uses: stringify}
     """
 )
+PLAN = "{name: work, kind: plan, plan: {goal: Invite them, steps: [{id: guests, instruction: List the guests}]}}"
+OF_EVERY_KIND = {"plan": PLAN, **SAMPLES}
+
+
+def flow(kind: str) -> str:
+    """A flow of one step of a kind."""
+    return f"{AGENTS}\nsteps:\n  - {OF_EVERY_KIND[kind]}\n"
+
+
+ASSIGNED = """
+agents: {boss: {model: echo, human: [ask]}}
+context: {owners: [user:zoe]}
+steps:
+  - {name: talk, kind: clarify, goal: Tea, schema: {properties: {kind: {type: string}}}, assignees: [user:ana]}
+  - {name: direct, kind: agentic_loop, planner: {model: echo}, assignees: [group:leads]}
+  - name: work
+    kind: plan
+    assignees: "{{ context.owners }}"
+    plan:
+      goal: Pay
+      agent: boss
+      steps:
+        - {id: sure, instruction: "CONFIRM_ACTION: Sure?"}
+        - {id: pay, instruction: Pay, tools: [book], assignees: [user:bob]}
+"""

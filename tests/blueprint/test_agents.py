@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.blueprint.load import loads, parse
+from holdfast.blueprint.load import loads
+from tests.blueprint.written import problems
 
 AGENTS = "agents: {{a: {{model: echo, {}}}, b: {{model: echo, tools: [agent:a]}}}}\nsteps: [{{name: s, agent: b}}]"
-
-
-def problems(text: str) -> list[str]:
-    return [f"{one.path}: {one.code}: {one.message} ({one.hint})" for one in parse(text, name="t").problems]
 
 
 def test_a_tool_may_be_named_alone_or_with_what_a_person_has_to_say() -> None:

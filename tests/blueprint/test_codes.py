@@ -12,9 +12,9 @@ import pytest
 from benchmarks.measure import nodes_of
 from holdfast.blueprint.codes import CODES, ERRORS
 from holdfast.protocol import lookup
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
-PAGE = (HOME / "docs" / "validate.md").read_text()
+PAGE = (ROOT / "docs" / "validate.md").read_text()
 CODE = re.compile(r"[a-z]+(_[a-z]+)*")
 WHERE = {
     "Problem": [4],
@@ -36,7 +36,7 @@ TOLD = re.compile(r"unused_\{kind\}")
 
 def used() -> Iterator[str]:
     for room in ("blueprint", "runtime", "client", "server", "cli", "testkit"):
-        for path in (HOME / room).rglob("*.py"):
+        for path in (ROOT / room).rglob("*.py"):
             yield from used_in(path)
 
 

@@ -21,8 +21,7 @@ from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.source import plain, read
 from tests.blueprint import escapes
 from tests.fuzz.expressions import beyond
-from tests.test_architecture import HOME
-from tests.test_examples import EXAMPLES
+from tests.repository import EXAMPLES, ROOT
 
 WORLD: dict[str, Any] = {
     "input": {
@@ -146,9 +145,9 @@ def test_the_examples_have_many_such_places() -> None:
 @pytest.mark.slow
 def test_expressions_texts_pages_and_notices_have_the_only_environments() -> None:
     """Another environment of jinja2 would need a corpus of its own. That of texts renders templates of ours alone."""
-    files = [path for path in HOME.glob("*/**/*.py") if path.relative_to(HOME).parts[0] in ROOMS]
-    users = {path.relative_to(HOME).as_posix() for path in files if re.search(r"Environment\(", path.read_text())}
-    assert {user for user in users if "jinja2" in (HOME / user).read_text()} == {
+    files = [path for path in ROOT.glob("*/**/*.py") if path.relative_to(ROOT).parts[0] in ROOMS]
+    users = {path.relative_to(ROOT).as_posix() for path in files if re.search(r"Environment\(", path.read_text())}
+    assert {user for user in users if "jinja2" in (ROOT / user).read_text()} == {
         "blueprint/expressions/parse.py",
         "blueprint/words/text.py",
         "server/notices/messages.py",

@@ -19,17 +19,10 @@ from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.words.text import RUN, Vocabulary, condition, filled, value
 from holdfast.workflows.agents import MOST_MISFITS
 from holdfast.workflows.clarify import MOST_READINGS
-from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER, HOME
-from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES
+from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER
+from tests.blueprint.samples import AGENTS, ASSIGNED, EIGHT, OF_EVERY_KIND, flow
 from tests.blueprint.written import ALL, yaml
-
-PLAN = "{name: work, kind: plan, plan: {goal: Invite them, steps: [{id: guests, instruction: List the guests}]}}"
-OF_EVERY_KIND = {"plan": PLAN, **SAMPLES}
-
-
-def flow(kind: str) -> str:
-    """A flow of one step of a kind."""
-    return f"{AGENTS}\nsteps:\n  - {OF_EVERY_KIND[kind]}\n"
+from tests.repository import ROOT
 
 
 def text_of(written: str, **how: Any) -> str:
@@ -67,13 +60,13 @@ def test_no_golden_file_is_left_of_an_example_that_is_gone() -> None:
 
 
 def test_the_page_about_it_shows_what_it_says() -> None:
-    page = (HOME / "docs" / "explain.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
     assert (FOLDER / "approval.txt").read_text(encoding="utf-8") in page, "put the new text into docs/explain.md"
     assert (FOLDER / "approval.mmd").read_text(encoding="utf-8") in page, "put the new graph into docs/explain.md"
 
 
 def test_what_the_page_shows_of_a_plan_is_what_is_said() -> None:
-    page = (HOME / "docs" / "explain.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
     shown = page.partition("$ holdfast explain examples/plans/condition.fr.json\n")[2].partition("```")[0]
     said = (FOLDER / "condition.fr.txt").read_text(encoding="utf-8").splitlines()
     assert set(shown.splitlines()) - set(said) == {"   steps, one step at a time. …", "…"}
@@ -325,24 +318,6 @@ def test_a_question_says_who_may_answer_and_how_many_must() -> None:
     assert "2 different people must agree." in said
     assert "2 different people must choose the same." in ask("quorum: 2, options: [a, b]")
     assert ask("assignees: '{{ input.who }}'").startswith("asks those whom the input's who names for")
-
-
-ASSIGNED = """
-agents: {boss: {model: echo, human: [ask]}}
-context: {owners: [user:zoe]}
-steps:
-  - {name: talk, kind: clarify, goal: Tea, schema: {properties: {kind: {type: string}}}, assignees: [user:ana]}
-  - {name: direct, kind: agentic_loop, planner: {model: echo}, assignees: [group:leads]}
-  - name: work
-    kind: plan
-    assignees: "{{ context.owners }}"
-    plan:
-      goal: Pay
-      agent: boss
-      steps:
-        - {id: sure, instruction: "CONFIRM_ACTION: Sure?"}
-        - {id: pay, instruction: Pay, tools: [book], assignees: [user:bob]}
-"""
 
 
 def test_steps_in_which_something_asks_say_whom() -> None:

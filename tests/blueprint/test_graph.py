@@ -19,8 +19,7 @@ from holdfast.blueprint.load import load, loads
 from tests.blueprint.flowchart import SHAPES as READ_SHAPES
 from tests.blueprint.flowchart import Flowchart, read_flowchart, unescaped, unreached
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER
-from tests.blueprint.samples import AGENTS, EIGHT, SAMPLES
-from tests.blueprint.test_explain import ASSIGNED, OF_EVERY_KIND, flow
+from tests.blueprint.samples import AGENTS, ASSIGNED, EIGHT, OF_EVERY_KIND, SAMPLES, flow
 from tests.blueprint.written import ALL, yaml
 
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.explain import explain
 from holdfast.blueprint.load import loads
-from tests.blueprint.test_agents import problems
+from tests.blueprint.written import problems
 
 AGENT = "agents: {{a: {{{0}}}}}\nsteps: [{{name: s, agent: a}}]"
 

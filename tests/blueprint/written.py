@@ -2,6 +2,8 @@
 
 from textwrap import dedent
 
+from holdfast.blueprint.load import parse
+
 
 def yaml(text: str) -> str:
     return dedent(text).lstrip("\n")
@@ -103,3 +105,7 @@ FULL = yaml(
 )
 
 ALL = {"seed_loop": SEED_LOOP, "seed_friendly": SEED_FRIENDLY, "full": FULL}
+
+
+def problems(text: str) -> list[str]:
+    return [f"{one.path}: {one.code}: {one.message} ({one.hint})" for one in parse(text, name="t").problems]

@@ -6,60 +6,16 @@ import asyncio
 from typing import Any
 
 import pytest
-import yaml
-from temporalio.client import WorkflowExecutionStatus
-from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.runs import HistoryLimits
-from tests.agents.test_turns import agent, call, turn
-from tests.boundaries.test_history import limits
+from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness, until
+from tests.flows import ASK, counting, repeat, written
 from tests.plans.conftest import Plans, loop, plans, says, step  # noqa: F401
+from tests.progress import ends, has_continued, limits
 from tests.tools import calls
 
-ASK = {"kind": "hitl", "name": "ask", "message": "Go on?"}
 NOTHING = {"name": "nothing", "uses": "flujo.builtins.passthrough"}
-
-
-def written(*steps: dict[str, Any], **more: Any) -> str:
-    return yaml.safe_dump({**more, "steps": list(steps)})
-
-
-def repeat(*body: dict[str, Any], name: str = "l", most: int = 100_000, every: int = 1) -> dict[str, Any]:
-    """A loop that continues as new after so many iterations."""
-    return {"kind": "loop", "name": name, "loop": {"max_loops": most, "checkpoint_every": every, "body": list(body)}}
-
-
-def counting(house: Harness) -> dict[str, Any]:
-    return {"name": "count", "uses": "counted", "input": {"folder": str(house.folder), "name": "calls"}}
-
-
-async def has_continued(house: Harness, workflow: str) -> bool:
-    """Return whether a workflow is there, and not in its first history."""
-    try:
-        described = await house.client.get_workflow_handle(workflow).describe()
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            return False
-        raise
-    return described.run_id != described.raw_description.workflow_execution_info.first_run_id
-
-
-async def still_running(house: Harness, run: str) -> list[str]:
-    """The workflows of a run that have not ended."""
-    found = []
-    for history in await house.histories(run):
-        handle = house.client.get_workflow_handle(history.workflow_id)
-        if (await handle.describe()).status == WorkflowExecutionStatus.RUNNING:
-            found.append(history.workflow_id)
-    return found
-
-
-async def ends(house: Harness, run: str, by: str | None = None) -> None:
-    """Cancel the run, and see that nothing of it is left."""
-    await house.runs.control.cancel(run, by=by)
-    assert (await house.result(run)).status == "cancelled"
-    assert await still_running(house, run) == []
 
 
 async def test_a_loop_that_waits_for_a_person(house: Harness) -> None:

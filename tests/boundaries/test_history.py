@@ -9,18 +9,12 @@ import pytest
 import yaml
 
 from holdfast.protocol.events import MapStarted
-from holdfast.protocol.runs import HistoryLimits
-from tests.agents.test_turns import agent, call, turn
+from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness
 from tests.plans.conftest import Plans, finish, loop, plans, says, step  # noqa: F401
+from tests.progress import limits
 
-MANY = HistoryLimits(events=100_000, bytes=10**9, commands=100_000, rounds=100_000)
 BOUNDED = [{"rounds": 2}, {"events": 40}, {"bytes": 6_000}, {"commands": 2}]
-
-
-def limits(**bounded: int) -> HistoryLimits:
-    """Return limits of which only these can be reached."""
-    return MANY.model_copy(update=bounded)
 
 
 async def chain(house: Harness, run: str, below: str) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.worker import create_worker
-from tests.boundaries.test_cancel import ASK, counting, repeat, written
-from tests.boundaries.test_stopping import away
+from tests.boundaries.conftest import away
 from tests.conftest import Harness, until, worker_for
+from tests.flows import ASK, counting, repeat, written
 from tests.tools import calls
 
 __all__ = ["away"]

@@ -13,8 +13,9 @@ from holdfast.client.listing import Waiting
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.questions import Question
 from holdfast.server.web.questions import OpenQuestionCache
-from tests.boundaries.test_cancel import ASK, repeat, still_running, written
 from tests.conftest import Harness, until
+from tests.flows import ASK, repeat, written
+from tests.progress import still_running
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ from temporalio.worker import Worker
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows.pipeline import PipelineWorkflow
-from tests.agents.test_turns import call, turn
-from tests.boundaries.test_cancel import ASK, counting, ends, has_continued, repeat, written
-from tests.boundaries.test_stopping import BrokenLoop, has_child
+from tests.agents.turns import call, turn
+from tests.boundaries.conftest import BrokenLoop
 from tests.conftest import RUNNERS, Harness, until, worker_for
+from tests.flows import ASK, counting, repeat, written
+from tests.progress import ends, has_child, has_continued
 from tests.tools import calls
 
 ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
-import pytest_asyncio
-from temporalio import workflow
-from temporalio.api.enums.v1 import PendingActivityState
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import Worker
 
 from holdfast.client.states import Stopped
@@ -20,25 +15,12 @@ from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
 from holdfast.protocol.runs import ANSWER
 from holdfast.workflows.pipeline import PipelineWorkflow
-from tests.agents.test_turns import agent, call, turn
-from tests.boundaries.test_cancel import ASK, repeat, still_running, written
+from tests.agents.turns import agent, call, turn
+from tests.boundaries.conftest import BrokenLoop
 from tests.conftest import RUNNERS, Harness, until, worker_for
+from tests.flows import ASK, hanging, repeat, written
+from tests.progress import at_work, has_child, is_told_to_end, still_running
 from tests.tools import calls
-
-
-@workflow.defn(name="Loop", sandboxed=False)
-class BrokenLoop:
-    """Its workflow task fails, again and again."""
-
-    @workflow.run
-    async def run(self, definition: Any, state: Any) -> None:
-        raise RuntimeError("a bug")
-
-
-@pytest_asyncio.fixture
-async def away(temporal: Client, tmp_path: Path) -> AsyncIterator[Harness]:
-    """A harness whose worker the test brings."""
-    yield Harness(temporal, f"test-{uuid4().hex[:8]}", tmp_path)
 
 
 @pytest.fixture
@@ -52,17 +34,6 @@ def hang(house: Harness) -> Iterator[Path]:
 
 def by_workflow(stopped: Stopped) -> dict[str, str]:
     return {one.workflow: one.reason for one in stopped.left}
-
-
-def hanging(house: Harness) -> dict[str, Any]:
-    return {"name": "hang", "uses": "hangs_once", "input": {"folder": str(house.folder), "name": "calls"}}
-
-
-async def at_work(house: Harness) -> None:
-    async def called() -> bool:
-        return calls(house.folder, "calls") > 0
-
-    await until(called, "the tool")
 
 
 @pytest.mark.slow
@@ -97,11 +68,6 @@ async def test_where_a_workflow_task_fails_it_says_so_and_force_ends_it(away: Ha
     assert await still_running(away, run) == []
 
 
-async def has_child(house: Harness, run: str) -> bool:
-    described = await house.client.get_workflow_handle(run).describe()
-    return any(child.run_id for child in described.raw_description.pending_children)  # it has none before it starts
-
-
 @pytest.mark.slow
 async def test_a_tool_at_work_is_named_and_waited_for(house: Harness, hang: Path) -> None:
     run = await house.start(written(repeat(hanging(house))))
@@ -112,12 +78,6 @@ async def test_a_tool_at_work_is_named_and_waited_for(house: Harness, hang: Path
     hang.unlink()
     assert (await house.runs.control.cancel(run)).left == []
     assert calls(house.folder, "calls") == 1
-
-
-async def is_told_to_end(house: Harness, workflow: str) -> bool:
-    described = await house.client.get_workflow_handle(workflow).describe()
-    states = [activity.state for activity in described.raw_description.pending_activities]
-    return PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED in states
 
 
 async def test_a_tool_that_completes_after_the_cancel_is_told(house: Harness, hang: Path) -> None:

@@ -11,10 +11,9 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.protocol.answers import Answer
-from tests.agents.test_turns import agent, call, turn
-from tests.boundaries.test_cancel import has_continued
-from tests.boundaries.test_history import limits
+from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness, worker_for
+from tests.progress import has_continued, limits
 
 ROUNDS = 6
 HEARD = "{% for m in messages if m.role == 'user' %}<{{ m.content }}>{% endfor %}"

@@ -34,9 +34,9 @@ from holdfast.runtime.connection import converter
 from holdfast.runtime.secrets import SecretDirectory
 from tests.client.emulator import Emulator
 from tests.conftest import kept_log, worker_for
+from tests.repository import ROOT
 from tests.server import connected
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 300.0
 QUEUE = "commands"
 

@@ -10,7 +10,8 @@ import pytest
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import examine, load
-from tests.client.command import ROOT, Holdfast
+from tests.client.command import Holdfast
+from tests.repository import ROOT
 
 PLAN = {
     "goal": "Tell the team: all of it",

@@ -24,8 +24,8 @@ from holdfast.protocol.people import People
 from holdfast.protocol.questions import Decision, Input, QuestionRequest, question_of
 from holdfast.protocol.runs import RefusedSignal, WorkflowView, summary_of
 from holdfast.workflows.details import details_of
-from tests.client.test_reading import question
-from tests.test_architecture import HOME
+from tests.client.questions import question
+from tests.repository import ROOT
 
 HOSTILE = "\x1b]0;title\x07\x9b2J\u202ereversed\u2066\u200f\u2028\n  2  fake"
 STEERING = set("\x1b\x07\x9b\u202e\u2066\u200f\u2028\ud800")
@@ -137,7 +137,7 @@ def test_temporals_ui_gets_no_image_link_or_html_of_others() -> None:
 
 
 def test_the_commands_print_in_one_place() -> None:
-    files = [path for path in (HOME / "cli").rglob("*.py") if path.name not in ("output.py", "prompts.py")]
+    files = [path for path in (ROOT / "cli").rglob("*.py") if path.name not in ("output.py", "prompts.py")]
     printing = [
         path.name for path in files for line in path.read_text().splitlines() if line.strip().startswith("print(")
     ]

@@ -18,7 +18,7 @@ from holdfast.runtime.connection import connect
 from holdfast.runtime.embedded import down
 from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
 from tests.conftest import until
-from tests.people.test_asking import ONE
+from tests.flows import ONE
 
 
 def test_it_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:

@@ -30,11 +30,11 @@ from temporalio.client import (
     ScheduleState,
     WorkflowExecutionDescription,
 )
-from temporalio.converter import DataConverter, ExternalStorage, StorageDriverClaim, StorageDriverRetrieveContext
+from temporalio.converter import ExternalStorage, StorageDriverClaim, StorageDriverRetrieveContext
 from temporalio.converter import StorageDriverStoreContext as StoreContext
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from holdfast.activities import tool
 from holdfast.protocol.runs import HistoryLimits
@@ -49,10 +49,10 @@ from holdfast.runtime.payloads.directory import PayloadDirectory, enter, mend, r
 from holdfast.runtime.payloads.driver import PieceDriver
 from holdfast.runtime.payloads.pieces import SMALLEST
 from holdfast.runtime.payloads.store import Store
-from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
-from tests.agents.test_turns import agent, call, turn
+from tests.agents.turns import agent, call, turn
 from tests.client.command import Holdfast, Process
 from tests.conftest import ATTRIBUTES, Harness, until, worker_for
+from tests.payload_stores import replay, storing
 
 LARGE = "0123456789" * 10_000
 HERE = __name__
@@ -454,23 +454,6 @@ async def house_in(client: Client, place: str, folder: Path) -> AsyncIterator[Ha
     harness = Harness(client, f"test-{uuid.uuid4().hex[:8]}", folder)
     async with worker_for(client, harness.runs.task_queue, settings=WorkerSettings(max_cached_workflows=0)):
         yield harness
-
-
-def storing(client: Client, place: str) -> Client:
-    config = client.config()
-    config["data_converter"] = converter(place)
-    return Client(**config)
-
-
-async def replay(house: Harness, run: str, data_converter: DataConverter) -> None:
-    replayer = Replayer(
-        workflows=WORKFLOWS,
-        workflow_runner=RUNNER,
-        unsandboxed_workflow_runner=OWN_RUNNER,
-        data_converter=data_converter,
-    )
-    for history in await house.histories(run):
-        await replayer.replay_workflow(history)
 
 
 @pytest.mark.slow

@@ -6,17 +6,17 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
 
 import pytest
 
 from holdfast.cli.prompt import PromptInterrupted
-from holdfast.cli.prompts import AnswerFile, PipedAnswers, Terminal, chosen, read_line
+from holdfast.cli.prompts import AnswerFile, PipedAnswers, chosen, read_line
 from holdfast.cli.render import console
 from holdfast.client.reading import Entry
-from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Clarification, Input, Permission, Review
-from tests.client.test_reading import decision, question
+from tests.client.questions import decision, question
+from tests.terminals import Typing
+from tests.terminals import typing as typing
 
 FORM = {
     "type": "object",
@@ -28,29 +28,6 @@ FORM = {
         "hotel": {"type": "boolean", "default": False},
     },
 }
-
-
-class Typing:
-    """Types lines, and sees what is shown."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.monkeypatch, self.shown = monkeypatch, io.StringIO()
-        monkeypatch.setattr(sys, "stderr", self.shown)
-
-    def __call__(self, asked: Any, *lines: str) -> Answer | None:
-        typed = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in lines).encode()))
-        self.monkeypatch.setattr(sys, "stdin", typed)
-        return asyncio.run(Terminal(console(self.shown), editing=False).answer(asked))
-
-    def content(self, asked: Any, *lines: str) -> Any:
-        answer = self(asked, *lines)
-        assert answer is not None
-        return answer.content
-
-
-@pytest.fixture
-def typing(monkeypatch: pytest.MonkeyPatch) -> Typing:
-    return Typing(monkeypatch)
 
 
 def test_an_option_is_chosen_by_number_id_or_label_and_a_number_that_is_an_id_is_the_id() -> None:

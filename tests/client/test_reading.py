@@ -1,6 +1,5 @@
 """What is typed and written down, read as values."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +18,15 @@ from holdfast.client.reading import (
     value_of,
     yes_or_no,
 )
-from holdfast.protocol.address import Address
 from holdfast.protocol.plans import PlanReview
 from holdfast.protocol.questions import (
-    Asked,
     Clarification,
     Decision,
     Input,
     Permission,
-    Question,
-    QuestionRequest,
     Review,
-    question_of,
 )
-
-AT = datetime(2026, 11, 20, tzinfo=UTC)
-OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"id": "1", "label": "One"}]
-
-
-def question(asked: Asked, address: str = "pipeline:p;hitl:tone") -> Question:
-    return question_of(QuestionRequest(asked, Address(address)), owner="r", history="h", run="r", round_=1, at=AT)
-
-
-def decision(**how: Any) -> Question:
-    return question(Decision.model_validate({"message": "?", "options": OPTIONS, **how}))
+from tests.client.questions import ACTION, decision, question
 
 
 @pytest.mark.parametrize(
@@ -143,13 +127,6 @@ def test_one_option_is_literal_text_and_several_are_a_list() -> None:
 def test_a_form_takes_json_and_free_text_stays_text() -> None:
     assert content_of('{"a": 1}', question(Input(message="?", form={"type": "object"}))) == {"a": 1}
     assert content_of('{"a": 1}', question(Input(message="?"))) == '{"a": 1}'
-
-
-ACTION = {
-    "type": "object",
-    "required": ["action"],
-    "properties": {"action": {"enum": ["retry", "abort"]}, "input": {}},
-}
 
 
 def test_a_form_with_a_schema_that_is_none_refuses_what_is_typed_with_the_reason() -> None:

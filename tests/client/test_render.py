@@ -28,7 +28,7 @@ from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import Event
 from holdfast.protocol.questions import Input, OpenLink, Permission
 from holdfast.protocol.runs import Failure
-from tests.client.test_reading import ACTION, decision, question
+from tests.client.questions import ACTION, decision, question
 
 
 def event(type_: str, address: str = "pipeline:p;loop:l:2;step:s", **data: Any) -> Event:

@@ -15,7 +15,8 @@ from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, 
 from holdfast.blueprint.load import examine, loads
 from holdfast.cli.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
 from holdfast.cli.wizard.questions import NEVER, PATTERNS
-from tests.client.command import ROOT, Holdfast, Screen
+from tests.client.command import Holdfast, Screen
+from tests.repository import ROOT
 
 GOLDEN = Path(__file__).parent / "golden_wizard"
 WANTED = {

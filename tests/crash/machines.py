@@ -22,7 +22,7 @@ from holdfast.protocol.runs import ATTRIBUTE_TYPES
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary
 from tests.conftest import Harness, until
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
 
 class Machines:
@@ -41,12 +41,12 @@ class Machines:
         self._start("server", [temporal_binary(), "server", "start-dev", *ports, *flags, *file])
 
     def start_worker(self, *arguments: str, **environment: str) -> None:
-        self._start("worker", [sys.executable, str(HOME / "worker.py"), *arguments], **environment)
+        self._start("worker", [sys.executable, str(ROOT / "worker.py"), *arguments], **environment)
 
     def start_mcp_server(self) -> str:
         """The URL of a server that outlives the worker."""
         port = _free_port()
-        self._start("mcp", [sys.executable, str(HOME / "tests" / "activities" / "mcp_server.py"), str(port)])
+        self._start("mcp", [sys.executable, str(ROOT / "tests" / "activities" / "mcp_server.py"), str(port)])
         return f"http://127.0.0.1:{port}/mcp"
 
     def kill(self, name: str) -> None:
@@ -78,7 +78,7 @@ class Machines:
             "TEMPORAL_ADDRESS": self.address,
             "HOLDFAST_IMPORTS": "tests.tools,tests.interrupting,tests.plans.plan_tools",
             "HOLDFAST_HOME": str(self.folder / "home"),
-            "PYTHONPATH": str(HOME),
+            "PYTHONPATH": str(ROOT),
             **more,
         }
         log = (self.folder / f"{name}.log").open("ab")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.runtime.workers import OnHold, check_hold
-from tests.boundaries.test_cancel import ASK, counting, written
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked
+from tests.flows import ASK, counting, written
 from tests.tools import calls
 
 pytestmark = pytest.mark.slow

@@ -23,11 +23,11 @@ from temporalio.testing import WorkflowEnvironment
 from holdfast.runtime.embedded.server import temporal_binary
 from holdfast.runtime.namespace import missing_search_attributes
 from tests.conftest import until
+from tests.repository import ROOT
 
-HOME = Path(__file__).resolve().parents[2]
-COMPOSE = yaml.safe_load((HOME / "docker-compose.yml").read_text())
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
-DOCKERFILE = (HOME / "Dockerfile").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SERVER_READS = {
     *("DB", "DB_PORT", "POSTGRES_SEEDS", "POSTGRES_USER", "POSTGRES_PWD"),
     *("NUM_HISTORY_SHARDS", "BIND_ON_IP", "DYNAMIC_CONFIG_FILE_PATH"),
@@ -65,9 +65,9 @@ def test_what_is_mounted_is_there_and_volumes_are_declared() -> None:
     for service in SERVICES.values():
         for mount in service.get("volumes", []):
             source = mount.partition(":")[0]
-            assert source in COMPOSE["volumes"] or (source.startswith("./") and (HOME / source).exists())
+            assert source in COMPOSE["volumes"] or (source.startswith("./") and (ROOT / source).exists())
     folder, name = Path(SERVICES["temporal"]["environment"]["DYNAMIC_CONFIG_FILE_PATH"]).parts[-2:]
-    assert yaml.safe_load((HOME / "deploy" / folder / name).read_text())
+    assert yaml.safe_load((ROOT / "deploy" / folder / name).read_text())
 
 
 def test_ports_are_published_to_this_machine_alone() -> None:
@@ -84,11 +84,11 @@ def test_what_stays_up_comes_back_and_tells_its_health() -> None:
 
 
 def test_the_image_holds_every_room_and_nothing_else() -> None:
-    ignored = (HOME / ".dockerignore").read_text().splitlines()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
     copied = {line.removeprefix("!") for line in ignored if line.startswith("!")}
-    rooms = {path.name for path in (HOME / "holdfast").iterdir() if path.is_symlink()}
+    rooms = {path.name for path in (ROOT / "holdfast").iterdir() if path.is_symlink()}
     assert copied == {"holdfast", *rooms, "examples", "pyproject.toml", "constraints.txt", "README.md", "LICENSE"}
-    assert all((HOME / name).exists() for name in copied)
+    assert all((ROOT / name).exists() for name in copied)
 
 
 def probe_of_the_image() -> list[str]:
@@ -172,7 +172,7 @@ async def test_the_inbox_starts_and_its_health_check_finds_it(bare: WorkflowEnvi
 
 @pytest.mark.parametrize("script", ["setup.sh", "schema.sh"])
 def test_the_scripts_are_plain_sh(script: str) -> None:
-    subprocess.run(["sh", "-n", str(HOME / "deploy" / script)], check=True)
+    subprocess.run(["sh", "-n", str(ROOT / "deploy" / script)], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ async def set_up(server: WorkflowEnvironment, namespace: str) -> None:
         "TEMPORAL_ADDRESS": server.client.service_client.config.target_host,
         "TEMPORAL_NAMESPACE": namespace,
     }
-    command = ["sh", str(HOME / "deploy" / "setup.sh")]
+    command = ["sh", str(ROOT / "deploy" / "setup.sh")]
     done = await asyncio.to_thread(subprocess.run, command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"namespace {namespace} is ready\n"), done.stderr
 

@@ -17,11 +17,11 @@ from holdfast.runtime.probe import ALIVE
 from holdfast.runtime.shutdown import LEAVING_SECONDS
 from holdfast.runtime.supervisor import MARGIN_SECONDS
 from holdfast.server.web.metrics import HEALTH
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
-FOLDER = HOME / "deploy" / "kubernetes"
-DOCKERFILE = (HOME / "Dockerfile").read_text()
-COMPOSE = yaml.safe_load((HOME / "docker-compose.yml").read_text())["services"]
+FOLDER = ROOT / "deploy" / "kubernetes"
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 DOCUMENTS: list[dict[str, Any]] = [
     document
     for file in sorted(FOLDER.glob("*.yaml"))
@@ -131,7 +131,7 @@ def test_containers_of_compose_have_no_privilege_either(name: str) -> None:
 def test_what_ends_a_worker_by_force_waits_longer_than_a_worker_takes() -> None:
     seconds = PODS["holdfast-worker"]["terminationGracePeriodSeconds"]
     assert seconds > LONGEST and COMPOSE["worker"]["stop_grace_period"] == f"{seconds}s"
-    page = (HOME / "docs" / "deploying.md").read_text()
+    page = (ROOT / "docs" / "deploying.md").read_text()
     assert f"`HOLDFAST_GRACE` and {LEAVING_SECONDS + MARGIN_SECONDS:.0f} seconds" in page
 
 
@@ -153,7 +153,7 @@ def test_workers_scale_by_the_task_queue_that_they_poll() -> None:
     shared = found("ConfigMap", "holdfast-env")["data"]
     metadata = trigger["metadata"]
     assert (metadata["endpoint"], metadata["namespace"]) == (shared["TEMPORAL_ADDRESS"], shared["TEMPORAL_NAMESPACE"])
-    assert metadata["taskQueue"] == load_config(HOME).worker.task_queue
+    assert metadata["taskQueue"] == load_config(ROOT).worker.task_queue
 
 
 def test_the_list_of_resources_is_whole() -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from tests.conftest import until
 from tests.crash.machines import Machines, _free_port
+from tests.repository import ROOT
 from tests.skips import IN_TMP, UNSHARE
-from tests.test_architecture import HOME
 
 STATE = "/tmp/state"
 # Every mount but those of the kernel becomes read-only; /tmp is new and empty, as in docker-compose.yml.
@@ -45,14 +45,14 @@ def _can_unshare() -> bool:
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not _can_unshare(), reason=UNSHARE),
-    pytest.mark.skipif(HOME.is_relative_to("/tmp"), reason=IN_TMP),
+    pytest.mark.skipif(ROOT.is_relative_to("/tmp"), reason=IN_TMP),
 ]
 
 
 async def restricted(machines: Machines, *words: str, port: int, **environment: str) -> subprocess.Popen[bytes]:
     """A command of ours that runs so, once it is ready."""
     command = ["unshare", "--mount", "sh", "-c", ENTER, "sh", str(Path(sys.executable).parent / "holdfast"), *words]
-    given = {"TEMPORAL_ADDRESS": machines.address, "HOLDFAST_HOME": STATE, "PYTHONPATH": str(HOME), **environment}
+    given = {"TEMPORAL_ADDRESS": machines.address, "HOLDFAST_HOME": STATE, "PYTHONPATH": str(ROOT), **environment}
     process = subprocess.Popen(command, env={**os.environ, **given}, stdout=subprocess.DEVNULL)
 
     async def ready() -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,28 +14,23 @@ from langgraph.types import interrupt
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.activities import all_activities, store_at, tool
+from holdfast.activities import tool
 from holdfast.client.memory import QuestionMemory
 from holdfast.runtime import encryption
-from holdfast.runtime.connection import converter
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import temporal_binary
 from holdfast.runtime.encryption import KeyRing
-from holdfast.runtime.payloads.checkpoints import checkpoints_at
-from holdfast.runtime.sealed_cache import SealedCache
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.entries import RecordEntry
 from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import open_store
 from holdfast.server.record.verification import verify
-from tests.conftest import ATTRIBUTES, TOOLS, Harness, until, worker_for
+from tests.conftest import ATTRIBUTES, until
+from tests.encryption.encrypted_house import MARK, NEW, OLD, house_of
 from tests.graphs import State, chain
 from tests.record.ground import KEY, NOON
 from tests.record.ground import RUN as RUN_ROW
 
-OLD, NEW = {"old": "o" * 40}, {"new": "n" * 40}
-MARK = "marzipan"
-"""A word that is in every text of the run, and nowhere else."""
 HERE = __name__
 RUN = f"""
 name: secretive
@@ -85,23 +79,6 @@ def ask(state: State) -> State:
 
 
 asking = chain(first, ask, checkpointer=InMemorySaver())
-
-
-def secretive(client: Client, folder: Path, keys: dict[str, str]) -> Client:
-    config = client.config()
-    config["data_converter"] = converter(f"dir:{folder / 'payloads'}", ring=KeyRing(keys))
-    return Client(**config)
-
-
-@asynccontextmanager
-async def house_of(client: Client, folder: Path, keys: dict[str, str], queue: str) -> AsyncIterator[Harness]:
-    client, ring = secretive(client, folder, keys), KeyRing(keys)
-    cache = SealedCache(store_at(f"sqlite:{folder / 'cache.db'}"), ring)
-    checkpoints = checkpoints_at(f"dir:{folder / 'payloads'}")
-    activities = all_activities([TOOLS], {}, cache=cache, checkpoints=checkpoints)
-    async with worker_for(client, queue, activities=activities):
-        yield Harness(client, queue, folder)
-    await cache.close()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from temporalio import workflow
 from holdfast.workflows import WORKFLOWS
 from tests.fuzz.messages import PROPER, commands, queries
 from tests.own_questions import Inquiry
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
 SECONDS = "15"
 
@@ -24,6 +24,6 @@ def test_it_sends_to_every_handler() -> None:
 @pytest.mark.slow
 def test_some_seconds_of_it_find_nothing() -> None:
     command = [sys.executable, "-m", "tests.fuzz.door", SECONDS]
-    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     assert "'answered'" in done.stdout

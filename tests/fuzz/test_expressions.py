@@ -13,14 +13,14 @@ import pytest
 from holdfast.blueprint.expressions.bounds import MAX_VALUE
 from tests.fuzz.expressions import Verdict, beyond, is_template, judging, smallest
 from tests.fuzz.growing import WORLD, Grown, grown
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_second_of_it_finds_nothing() -> None:
     command = [sys.executable, "-m", "tests.fuzz.expressions", "1"]
-    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "gave a value" in done.stdout
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-HOME = Path(__file__).parents[2]
+from tests.repository import ROOT
+
 PARTS = Path(__file__).parent / "new_kind"
 SOURCE = (
     "holdfast",
@@ -51,8 +52,8 @@ ROWS = {
 def tree(tmp_path: Path) -> Path:
     """A copy of the source without the new kind."""
     for room in SOURCE:
-        shutil.copytree(HOME / room, tmp_path / room, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(HOME / "worker.py", tmp_path)
+        shutil.copytree(ROOT / room, tmp_path / room, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "worker.py", tmp_path)
     return tmp_path
 
 
@@ -77,7 +78,7 @@ def add_rows(tree: Path, file: str) -> None:
 async def drive(tree: Path, server: str) -> tuple[str, str]:
     """Run `drive.py` on the tree; return what it prints, and its errors."""
     shutil.copy(PARTS / "pause.yaml", tree)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), str(HOME)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), str(ROOT)])}
     command = [sys.executable, "-P", PARTS / "drive.py", tree, server]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, env=environment, cwd=tree, stdout=pipe, stderr=pipe)

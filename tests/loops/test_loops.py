@@ -6,24 +6,7 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
 from holdfast.client.tree import UnknownRun
 from tests.conftest import Harness, until
-
-ECHO = "agents: {editor: {model: echo}}\n"
-
-MORE_OR_STOP = (
-    ECHO
-    + """
-name: brief
-steps:
-  - kind: loop
-    name: clarify
-    loop:
-      max_loops: 5
-      exit_expression: output == 'stop'
-      body:
-        - {name: draft, agent: editor}
-        - {kind: hitl, name: review, message: "Draft {{ iteration }}: {{ steps.draft.output }}"}
-"""
-)
+from tests.flows import ECHO, MORE_OR_STOP, NESTED
 
 
 def loops_in(trace: dict) -> list[dict]:
@@ -144,27 +127,6 @@ output: "{{ context }}"
     )
     output = await house.output(run)
     assert output == {"items": [], "pair": {"keep": 1}, "log": ["same"] * 5}
-
-
-NESTED = """
-steps:
-  - kind: loop
-    name: outer
-    loop:
-      max_loops: 2
-      body:
-        - {name: before, input: "outer {{ iteration }}", sink_to: before}
-        - kind: loop
-          name: inner
-          loop:
-            max_loops: 3
-            exit_expression: output == 'next'
-            body:
-              - {kind: hitl, name: ask, message: "{{ context.before }}, inner {{ iteration }}"}
-              - {name: after, input: "{{ steps.ask.output }}"}
-        - {name: behind, input: "{{ steps.inner.output }}-{{ iteration }}", sink_to: behind}
-output: "{{ context.behind }}"
-"""
 
 
 async def test_a_question_in_an_inner_loop_goes_on_with_the_inner_and_then_the_outer_loop(house: Harness) -> None:

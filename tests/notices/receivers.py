@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import email
 import email.policy
 import json
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -124,3 +126,13 @@ async def _serve_mail(box: Mailbox, reader: asyncio.StreamReader, writer: asynci
         if verb == "QUIT":
             break
     writer.close()
+
+
+def by_openssl(secret: str, content: bytes) -> str:
+    """The signature as OpenSSL makes it."""
+    key = base64.b64decode(secret.removeprefix("whsec_")).hex()
+    command = ["openssl", "dgst", "-sha256", "-mac", "HMAC", "-macopt", f"hexkey:{key}", "-binary"]
+    return (
+        "v1,"
+        + base64.b64encode(subprocess.run(command, input=content, capture_output=True, check=True).stdout).decode()
+    )

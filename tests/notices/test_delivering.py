@@ -26,8 +26,7 @@ from holdfast.server.notices.transports import (
     Webhook,
     secrets_of,
 )
-from tests.notices.receivers import WebServer, mail_server, web_server
-from tests.notices.test_signing import by_openssl
+from tests.notices.receivers import WebServer, by_openssl, mail_server, web_server
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ANA = Contact("user:ana", email="ana@example.com")

@@ -14,10 +14,10 @@ from sqlalchemy import func, select, update
 
 from holdfast.server.record.database import writing
 from holdfast.server.record.tables import OUTBOX
-from tests.client.command import ROOT
 from tests.conftest import until
 from tests.notices.office import RUN, Office
 from tests.notices.receivers import WebServer, web_server
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.slow
 TRIES = 10

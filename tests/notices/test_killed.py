@@ -13,10 +13,10 @@ from sqlalchemy import update
 
 from holdfast.server.record.database import writing
 from holdfast.server.record.tables import OUTBOX
-from tests.client.command import ROOT
 from tests.conftest import until
 from tests.notices.office import Office
 from tests.notices.receivers import WebServer, web_server
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -2,14 +2,14 @@
 
 import base64
 import re
-import subprocess
 import time
 from typing import Any
 
 import pytest
 
 from holdfast.server.notices.transports import BadSecret, secrets_of, signed_headers
-from tests.client.command import ROOT
+from tests.notices.receivers import by_openssl
+from tests.repository import ROOT
 
 SECRET, ID, AT, BODY = (
     "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -24,16 +24,6 @@ REFERENCE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 def test_a_signature_is_that_of_the_specification(text: str) -> None:
     headers = signed_headers(secrets_of(text), ID, AT, BODY)
     assert headers == {"webhook-id": ID, "webhook-timestamp": str(AT), "webhook-signature": REFERENCE}
-
-
-def by_openssl(secret: str, content: bytes) -> str:
-    """The signature as OpenSSL makes it."""
-    key = base64.b64decode(secret.removeprefix("whsec_")).hex()
-    command = ["openssl", "dgst", "-sha256", "-mac", "HMAC", "-macopt", f"hexkey:{key}", "-binary"]
-    return (
-        "v1,"
-        + base64.b64encode(subprocess.run(command, input=content, capture_output=True, check=True).stdout).decode()
-    )
 
 
 def test_while_a_secret_is_changed_both_sign() -> None:

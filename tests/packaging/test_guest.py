@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository import ROOT
+
 pytestmark = pytest.mark.slow
 
-HOME = Path(__file__).parents[2]
 NAMES = ("activities", "cli", "client", "protocol", "runtime", "server", "workflows")
 TOOL = "from holdfast import tool\n\n@tool\ndef double(n: int) -> int:\n    return 2 * n\n"
 PROJECT = f"""
@@ -55,7 +56,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout, built as pip builds it."""
     folder = tmp_path_factory.mktemp("wheel")
     make = [sys.executable, "-m", "pip", "-q", "wheel", "--no-deps", "-w", folder]
-    run(*make, HOME, folder=folder)
+    run(*make, ROOT, folder=folder)
     [built] = folder.glob("holdfast-*.whl")
     return built
 
@@ -97,11 +98,11 @@ def test_the_wheel_holds_one_package(wheel: Path) -> None:
 
 def test_the_wheel_holds_what_create_writes(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    for source in (HOME / "examples").glob("*/*.*"):
+    for source in (ROOT / "examples").glob("*/*.*"):
         if source.suffix in (".yaml", ".py", ".md", ".toml"):
             assert f"holdfast/cli/templates/{source.parent.name}/{source.name}" in names
-    for pattern in (HOME / "cli" / "wizard").rglob("*.yaml"):
-        assert f"holdfast/{pattern.relative_to(HOME)}" in names
+    for pattern in (ROOT / "cli" / "wizard").rglob("*.yaml"):
+        assert f"holdfast/{pattern.relative_to(ROOT)}" in names
 
 
 def test_a_project_with_folders_named_like_ours_keeps_them_and_leaves_ours_whole(guest: Path) -> None:
@@ -127,6 +128,6 @@ def test_the_wheel_has_the_pages_and_a_description_without_dead_links(wheel: Pat
         names = set(built.namelist())
         [metadata] = [name for name in names if name.endswith("METADATA")]
         description = built.read(metadata).decode()
-    assert {f"holdfast/docs/{page.name}" for page in (HOME / "docs").glob("*.md")} <= names
+    assert {f"holdfast/docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= names
     assert "pip install 'holdfast[embedded]'" in description
     assert [link for link in re.findall(r"\]\(([^)]*)\)", description) if not link.startswith("https://")] == []

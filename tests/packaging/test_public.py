@@ -12,9 +12,9 @@ import pytest
 
 import holdfast
 from benchmarks.measure import nodes_of
+from tests.repository import ROOT
 
-HOME = Path(__file__).parents[2]
-ROOMS = sorted(path.stem for path in (HOME / "holdfast").iterdir() if path.is_symlink())
+ROOMS = sorted(path.stem for path in (ROOT / "holdfast").iterdir() if path.is_symlink())
 PUBLIC = [
     *(
         "Answer",
@@ -47,7 +47,7 @@ LOADED = "import sys, json; print(json.dumps(sorted(sys.modules)))"
 
 
 def python(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], cwd=HOME, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
 
 
@@ -71,7 +71,7 @@ def test_an_unknown_name_is_an_import_error() -> None:
 
 
 def test_the_package_is_typed() -> None:
-    assert (HOME / "holdfast" / "py.typed").is_file()
+    assert (ROOT / "holdfast" / "py.typed").is_file()
 
 
 def test_importing_the_package_loads_no_engine() -> None:
@@ -111,7 +111,7 @@ def imported_by_text(path: Path) -> list[str]:
 @pytest.mark.slow
 def test_every_module_that_is_imported_by_a_text_is_one_of_the_package() -> None:
     """No type checker and no linter sees such a name."""
-    files = [path for room in ROOMS for path in (HOME / room).rglob("*.py")]
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
     names = [name for path in files for name in imported_by_text(path)]
     assert "holdfast.cli.line_editor" in names
     assert [name for name in names if name.partition(".")[0] in ROOMS] == []

@@ -6,17 +6,14 @@ import asyncio
 from functools import partial
 
 import pytest
-from temporalio.client import WorkflowUpdateFailedError
-from temporalio.exceptions import ApplicationError
 
 from holdfast.protocol.answers import Answer, Receipt, Refusal
-from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import RefusedSignal
 from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
-from tests.loops.test_loops import MORE_OR_STOP
+from tests.flows import MORE_OR_STOP, ONE
+from tests.people.raw_answers import straight
 
-ONE = "steps: [{kind: hitl, name: ask, message: Go?}]"
 FIVE = "steps:\n" + "".join(f"  - {{kind: hitl, name: q{n}, message: Question {n}, sink_to: a{n}}}\n" for n in range(5))
 FORM = """
 steps:
@@ -40,14 +37,6 @@ async def refused(house: Harness, run: str, answer: Answer, **how: object) -> Re
     with pytest.raises(Refusal) as caught:
         await house.runs.answer(run, [answer], **how)
     return caught.value
-
-
-async def straight(house: Harness, question: Question, payload: object) -> ApplicationError:
-    """The refusal that the workflow itself gives, without a client's check before it."""
-    with pytest.raises(WorkflowUpdateFailedError) as caught:
-        await house.client.get_workflow_handle(question.owner).execute_update("answer", payload)
-    assert isinstance(caught.value.cause, ApplicationError)
-    return caught.value.cause
 
 
 async def test_five_questions_in_a_row_have_their_own_ids_and_get_their_own_answers(house: Harness) -> None:

@@ -13,7 +13,7 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.people import EVERYBODY, People, awaited, why_not
 from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
-from tests.people.test_asking import straight
+from tests.people.raw_answers import straight
 
 GROUPS = {"editors": ["user:ana", "user:bob"], "legal": ["user:eve"]}
 ASK = "steps: [{kind: hitl, name: ask, message: Go?, %s}]"

@@ -20,8 +20,8 @@ from holdfast.protocol.assignment import CLAIM, MOST_ASSIGNMENTS
 from holdfast.protocol.guard import Key
 from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import NothingSent
-from tests.boundaries.test_cancel import ASK, repeat, written
 from tests.conftest import Harness, until
+from tests.flows import ASK, repeat, written
 
 GROUPS = {"editors": ["user:ana", "user:bob"], "legal": ["user:eve", "user:zoe"]}
 ONE = "steps: [{kind: hitl, name: ask, message: Go?%s}]"

@@ -19,8 +19,8 @@ from holdfast.cli.render import question_text
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.attachments import LARGEST_ATTACHMENT
 from holdfast.runtime.errors import BadInput
-from tests.boundaries.test_cancel import repeat, written
 from tests.conftest import TOOLS, Harness, Replays, worker_for
+from tests.flows import repeat, written
 
 PIXEL = b"\x89PNG\r\n\x1a\n\x00\xff"
 PIXEL64 = base64.b64encode(PIXEL).decode()

@@ -6,13 +6,11 @@ import json
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import Client, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from holdfast.blueprint.load import loads
@@ -21,11 +19,12 @@ from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import LargeLimit, SizeLimit, SizeLimits
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import PIPELINE_WORKFLOW, Definition, RefusedSignal
+from holdfast.protocol.runs import PIPELINE_WORKFLOW, Definition
 from holdfast.runtime.errors import BadInput
-from tests.agents.test_turns import agent, call, turn
+from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness, until, worker_for
-from tests.people.test_asking import ONE
+from tests.flows import ONE
+from tests.people.raw_answers import signalled, updated
 
 ANY = "steps: [{kind: hitl, name: ask, message: Go?, input_schema: {type: object}}]"
 LARGE = "{" + ",".join(f'"{index}":0' for index in range(150_000)) + "}"
@@ -55,26 +54,6 @@ def raw(data: bytes | str, encoding: str = "json/plain") -> RawValue:
 
 def answer_to(question: Question, content: str) -> RawValue:
     return raw(f'{{"question": "{question.id}", "content": {content}}}')
-
-
-async def updated(house: Harness, workflow: str, payload: Any, name: str = "answer") -> ApplicationError | None:
-    """The refusal of a raw update; None if it is taken."""
-    try:
-        await house.client.get_workflow_handle(workflow).execute_update(name, payload)
-    except WorkflowUpdateFailedError as error:
-        assert isinstance(error.cause, ApplicationError)
-        return error.cause
-    return None
-
-
-async def signalled(house: Harness, workflow: str, *payloads: Any, name: str = "answer") -> RefusedSignal:
-    """What the view says of a raw signal that is not taken."""
-    await house.client.get_workflow_handle(workflow).signal(name, args=payloads)
-
-    async def refused() -> list[RefusedSignal]:
-        return (await house.runs.tree.view(workflow)).refused
-
-    return (await until(refused, "the refusal"))[-1]
 
 
 @pytest.mark.first_row

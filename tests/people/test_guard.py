@@ -20,9 +20,9 @@ from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import BadToken, Key, Proof, SignedCommand, canonical, check_token, sign
 from tests.conftest import Harness, until, worker_for
-from tests.people.test_asking import ONE, straight
-from tests.people.test_door import signalled, updated
-from tests.test_architecture import HOME
+from tests.flows import ONE
+from tests.people.raw_answers import signalled, straight, updated
+from tests.repository import ROOT
 
 KEY = Key("ops", "a key of the deployment")
 TWO = """
@@ -50,7 +50,7 @@ steps:
     name: l
     loop: {max_loops: 1000, checkpoint_every: 1, body: [{kind: hitl, name: ask, message: Go?}]}
 """
-VECTORS = json.loads((HOME / "docs" / "token-vectors.json").read_text())
+VECTORS = json.loads((ROOT / "docs" / "token-vectors.json").read_text())
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from holdfast.cli.render import answer_command, question_text
 from holdfast.client.reading import content_of, yes_or_no
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Asked, InvalidAnswer
-from tests.client.test_prompts import Typing
-from tests.client.test_prompts import typing as typing
-from tests.client.test_reading import question
+from tests.client.questions import question
 from tests.conftest import Harness, until
+from tests.terminals import Typing
+from tests.terminals import typing as typing
 
 
 class Rating(Asked):

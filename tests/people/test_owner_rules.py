@@ -10,7 +10,7 @@ import yaml
 from holdfast import tool
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
-from tests.agents.test_turns import agent, call, turn
+from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness
 from tests.tools import calls
 

@@ -21,8 +21,8 @@ from holdfast.protocol.people import who_may, with_proved
 from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness
-from tests.people.test_asking import ONE
-from tests.people.test_door import signalled, updated
+from tests.flows import ONE
+from tests.people.raw_answers import signalled, updated
 
 INBOX = Key("inbox", "of the inbox", "person")
 OPS = Key("ops", "of the command line")

@@ -15,7 +15,7 @@ from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.events import QuestionClosed
 from tests.conftest import Harness, until, worker_for
-from tests.people.test_asking import straight
+from tests.people.raw_answers import straight
 
 EDITORS = ["user:ana", "user:bob", "user:eve"]
 TWO = "steps: [{kind: hitl, name: ask, message: Go?, assignees: ['group:editors'], quorum: 2%s}]"

@@ -10,8 +10,8 @@ from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.permissions import Policy, ProposedCall, decide
 from holdfast.protocol.questions import Permission
 from holdfast.workflows.details import details_of
-from tests.boundaries.test_cancel import written
 from tests.conftest import Harness
+from tests.flows import written
 
 PAY = """
 inputs: {type: object}

@@ -17,8 +17,8 @@ from holdfast.runtime.config.sections import SecretsSection
 from holdfast.runtime.encryption import key_in_environment, key_in_file
 from holdfast.runtime.secrets import MARK, SecretCipher, SecretDirectory, SecretUnreadable, keeper, stores
 from tests.conftest import Harness
-from tests.people.test_asking import straight
-from tests.people.test_secrets import everything, has, house, store
+from tests.people.raw_answers import straight
+from tests.people.secret_house import everything, has, house, store
 
 __all__ = ["house", "store"]
 FORM = """

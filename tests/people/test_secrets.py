@@ -6,30 +6,27 @@ import asyncio
 import json
 import logging
 import stat
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities import Interrupt, all_activities, secret, tool
+from holdfast.activities import Interrupt, secret, tool
 from holdfast.client.answering import Answering
-from holdfast.client.events import all_events
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.runs import CONTEXT
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import NothingSent
-from holdfast.runtime.secrets import Environment, SecretDirectory
+from holdfast.runtime.secrets import SecretDirectory
 from holdfast.runtime.workers import NoWorker
-from holdfast.worker import create_worker
-from tests.conftest import TOOLS, Harness, Replays, until
-from tests.people.test_asking import straight
+from tests.conftest import Harness, until
+from tests.people.raw_answers import straight
+from tests.people.secret_house import everything, has
+from tests.people.secret_house import house as house
+from tests.people.secret_house import store as store
 
 VALUE = "hunter2 'and' \"more\" é"
 KEY = """
@@ -77,44 +74,6 @@ def opens(key: str, how: str) -> object:
         case "many":
             raise ExceptionGroup("several", [ValueError("a"), ValueError(value)])
     raise ValueError("no such way")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SecretDirectory:
-    return SecretDirectory(tmp_path / "secrets")
-
-
-@pytest_asyncio.fixture
-async def house(
-    temporal: Client, replays: Replays, tmp_path: Path, store: SecretDirectory, request: pytest.FixtureRequest
-) -> AsyncIterator[Harness]:
-    """As everywhere, but client and worker have a secret store."""
-    queue = f"secrets-{tmp_path.name}"
-    harness = Harness(temporal, queue, tmp_path)
-    harness.runs = Runs(temporal, queue, Answering(memory=QuestionMemory(tmp_path / "questions.json"), secrets=store))
-    readers = {"dir": store, "env": Environment(["LISTED"])}
-    activities = all_activities([TOOLS], {}, secrets=readers)
-    async with create_worker(temporal, task_queue=queue, activities=activities):
-        yield harness
-        await harness.close(replays, request.node.nodeid)
-
-
-def has(text: str, value: str = "hunter2") -> bool:
-    return value in text
-
-
-async def everything(house: Harness, run: str) -> str:
-    """All that is kept of a run and told of it: histories with their payloads, events, views, the context."""
-    told = [history.to_json() for history in await house.histories(run)]
-    for history in await house.histories(run):
-        for event in history.events:
-            told.append(event.SerializeToString().decode(errors="replace"))
-    told += [event.model_dump_json() for event in await all_events(house.runs.tree, run)]
-    told += [view.model_dump_json() for view in await house.runs.tree.views(run)]
-    told.append(json.dumps(await house.runs.tree.query(run, CONTEXT, None, dict[str, Any])))
-    described = await house.client.get_workflow_handle(run).describe()
-    told.append(str(described.raw_description))
-    return "\n".join(told)
 
 
 async def test_a_secret_reaches_the_tool_and_nothing_else(house: Harness, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,16 +11,9 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.explain import explain
 from holdfast.cli.render import tree_text
 from holdfast.protocol.answers import Answer
-from tests.boundaries.test_cancel import repeat, written
 from tests.conftest import Harness
-
-PASSED = {"output": {"passed": True, "reason": ""}}
-BACK = {"output": {"passed": False, "reason": "The city is missing."}}
-AGENTS = {"editor": {"model": "scripted:replies.yaml", "instructions": "An address is complete."}}
-
-
-def ask(**more: Any) -> dict[str, Any]:
-    return {"kind": "hitl", "name": "ask", "message": "Where to?", "verify": {"agent": "editor", "rounds": 1}, **more}
+from tests.flows import repeat, written
+from tests.people.verified import AGENTS, BACK, PASSED, ask
 
 
 def text(house: Harness, *replies: Any, **more: Any) -> str:

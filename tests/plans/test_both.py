@@ -22,9 +22,8 @@ from tests.plans.conftest import (
     statuses,
     step,
 )
+from tests.plans.events import EVENTS, Json, events_plan, events_turns
 
-EVENTS = [{"id": "evt_1"}, {"id": "evt_2"}]
-Json = dict[str, Any]
 pytestmark = pytest.mark.parametrize("driver", DRIVERS)
 
 
@@ -38,30 +37,12 @@ def said(plan_steps: list[Json], replies: Json) -> Json:
     return {**{one["id"]: SAYS_INSTRUCTION for one in plan_steps}, **replies}
 
 
-def events_plan(**more: Any) -> Json:
-    """The seed's example: two steps for each event."""
-    steps = [
-        step("1", "List the events", tools=["plan_list"]),
-        step("4", "Update CURRENT_ITEM", tools=["plan_update"], dependencies=["1"]),
-        step("5", "Tell of RESULT_FROM_4", tools=["plan_send"], dependencies=["4"]),
-    ]
-    return {"steps": steps, "loop_blocks": {"loop_events": loop("RESULT_FROM_1", "4", "5", id="loop_events")}, **more}
-
-
 def events_script(plans: Plans, events: list[Any]) -> Json:
     return {
         "1": plans.wants("plan_list", events=events),
         "4": [plans.wants("plan_update", event=event) for event in events] or "never",
         "5": [plans.wants("plan_send", to=event) for event in events] or "never",
     }
-
-
-def events_turns(plans: Plans, events: list[Any]) -> list[Any]:
-    turns = [plans.runs("1", "plan_list", events=events), finish("1"), begin("loop_events")]
-    for event in events:
-        turns += [plans.runs("step_4", "plan_update", event=event), finish("step_4")]
-        turns += [plans.runs("5", "plan_send", to=event), finish("5"), advance("loop_events")]
-    return turns
 
 
 @pytest.mark.slow

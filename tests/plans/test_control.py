@@ -11,7 +11,7 @@ from holdfast.protocol.events import ChildStarted
 from holdfast.runtime.errors import BadInput
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import Plans, advance, ask, begin, call, finish, loop, reasons, statuses, step
-from tests.plans.test_both import EVENTS, events_plan, events_turns
+from tests.plans.events import EVENTS, events_plan, events_turns
 
 Json = dict[str, Any]
 

@@ -10,9 +10,9 @@ import examples.plans.calendar_tools  # noqa: F401 (registers the tools)
 from holdfast.blueprint.load import load
 from tests.conftest import Harness
 from tests.plans.conftest import statuses
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
-FOLDER = HOME / "examples" / "plans"
+FOLDER = ROOT / "examples" / "plans"
 PLANS = sorted(FOLDER.glob("*.json"))
 LANGUAGES = ("en", "fr")
 
@@ -64,7 +64,7 @@ async def test_the_invitations_are_sent_once_somebody_agrees(
 
 
 async def test_a_goal_is_made_clear_planned_agreed_to_and_worked_off(house: Harness) -> None:
-    run = await house.runs.start(load(HOME / "examples" / "planner" / "planner.yaml"), "Invite Ana and Ben to the demo")
+    run = await house.runs.start(load(ROOT / "examples" / "planner" / "planner.yaml"), "Invite Ana and Ben to the demo")
     house.started.append(run)
     assert await house.answered(run, "Ana and Ben", "Friday") == ["Who is to be invited?", "On which day?"]
     question = await house.one(run)

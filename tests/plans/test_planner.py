@@ -9,28 +9,11 @@ import pytest
 
 from holdfast.protocol.answers import Refusal
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
-from tests.plans.conftest import DRIVERS, Plans, ask, call, finish, says, statuses, step
+from tests.plans.conftest import DRIVERS, Plans, ask, call, finish, statuses, step
+from tests.plans.planned import Json, planned
 
-Json = dict[str, Any]
-PLANNED = """
-agents:
-  planner: {{model: "scripted:replies.yaml", instructions: "Plan {{{{ input }}}}"}}
-  clerk: {{model: "scripted:replies.yaml", tools: [{tools}], human: [{human}]}}
-steps:
-  - {{name: think, uses: agents.planner, input: "Think of {{{{ input }}}}"}}
-  - {{kind: plan, name: work, plan: {{from: "{{{{ {source} }}}}", agent: clerk, {more}}}}}
-"""
 GOOD = {"goal": "Say it", "steps": [step("1", "Say hello")]}
 BAD = {"goal": "Say it", "steps": [step("1", "Say hello", dependencies=["9"])]}
-
-
-async def planned(plans: Plans, replies: list[Any], script: Json | None = None, **how: str) -> str:
-    """Start a run whose planner says these; `how` has tools, human, source and more of the blueprint."""
-    told = {"tools": "", "human": "", "source": "steps.think.output", "more": "driver: engine", **how}
-    plans.harness.script(
-        json.dumps({"think": [{"output": one} for one in replies], **says("1", "2"), **(script or {})})
-    )
-    return await plans.harness.start(PLANNED.format(**told), "tea")
 
 
 async def of_planner(plans: Plans, run: str) -> list[Json]:

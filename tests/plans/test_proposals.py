@@ -15,7 +15,7 @@ from holdfast.server.mcp.elicitation import message_for
 from holdfast.server.web.addresses import question_address
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import Plans, loop, step
-from tests.plans.test_planner import planned
+from tests.plans.planned import planned
 from tests.serve.pages import desk
 
 Json = dict[str, Any]

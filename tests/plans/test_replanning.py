@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.load import parse
-from tests.agents.test_turns import agent, turn
-from tests.agents.test_turns import call as calls
+from tests.agents.turns import agent, turn
+from tests.agents.turns import call as calls
 from tests.conftest import Harness
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, finish, step

@@ -11,9 +11,9 @@ from holdfast.server.record.entries import ASKED, ENDED, GAP
 from holdfast.server.record.record import Record
 from holdfast.server.record.story import story
 from holdfast.server.record.verification import RecordCheck, verify
-from tests.boundaries.test_cancel import written
 from tests.conftest import Harness, until, worker_for
-from tests.people.test_verify import AGENTS, BACK, ask
+from tests.flows import written
+from tests.people.verified import AGENTS, BACK, ask
 from tests.record.ground import ASK, KEY, LOOP, Recording
 
 

@@ -35,18 +35,18 @@ from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import read_cases
 from holdfast.testkit.running import run_case
 from holdfast.workflows import RUNNER
-from tests.agents.test_elicitation import LAST, asking_server
-from tests.agents.test_turns import agent as agent_with
-from tests.agents.test_turns import call, turn
+from tests.agents.asking_house import LAST, asking_server
+from tests.agents.turns import agent as agent_with
+from tests.agents.turns import call, turn
 from tests.conftest import ATTRIBUTES, TOOLS, Harness, until, worker_for
-from tests.loops.test_loops import MORE_OR_STOP, NESTED
+from tests.flows import MORE_OR_STOP, NESTED
 from tests.replay import recordings
 from tests.replay.recordings import Recording
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
 EXAMPLES = {
     f"example.{path.name.removesuffix('.test.yaml')}": path
-    for path in sorted((HOME / "examples").glob("*/*.test.yaml"))
+    for path in sorted((ROOT / "examples").glob("*/*.test.yaml"))
 }
 QUEUE = "record"
 SHORT = HistoryLimits(rounds=1, events=30)
@@ -94,8 +94,6 @@ steps:
 """
 DEADLINE = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 1s, default: nobody}]"
 FAILS = "steps: [{kind: loop, name: l, loop: {max_loops: 2, exit_expression: output == 'x', body: [{name: a}]}}]"
-
-
 AGENT = """
 agents:
   boss:

@@ -19,7 +19,7 @@ from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.replay import recordings
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 
 NAMES = recordings.names()
 LONG_LIVED = {"Pipeline", "Loop", "Agent", "Map", "Clarify", "Plan", "PlanLoop", "DrivenPlan"}
@@ -39,7 +39,7 @@ def test_every_type_of_workflow_is_known_here() -> None:
 
 
 def test_every_example_is_recorded() -> None:
-    tests = [path.name.removesuffix(".test.yaml") for path in (HOME / "examples").glob("*/*.test.yaml")]
+    tests = [path.name.removesuffix(".test.yaml") for path in (ROOT / "examples").glob("*/*.test.yaml")]
     assert {f"example.{name}" for name in tests} - set(NAMES) == set()
 
 

@@ -85,3 +85,8 @@ async def open_pages(
         finally:
             for one in contexts:
                 await one.close()
+
+
+def words(html: str) -> str:
+    """The text of a page, without its elements."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html.partition("<main")[2]).split())

@@ -18,10 +18,10 @@ from holdfast.server.web.credentials import ALL_WEB_SCOPES
 from holdfast.server.web.gate import Gate
 from holdfast.server.web.problems import STATUS_OF_ERROR
 from tests.conftest import Harness
+from tests.repository import ROOT
 from tests.serve.ground import blueprint_file, served, site_of_house
-from tests.test_architecture import HOME
 
-PAGE = (HOME / "docs" / "api.md").read_text()
+PAGE = (ROOT / "docs" / "api.md").read_text()
 
 
 def examples(language: str) -> list[str]:

@@ -6,8 +6,7 @@ import importlib.metadata
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import httpx2
 import pytest
@@ -23,21 +22,14 @@ from holdfast.server.mcp.http import http_app, runs_by_token
 from holdfast.server.mcp.server import AssistantContext
 from holdfast.server.web.gate import Gate
 from tests.conftest import Harness, until
+from tests.serve.assistants import PERMIT, TITLE, Asked, Era, answered, environment_of, text
 from tests.serve.ground import blueprint_file, served, site_of_house
 
-TITLE = """
-name: title
-description: Find a title.
-inputs: {type: object, required: [topic], properties: {topic: {type: string}}}
-steps: [{kind: hitl, name: title, message: "A title about {{ input.topic }}?"}]
-output: "{{ steps.title.output }}"
-"""
 TONE = """
 name: brief
 steps: [{kind: hitl, name: tone, message: Which tone?, ask: decision, options: [warm, formal]}]
 """
 REVIEW = "{name: look, steps: [{kind: hitl, name: check, message: Right?, ask: review, input: {n: 1}}]}"
-PERMIT = "{name: may, steps: [{kind: hitl, name: ask, message: May it be sent?, ask: permission}]}"
 STOP = "{name: stop, steps: [{name: out, uses: passthrough, input: 1, interrupt_before: true}]}"
 SECRET = "{name: log_in, steps: [{kind: hitl, name: key, message: The key?, ask: secret}]}"
 FOR_TWO = """
@@ -49,20 +41,6 @@ steps:
       one: [{kind: hitl, name: ana, message: Ana?, assignees: [user:ana]}]
       other: [{kind: hitl, name: bob, message: Bob?, assignees: [user:bob]}]
 """
-Era = Literal["auto", "legacy"]
-
-
-@dataclass
-class Asked:
-    """A person at the assistant's client: what they are shown, and how they fill the form."""
-
-    action: str = "accept"
-    content: dict[str, Any] | None = None
-    shown: list[Any] = field(default_factory=list)
-
-    async def __call__(self, context: Any, params: Any) -> ElicitResult:
-        self.shown.append(params)
-        return ElicitResult(action=self.action, content=self.content if self.action == "accept" else None)
 
 
 @asynccontextmanager
@@ -84,25 +62,6 @@ async def over_http(address: str, token: str) -> AsyncIterator[Client]:
         Client(streamable_http_client(f"{address}/mcp", http_client=http)) as client,
     ):
         yield client
-
-
-async def answered(client: Client, question: Question, **arguments: Any) -> Any:
-    named = {"run": question.run, "question": question.id, **arguments}
-    return await client.call_tool("answer", named)
-
-
-def environment_of(house: Harness) -> dict[str, str]:
-    """The environment in which a command finds the house's server."""
-    return {
-        "TEMPORAL_ADDRESS": house.client.service_client.config.target_host,
-        "TEMPORAL_NAMESPACE": house.client.namespace,
-        "HOLDFAST_TASK_QUEUE": house.runs.task_queue,
-        "HOLDFAST_HOME": str(house.folder / ".holdfast"),
-    }
-
-
-def text(result: Any) -> str:
-    return result.content[0].text
 
 
 async def test_the_server_says_its_version(house: Harness) -> None:

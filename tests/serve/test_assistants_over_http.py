@@ -20,8 +20,8 @@ from holdfast.server.mcp.http import http_app, runs_by_token
 from holdfast.server.mcp.server import AssistantContext
 from holdfast.server.web.gate import Gate
 from tests.conftest import Harness, until
+from tests.serve.assistants import PERMIT, TITLE, Asked, Era, answered, environment_of, text
 from tests.serve.ground import served, site_of_house
-from tests.serve.test_assistants import PERMIT, TITLE, Asked, Era, answered, environment_of, text
 
 ALL = {"read", "answer", "steer"}
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from holdfast.protocol.answers import Answer
 from holdfast.runtime.config import ServeSection
 from holdfast.server.web.addresses import question_address
+from tests.agents.turns import asking
 from tests.conftest import Harness
 from tests.serve.blueprints import BLUEPRINTS
 from tests.serve.ground import blueprint_file
+from tests.serve.keyboard import MOST_STOPS, press, tab_to, type_into, unfold
 from tests.serve.pages import open_pages, started
-from tests.serve.test_run_pages import asking
 
 pytestmark = pytest.mark.slow
 expect.set_options(timeout=60_000)
-MOST_STOPS = 200
-"""Presses of Tab after which a control counts as out of reach."""
 TRIP = """
 name: trip
 inputs:
@@ -46,33 +45,6 @@ context_schema: {type: object, properties: {count: {type: integer}}}
 steps: [{name: write, input: text, interrupt_before: true}]
 output: "{{ context.count }}"
 """
-
-
-async def tab_to(page: Page, control: Locator) -> None:
-    """Press Tab until a control has the focus."""
-    await expect(control).to_be_visible()
-    for _ in range(MOST_STOPS):
-        if await control.evaluate("element => element === document.activeElement"):
-            return
-        await page.keyboard.press("Tab")
-    raise AssertionError(f"{control} cannot be reached by Tab")
-
-
-async def press(page: Page, name: str, key: str = "Enter") -> None:
-    """Go to a button by Tab and press it."""
-    await tab_to(page, page.get_by_role("button", name=name, exact=True))
-    await page.keyboard.press(key)
-
-
-async def type_into(page: Page, label: str, text: str) -> None:
-    await tab_to(page, page.locator("#main").get_by_label(label, exact=True))
-    await page.keyboard.press("ControlOrMeta+a")
-    await page.keyboard.type(text)
-
-
-async def unfold(page: Page, summary: str) -> None:
-    await tab_to(page, page.locator("summary", has_text=summary))
-    await page.keyboard.press("Enter")
 
 
 async def closes(page: Page) -> None:

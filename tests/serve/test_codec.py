@@ -17,17 +17,11 @@ from holdfast.runtime.config.sections import EncryptionSection
 from holdfast.runtime.embedded.server import temporal_binary
 from holdfast.server.web.site import Site
 from tests.conftest import Harness
-from tests.encryption.test_runs import MARK, OLD, house_of, secretive
+from tests.encryption.encrypted_house import ASK, DECODE, MARK, OLD, house_of, secretive
 from tests.serve.ground import WHO, app_of, client_of, person, served, site_of_house
 
-DECODE = "/api/codec/decode"
 UI = "https://temporal.example.com"
 SETTINGS = EncryptionSection(readers=["user:ana", "group:ops"], ui=UI)
-ASK = f"""
-name: ask
-steps:
-  - {{kind: hitl, name: ask, message: "Is {MARK} right?"}}
-"""
 
 
 @pytest.fixture

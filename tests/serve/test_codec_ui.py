@@ -19,12 +19,11 @@ from holdfast.runtime.config.sections import EncryptionSection
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import temporal_binary
 from holdfast.server.web.app import create_app
-from tests.activities.test_mcp import free_port
+from tests.activities.mcp_processes import free_port
 from tests.conftest import ATTRIBUTES, Harness, until
-from tests.encryption.test_runs import MARK, OLD, house_of, secretive
+from tests.encryption.encrypted_house import ASK, DECODE, MARK, OLD, house_of, secretive
 from tests.serve.browser import SignedIn
 from tests.serve.ground import served, site_of_house
-from tests.serve.test_codec import ASK, DECODE
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from holdfast.server.web.site import Site
 from tests.conftest import Harness
 from tests.record.ground import KEY, Recording
 from tests.serve.ground import WHO, app_of, client_of, person, site_of_house
+from tests.serve.keyboard import press, type_into, unfold
 from tests.serve.pages import serious, served
-from tests.serve.test_by_keyboard import press, type_into, unfold
 
 ASK = "{name: asked, steps: [{kind: hitl, name: ask, message: Well?, assignees: [user:bob]}]}"
 FOR_ALL = "{name: asked, steps: [{kind: hitl, name: ask, message: Well?}]}"

@@ -26,7 +26,7 @@ from holdfast.server.web.site import Site
 from tests.record.conftest import recording, store
 from tests.record.ground import ASK, KEY, LOOP, NOON, Recording
 from tests.serve.ground import WHO, client_of, site_of_house
-from tests.serve.test_run_pages import words
+from tests.serve.pages import words
 
 __all__ = ["recording", "store"]
 

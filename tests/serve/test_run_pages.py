@@ -17,12 +17,13 @@ from holdfast.server.web.live import Live
 from holdfast.server.web.pages import run_pages
 from holdfast.server.web.pages.run_tree import RunTree
 from holdfast.server.web.pages.templating import LANGUAGES
-from tests.agents.test_turns import agent, call, turn
-from tests.boundaries.test_cancel import written
-from tests.boundaries.test_stopping import at_work, hanging, is_told_to_end
+from tests.agents.turns import agent, asking, call, turn
 from tests.conftest import Harness, until
+from tests.flows import hanging, written
+from tests.progress import at_work, is_told_to_end
 from tests.record.ground import NOON
 from tests.serve.ground import client_of, person, site_of_house
+from tests.serve.pages import words
 
 ASK = "name: asked\ncontext: {draft: {title: Hello}}\nsteps: [{name: ask, kind: hitl, message: 'Send <b>it</b>?'}]"
 LOOP = (
@@ -49,11 +50,6 @@ async def page(house: Harness, path: str, status: int = 200, **how: Any) -> str:
 async def post(house: Harness, path: str, data: dict[str, str] | None = None, who: str = "ana") -> httpx.Response:
     async with client_of(site_of_house(house), person("eve", "read")) as client:
         return await client.post(path, data=data, headers={"x-test-identity": who})
-
-
-def words(html: str) -> str:
-    """The text of a page, without its elements."""
-    return " ".join(re.sub(r"<[^>]+>", " ", html.partition("<main")[2]).split())
 
 
 async def test_a_run_is_shown_with_its_question_and_its_steps(house: Harness) -> None:
@@ -260,12 +256,6 @@ async def test_without_the_scope_no_command_is_offered_or_taken(house: Harness) 
     assert "/pause" not in shown.text
     assert (await post(house, f"/runs/{run}/cancel", who="eve")).status_code == 403
     assert (await house.runs.state(run)).status == "waiting"
-
-
-def asking(house: Harness) -> str:
-    """An agent that asks once, and at its end repeats what it was told."""
-    heard = "{% for m in messages if m.role == 'user' %}<{{ m.content }}>{% endfor %}"
-    return agent(house, [turn(call("request_user_info", question="Which?")), heard], human=["ask"])
 
 
 @pytest.mark.slow

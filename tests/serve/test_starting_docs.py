@@ -16,10 +16,10 @@ from holdfast.server.web.app import create_app
 from holdfast.server.web.credentials import ALL_WEB_SCOPES
 from holdfast.server.web.gate import Gate
 from tests.conftest import Harness
+from tests.repository import ROOT
 from tests.serve.ground import blueprint_file, served, site_of_house
-from tests.test_architecture import HOME
 
-PAGE = (HOME / "docs" / "starting.md").read_text()
+PAGE = (ROOT / "docs" / "starting.md").read_text()
 SECRET = "whsec_" + "c2VjcmV0" * 6
 
 

@@ -7,11 +7,10 @@ import yaml
 
 from holdfast.protocol.questions import Question
 from holdfast.server.web.addresses import question_address
-from tests.boundaries.test_cancel import written
 from tests.conftest import Harness
-from tests.people.test_verify import AGENTS, BACK, PASSED, ask
-from tests.serve.pages import Desk, desk
-from tests.serve.test_run_pages import words
+from tests.flows import written
+from tests.people.verified import AGENTS, BACK, PASSED, ask
+from tests.serve.pages import Desk, desk, words
 
 
 async def sent(here: Desk, house: Harness, run: str, text: str) -> Question:

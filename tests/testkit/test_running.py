@@ -13,7 +13,7 @@ from holdfast.testkit.files import CASE_KEYS, ERROR_KEYS, EXPECT_KEYS, FILE_KEYS
 from holdfast.testkit.matching import CONTAINS, EQUALS, NOTHING
 from holdfast.testkit.running import run_case
 from tests.conftest import until
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 from tests.testkit.conftest import Desk
 
 ASK = """
@@ -300,13 +300,13 @@ async def test_nothing_goes_on_when_a_test_has_ended(desk: Desk) -> None:
 
 @pytest.mark.slow
 async def test_the_page_about_testing_shows_a_test_that_passes(desk: Desk) -> None:
-    page = (HOME / "docs" / "testing.md").read_text()
+    page = (ROOT / "docs" / "testing.md").read_text()
     flow, tests = re.findall(r"```yaml\n(.*?)```", page, re.S)
     assert [one.differences for one in await desk.verdicts(flow, tests)] == [[], []]
 
 
 def test_the_page_about_testing_names_every_key() -> None:
-    page = (HOME / "docs" / "testing.md").read_text()
+    page = (ROOT / "docs" / "testing.md").read_text()
     keys = (*FILE_KEYS, *CASE_KEYS, *EXPECT_KEYS, *QUESTION_KEYS, *SPAN_KEYS, *ERROR_KEYS, *STATUSES, CONTAINS, EQUALS)
     assert [key for key in keys if f"`{key}`" not in page and f"`{{{key}:" not in page] == []
 

@@ -20,8 +20,8 @@ from holdfast.activities import all_activities
 from holdfast.activities.agent_objects import unsupported_agents
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.worker import create_worker
+from tests.activities.mcp_processes import free_port, serving
 from tests.activities.provider import Reply, Request
-from tests.activities.test_mcp import free_port, serving
 from tests.conftest import Harness
 from tests.mcp_agents import SCRIPT
 from tests.wire.fake import Fake

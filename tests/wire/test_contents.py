@@ -12,7 +12,7 @@ from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.files import FileActivities
 from holdfast.activities.models import ModelActivities
 from holdfast.protocol.agents import Message, MessageFile, ToolSpec
-from tests.activities.test_models import asked, call, failed
+from tests.activities.model_calls import asked, call, failed
 from tests.wire.apis import APIS
 from tests.wire.fake import Fake
 

@@ -20,11 +20,11 @@ from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import Case, CaseFile, read_cases
 from holdfast.testkit.running import run_case
 from tests.activities.provider import Reply
-from tests.test_architecture import HOME
+from tests.repository import ROOT
 from tests.wire.apis import APIS
 from tests.wire.fake import Fake
 
-EXAMPLES = HOME / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 class Wired(ModelActivities):

@@ -9,8 +9,8 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.models import ModelActivities
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec
+from tests.activities.model_calls import answered, asked, call, failed
 from tests.activities.provider import Reply
-from tests.activities.test_models import answered, asked, call, failed
 from tests.wire.fake import Fake
 
 pytestmark = pytest.mark.matrix

@@ -8,11 +8,11 @@ from pathlib import Path
 from holdfast.blueprint.explain import explain
 from holdfast.blueprint.graph import graph
 from holdfast.blueprint.load import load
+from tests.repository import ROOT
 
 FOLDER = Path(__file__).parent
-HOME = FOLDER.parents[2]
-EXAMPLES = sorted(path for path in (HOME / "examples").glob("*/*.yaml") if path.suffixes == [".yaml"])
-PLANS = sorted([*(HOME / "examples").glob("*/*.json"), *FOLDER.glob("*.json")])
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*.yaml") if path.suffixes == [".yaml"])
+PLANS = sorted([*(ROOT / "examples").glob("*/*.json"), *FOLDER.glob("*.json")])
 EXAMPLES = [*(path for path in EXAMPLES if path.stem != "replies"), FOLDER / "everything.yaml", *PLANS]
 AGAIN = "if that is meant: python -m tests.blueprint.golden"
 

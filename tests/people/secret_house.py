@@ -1,0 +1,60 @@
+"""A house with a secret store, and all that is kept of its runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio.client import Client
+
+from holdfast.activities import all_activities
+from holdfast.client.answering import Answering
+from holdfast.client.events import all_events
+from holdfast.client.memory import QuestionMemory
+from holdfast.client.runs import Runs
+from holdfast.protocol.runs import CONTEXT
+from holdfast.runtime.secrets import Environment, SecretDirectory
+from holdfast.worker import create_worker
+from tests.conftest import TOOLS, Harness, Replays
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SecretDirectory:
+    return SecretDirectory(tmp_path / "secrets")
+
+
+@pytest_asyncio.fixture
+async def house(
+    temporal: Client, replays: Replays, tmp_path: Path, store: SecretDirectory, request: pytest.FixtureRequest
+) -> AsyncIterator[Harness]:
+    """As everywhere, but client and worker have a secret store."""
+    queue = f"secrets-{tmp_path.name}"
+    harness = Harness(temporal, queue, tmp_path)
+    harness.runs = Runs(temporal, queue, Answering(memory=QuestionMemory(tmp_path / "questions.json"), secrets=store))
+    readers = {"dir": store, "env": Environment(["LISTED"])}
+    activities = all_activities([TOOLS], {}, secrets=readers)
+    async with create_worker(temporal, task_queue=queue, activities=activities):
+        yield harness
+        await harness.close(replays, request.node.nodeid)
+
+
+def has(text: str, value: str = "hunter2") -> bool:
+    return value in text
+
+
+async def everything(house: Harness, run: str) -> str:
+    """All that is kept of a run and told of it: histories with their payloads, events, views, the context."""
+    told = [history.to_json() for history in await house.histories(run)]
+    for history in await house.histories(run):
+        for event in history.events:
+            told.append(event.SerializeToString().decode(errors="replace"))
+    told += [event.model_dump_json() for event in await all_events(house.runs.tree, run)]
+    told += [view.model_dump_json() for view in await house.runs.tree.views(run)]
+    told.append(json.dumps(await house.runs.tree.query(run, CONTEXT, None, dict[str, Any])))
+    described = await house.client.get_workflow_handle(run).describe()
+    told.append(str(described.raw_description))
+    return "\n".join(told)
