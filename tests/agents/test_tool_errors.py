@@ -13,7 +13,7 @@ from holdfast.activities import tool
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import loads
 from holdfast.protocol.runs import HistoryLimits
-from tests.agents.test_turns import call, turn
+from tests.agents.turns import call, turn
 from tests.conftest import Harness
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.tools import calls
