@@ -19,7 +19,7 @@ from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Bud
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.turns import NOTHING_SAID, without_older
+from holdfast.workflows.turns import NOTHING_SAID, drop_older
 
 MOST_MISFITS = 3
 """Outputs in a row that may fail the schema; after them the agent fails."""
@@ -69,7 +69,7 @@ class AgentCall:
         return replace(self, agent=self.agent.model_copy(update={"tool_errors": rules}))
 
 
-def opening_of(step: Step, value: object, frame: Frame) -> list[Message]:
+def make_opening(step: Step, value: object, frame: Frame) -> list[Message]:
     """Return the first messages of a step's agent: its input, in a conversation after the turns so far.
 
     Without an input of its own only the turns are sent: the default input would be the whole context as JSON.
@@ -95,16 +95,16 @@ async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, ext
     instructions = text_of(frame.render(asking.agent.instructions))
     if extra:
         instructions = f"{instructions}\n\n{extra}".strip()
-    frame = within_own_limits(frame, asking)
+    frame = add_own_limits(frame, asking)
     if not asking.agent.works_in_turns and asking.registry is None:
-        return AgentResult(output=await _single(asking, instructions, opening, frame), turns=1)
-    definition = agent_definition(asking, instructions, opening, frame)
+        return AgentResult(output=await _run_single(asking, instructions, opening, frame), turns=1)
+    definition = define_agent(asking, instructions, opening, frame)
     result: AgentResult = await frame.run_child(definition, AgentState())
     frame.note(AgentCompleted(turns=result.turns, output=result.output))
     return result
 
 
-def within_own_limits(frame: Frame, asking: AgentCall) -> Frame:
+def add_own_limits(frame: Frame, asking: AgentCall) -> Frame:
     """Return the frame with a budget of the agent's own limits."""
     if asking.agent.limits is None:
         return frame
@@ -112,7 +112,7 @@ def within_own_limits(frame: Frame, asking: AgentCall) -> Frame:
     return replace(frame, meter=frame.meter.within(budget))
 
 
-async def _single(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> JSON:
+async def _run_single(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> JSON:
     """Return the output of an agent without tools; an invalid one goes back to the model a few times."""
     agent = asking.agent
     messages, earlier = opening, len(opening) - 1
@@ -131,18 +131,18 @@ async def _single(asking: AgentCall, instructions: str, opening: list[Message], 
         try:
             reply = await ask_model(request, asking, frame, asking.step)
         except ActivityError as error:
-            if not earlier or not overflowed(error):
+            if not earlier or not is_overflow(error):
                 raise
-            messages, earlier = without_older(messages, earlier)
+            messages, earlier = drop_older(messages, earlier)
             continue
         if reply.problem is None:
             return reply.output
         misfits += 1
-        messages = [*messages, *misfit_told(reply, reply.problem)]
-    raise failure("output_invalid", f"{asking.step}: {reply.problem}", frame.address, output=unlisted(reply, agent))
+        messages = [*messages, *tell_misfit(reply, reply.problem)]
+    raise failure("output_invalid", f"{asking.step}: {reply.problem}", frame.address, output=unwrap_list(reply, agent))
 
 
-def unlisted(reply: ModelReply, agent: Agent) -> JSON:
+def unwrap_list(reply: ModelReply, agent: Agent) -> JSON:
     """Return the output for which a list was expected, shortened, as the loop decides what it is; else None."""
     if agent.output_schema != LIST_OUTPUT:
         return None
@@ -162,13 +162,13 @@ async def ask_model(request: ModelRequest, asking: AgentCall, frame: Frame, labe
         repeated = request.model_copy(update={"messages": [*request.messages, hint]})
         reply = await _ask_once(repeated, asking, frame, label)
     if reply.finish == "finished":
-        return _with_list(reply) if request.output_schema == LIST_OUTPUT else reply
+        return _wrap_list(reply) if request.output_schema == LIST_OUTPUT else reply
     type_, reason = BAD_REPLIES[reply.finish]
     quote = f": {text_of(reply.output)[:_LONGEST_REASON]}" if reply.finish == "refused" and reply.output else ""
     raise failure(type_, f"{asking.step}: {reason}{quote}", frame.address)
 
 
-def _with_list(reply: ModelReply) -> ModelReply:
+def _wrap_list(reply: ModelReply) -> ModelReply:
     """Return the reply with the list in its output, in whatever form it was given; prose stays a problem."""
     if reply.problem is None:
         return reply
@@ -182,7 +182,7 @@ async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, labe
         try:
             return await _ask_one(request, asking, frame, label)
         except ActivityError as error:
-            if is_cancelled(error) or overflowed(error):  # what is too long is cut, and asked again
+            if is_cancelled(error) or is_overflow(error):  # what is too long is cut, and asked again
                 raise
         request = request.model_copy(update={"model": name})
     return await _ask_one(request, asking, frame, label)
@@ -209,7 +209,7 @@ async def _ask_one(request: ModelRequest, asking: AgentCall, frame: Frame, label
     return reply
 
 
-def misfit_told(reply: ModelReply, problem: str) -> list[Message]:
+def tell_misfit(reply: ModelReply, problem: str) -> list[Message]:
     """Return the reply and its problem as messages: as a result of each call if it made calls, as each needs one."""
     answer = Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw)
     text = f"The output does not fit: {problem}. Give it again, corrected."
@@ -218,12 +218,12 @@ def misfit_told(reply: ModelReply, problem: str) -> list[Message]:
     return [answer, *(Message(role="tool", call=call.id, tool=call.name, content=text) for call in reply.tool_calls)]
 
 
-def overflowed(error: ActivityError) -> bool:
+def is_overflow(error: ActivityError) -> bool:
     """Return whether the conversation was too long for the model."""
     return isinstance(error.cause, ApplicationError) and error.cause.type == "context_overflow"
 
 
-def agent_definition(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> AgentDefinition:
+def define_agent(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> AgentDefinition:
     """Return the input of an agent's workflow: its tools, and the names that its agents' instructions read."""
     agent = asking.agent
     reach = reach_of_tools([*agent.tools, *(asking.registry or ())], frame.blueprint)
@@ -245,7 +245,7 @@ def agent_definition(asking: AgentCall, instructions: str, opening: list[Message
         step=asking.step,
         instructions=instructions,
         messages=opening,
-        names={name: value for name, value in frame.visible().items() if name in names},
+        names={name: value for name, value in frame.collect_names().items() if name in names},
         place=frame.summary(asking.step),
         iteration=frame.iteration,
         label=frame.label,

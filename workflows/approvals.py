@@ -31,7 +31,7 @@ class Allowed(NamedTuple):
     consent: Consent = ""
 
 
-async def approved(
+async def approve_call(
     call: ToolCall,
     spec: ToolSpec,
     policies: Sequence[Policy],
@@ -47,7 +47,7 @@ async def approved(
     consent: Consent = "approved" if permit in frame.host.permits else ""
     decision = decide(ProposedCall(spec, call.args, policies, consent, repetition, note))
     if decision.action == "review":
-        call, consent = with_defaults(await _reviewed(call, spec, decision, frame), spec), "reviewed"
+        call, consent = add_defaults(await _ask_review(call, spec, decision, frame), spec), "reviewed"
         # Once more: a rule may forbid the arguments that the person has put in.
         decision = decide(ProposedCall(spec, call.args, policies, consent))
     match decision.action:
@@ -56,42 +56,44 @@ async def approved(
         case "end":
             raise failure("doom_loop", decision.reason, frame.address)
         case "approve":
-            answer = await _approval(call, decision, frame)
+            answer = await _ask_approval(call, decision, frame)
             if decision.permits and answer.get("scope") in ("run", "always"):
                 frame.host.permit(permit_of(spec, frame.blueprint))
             consent = "approved"
     return Allowed(call, consent)
 
 
-def with_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
+def add_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
     """Return the call with the tool's default arguments filled in, as whoever approves must see them."""
     return call.model_copy(update={"args": defaults.with_defaults(spec.parameters, call.args)})
 
 
-async def _approval(call: ToolCall, decision: CallDecision, frame: Frame) -> JSONObject:
+async def _ask_approval(call: ToolCall, decision: CallDecision, frame: Frame) -> JSONObject:
     """Return a person's approval of a call. Raises `Denied` unless it is an explicit yes."""
-    asked = Permission(message=decision.reason, info={"tool": call.name, "args": call.args, **_weight(decision.risk)})
+    asked = Permission(
+        message=decision.reason, info={"tool": call.name, "args": call.args, **_describe_risk(decision.risk)}
+    )
     reply = await frame.ask(asked)
     answer: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     # Only True: whatever else stands there is no consent.
     if answer["granted"] is not True:
-        raise Declined(f"not approved{_because(answer)}")
+        raise Declined(f"not approved{_describe_reason(answer)}")
     return answer
 
 
-async def _reviewed(call: ToolCall, spec: ToolSpec, decision: CallDecision, frame: Frame) -> ToolCall:
-    info = {"tool": call.name, **_weight(decision.risk)}
+async def _ask_review(call: ToolCall, spec: ToolSpec, decision: CallDecision, frame: Frame) -> ToolCall:
+    info = {"tool": call.name, **_describe_risk(decision.risk)}
     asked = Review(message=decision.reason, payload=call.args, payload_schema=spec.parameters, info=info)
     reply = await frame.ask(asked)
     answer = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
     if answer["verdict"] == "rejected":
-        raise Declined(f"rejected{_because(answer)}")
+        raise Declined(f"rejected{_describe_reason(answer)}")
     return call.model_copy(update={"args": answer["payload"]})
 
 
-def _weight(risk: Risk | None) -> JSONObject:
+def _describe_risk(risk: Risk | None) -> JSONObject:
     return {} if risk is None else {"risk": risk}
 
 
-def _because(answer: JSONObject) -> str:
+def _describe_reason(answer: JSONObject) -> str:
     return f": {answer['reason']}" if answer.get("reason") else ""

@@ -14,14 +14,15 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 
 
-def people_of(step: HitlFields, frame: Frame) -> People:
+def render_people(step: HitlFields, frame: Frame) -> People:
     """Return who may answer a step. The frame is the one in which its message is rendered."""
-    assignees = _assignees(step, frame)
+    assignees = _render_assignees(step, frame)
     not_by = [
-        _requester(step, frame) if name == REQUESTER else name for name in _names("not_by", step.not_by, step, frame)
+        _read_requester(step, frame) if name == REQUESTER else name
+        for name in _render_names("not_by", step.not_by, step, frame)
     ]
     rungs = [
-        Rung(after=rung.after, assignees=_names(f"escalate[{index}].assignees", rung.assignees, step, frame))
+        Rung(after=rung.after, assignees=_render_names(f"escalate[{index}].assignees", rung.assignees, step, frame))
         for index, rung in enumerate(step.escalate)
     ]
     return People(
@@ -35,30 +36,30 @@ def people_of(step: HitlFields, frame: Frame) -> People:
     )
 
 
-def asked_in(step: AskingStep, frame: Frame) -> People:
+def render_asked_people(step: AskingStep, frame: Frame) -> People:
     """Return who may answer what is asked while a step runs."""
-    return People(assignees=_assignees(step, frame)) if step.assignees != [] else frame.people
+    return People(assignees=_render_assignees(step, frame)) if step.assignees != [] else frame.people
 
 
-def reviewers_of(step: Step, frame: Frame) -> People:
+def render_reviewers(step: Step, frame: Frame) -> People:
     """Return who may decide about a failure of the step: those whom it asks, as they could give its output, too."""
     match step:
         case HitlFields():
-            return people_of(step, frame)
+            return render_people(step, frame)
         case AskingStep():
-            return asked_in(step, frame)
+            return render_asked_people(step, frame)
     return frame.people
 
 
-def _assignees(step: HitlFields | AskingStep, frame: Frame) -> list[str]:
-    assignees = [] if step.assignees == [] else _names("assignees", step.assignees, step, frame)
+def _render_assignees(step: HitlFields | AskingStep, frame: Frame) -> list[str]:
+    assignees = [] if step.assignees == [] else _render_names("assignees", step.assignees, step, frame)
     if step.assignees != [] and not assignees:
         message = f"the assignees of {step.name} are an empty list, so nobody could answer"
         raise failure("bad_assignees", message, frame.address)
     return assignees
 
 
-def _names(key: str, value: Sequence[str] | str, step: Step, frame: Frame) -> list[str]:
+def _render_names(key: str, value: Sequence[str] | str, step: Step, frame: Frame) -> list[str]:
     """Return users and groups, each once; any other name fails the step, as nobody would ever answer.
 
     An entry may give several, such as those who made up a quorum. One that gives nobody fails the step: without it the
@@ -79,7 +80,7 @@ def _names(key: str, value: Sequence[str] | str, step: Step, frame: Frame) -> li
     return list(dict.fromkeys(map(canonical_name, names)))
 
 
-def _requester(step: HitlFields, frame: Frame) -> str:
+def _read_requester(step: HitlFields, frame: Frame) -> str:
     """Return who started the run. If that is unknown, the step fails: nobody could be kept from their own request."""
     if (user := user_of(frame.host.identity.started_by)) is None:
         message = f"not_by of {step.name} names the requester, but it is not known who started this run"

@@ -20,11 +20,11 @@ from holdfast.workflows.frame import Frame
 LONGEST_NAME = 200
 
 
-def with_files(messages: Sequence[Message], step: PlainStep, frame: Frame) -> list[Message]:
+def add_files(messages: Sequence[Message], step: PlainStep, frame: Frame) -> list[Message]:
     """Return the messages with the step's attachments beside the last one of the user."""
     if not step.attachments:
         return list(messages)
-    files = [_file(n, source, step, frame) for n, source in enumerate(step.attachments, 1)]
+    files = [_make_file(n, source, step, frame) for n, source in enumerate(step.attachments, 1)]
     inline = sum(len(file.text or file.data or "") for file in files)
     if inline > LARGEST_INLINE:
         message = f"{step.name}: its attachments have {inline:,} characters inline, over {LARGEST_INLINE:,}; give a "
@@ -35,15 +35,15 @@ def with_files(messages: Sequence[Message], step: PlainStep, frame: Frame) -> li
     return [*messages, Message(role="user", content="", files=files)]
 
 
-def _file(n: int, source: ModelAttachment, step: PlainStep, frame: Frame) -> MessageFile:
-    name = _name(n, source, frame)
-    kind = _type(name, source)
+def _make_file(n: int, source: ModelAttachment, step: PlainStep, frame: Frame) -> MessageFile:
+    name = _render_name(n, source, frame)
+    kind = _choose_type(name, source)
     if not is_model_type(kind):
         message = f"{step.name}: the attachment {name} is {kind}, and {MODEL_TYPES}; name its `type`"
         raise failure("bad_attachment", message, frame.address)
     if source.data is not None:
         data = frame.render(source.data)
-        _decoded(data, name, step, frame)
+        _decode(data, name, step, frame)
         return MessageFile(name=name, type=kind, data=data)
     template = source.text if source.text is not None else source.file if source.file is not None else source.url
     value = text_of(frame.render(template))
@@ -54,23 +54,23 @@ def _file(n: int, source: ModelAttachment, step: PlainStep, frame: Frame) -> Mes
     return MessageFile.model_validate({"name": name, "type": kind, key: value})
 
 
-async def attachments_of(step: Hitl, frame: Frame) -> Sequence[AttachedData]:
+async def read_attachments(step: Hitl, frame: Frame) -> Sequence[AttachedData]:
     """Return the attachments of a step with their contents. Raises a failure for one that cannot be shown."""
-    return [await _attached(n, source, step, frame) for n, source in enumerate(step.attachments, 1)]
+    return [await _read_attachment(n, source, step, frame) for n, source in enumerate(step.attachments, 1)]
 
 
-async def _attached(n: int, source: AttachmentSource, step: Hitl, frame: Frame) -> AttachedData:
-    name = _name(n, source, frame)
-    content = await _content(name, source, step, frame)
+async def _read_attachment(n: int, source: AttachmentSource, step: Hitl, frame: Frame) -> AttachedData:
+    name = _render_name(n, source, frame)
+    content = await _read_content(name, source, step, frame)
     if len(content) > LARGEST_ATTACHMENT:
         message = f"{step.name}: the attachment {name} has more than {LARGEST_ATTACHMENT:,} bytes"
         raise failure("attachment_too_large", message, frame.address)
-    kind = _type(name, source)
+    kind = _choose_type(name, source)
     digest = hashlib.sha256(content).hexdigest()[:16]
     return AttachedData(Attachment(n=n, name=name, type=kind, bytes=len(content), digest=digest), content)
 
 
-async def _content(name: str, source: AttachmentSource, step: Hitl, frame: Frame) -> bytes:
+async def _read_content(name: str, source: AttachmentSource, step: Hitl, frame: Frame) -> bytes:
     if source.text is not None:
         return text_of(frame.render(source.text)).encode()
     if source.file is not None:
@@ -79,18 +79,18 @@ async def _content(name: str, source: AttachmentSource, step: Hitl, frame: Frame
         data = await frame.spend(work)
     else:
         data = frame.render(source.data)
-    return _decoded(data, name, step, frame)
+    return _decode(data, name, step, frame)
 
 
-def _name(n: int, source: AttachmentSource, frame: Frame) -> str:
+def _render_name(n: int, source: AttachmentSource, frame: Frame) -> str:
     return one_line(text_of(frame.render(source.name)))[:LONGEST_NAME].strip() or f"attachment-{n}"
 
 
-def _type(name: str, source: AttachmentSource) -> str:
+def _choose_type(name: str, source: AttachmentSource) -> str:
     return source.type or type_of(name, "application/octet-stream" if source.text is None else "text/plain")
 
 
-def _decoded(data: JSON, name: str, step: Hitl | PlainStep, frame: Frame) -> bytes:
+def _decode(data: JSON, name: str, step: Hitl | PlainStep, frame: Frame) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError, binascii.Error):

@@ -29,7 +29,7 @@ def passthrough(value: Any, frame: Frame) -> Any:
 
 def context_set(value: Any, frame: Frame) -> Any:
     """Write `value` at `path` of the context and return it. Input: `{path, value}`."""
-    path = _field(value, "path", frame)
+    path = _read_field(value, "path", frame)
     frame.apply("set", path, value.get("value"))
     return value.get("value")
 
@@ -38,19 +38,19 @@ def context_get(value: Any, frame: Frame) -> Any:
     """Return the value at a path of the context. Input: `{path, default}`, or the path."""
     if isinstance(value, str):
         return read(frame.store.value, value)
-    return read(frame.store.value, _field(value, "path", frame), value.get("default"))
+    return read(frame.store.value, _read_field(value, "path", frame), value.get("default"))
 
 
 def context_merge(value: Any, frame: Frame) -> Any:
     """Merge an object into the one at a path, one level, and return the result. Input: `{path, value}`."""
-    path = _field(value, "path", frame)
+    path = _read_field(value, "path", frame)
     frame.apply("merge", path, value.get("value"))
     return read(frame.store.value, path)
 
 
 def select_fields(value: Any, frame: Frame) -> Any:
     """Return an object with only some fields. Input: `{value, fields}`."""
-    source, fields = _object(value, frame).get("value"), value.get("fields")
+    source, fields = _require_object(value, frame).get("value"), value.get("fields")
     if not isinstance(source, dict) or not isinstance(fields, list):
         raise failure("input_invalid", "select_fields needs {value: an object, fields: a list of names}", frame.address)
     return {name: source[name] for name in fields if name in source}
@@ -78,14 +78,14 @@ BUILTINS: dict[str, Callable[[Any, Frame], Any]] = {
 }
 
 
-def _object(value: Any, frame: Frame) -> dict[str, Any]:
+def _require_object(value: Any, frame: Frame) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise failure("input_invalid", "this built-in needs an object as its input", frame.address)
     return value
 
 
-def _field(value: Any, name: str, frame: Frame) -> str:
-    field = _object(value, frame).get(name)
+def _read_field(value: Any, name: str, frame: Frame) -> str:
+    field = _require_object(value, frame).get(name)
     if not isinstance(field, str) or not field:
         raise failure("input_invalid", f"this built-in needs {name!r} in its input", frame.address)
     return field

@@ -34,7 +34,7 @@ from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import LossPolicy, summary_of
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.concurrency import to_its_end
+from holdfast.workflows.concurrency import await_end
 
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
@@ -75,7 +75,7 @@ class Activities:
     ) -> ModelReply:
         """Send one request to a model; retried, as a repeated request has no effect outside."""
         call = _ActivityCall(CALL_MODEL, request.with_policy(timeout, retry), ModelReply, summary)
-        reply: ModelReply = await self._made(call, place)
+        reply: ModelReply = await self._run(call, place)
         self._count(reply.usage)
         return reply
 
@@ -88,34 +88,34 @@ class Activities:
         # A server may ask people while it is called, which the activity leaves out of its time.
         patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0.0
         call = _ActivityCall(CALL_TOOL, request.with_policy(timeout, retry), ToolOutcome, summary, ends, patience)
-        outcome: ToolOutcome = await self._made(call, request.address)
+        outcome: ToolOutcome = await self._run(call, request.address)
         return outcome
 
     async def read_file(self, path: str, place: Address, *, summary: str) -> str:
         """Return the content of a file of the worker, in base64."""
         call = _ActivityCall(READ_FILE, FileRequest(path=path), AttachmentContent, summary)
-        content: AttachmentContent = await self._made(call, place)
+        content: AttachmentContent = await self._run(call, place)
         return content.data or ""
 
     async def look_up(self, key: str, place: Address) -> CacheHit:
         """Return the cache's entry for a key."""
-        hit: CacheHit = await self._made(_ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key), place)
+        hit: CacheHit = await self._run(_ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key), place)
         return hit
 
     async def keep(self, entry: CacheEntry, place: Address) -> None:
         """Put a value into the cache."""
-        await self._made(_ActivityCall(CACHE_PUT, entry, None, entry.key), place)
+        await self._run(_ActivityCall(CACHE_PUT, entry, None, entry.key), place)
 
     async def find_tool(self, request: FindTool, place: Address) -> str | None:
         """Return the name of the tool that fits best, if any does."""
         summary = f"find a tool: {request.service or request.instruction}"
-        tool: FoundTool = await self._made(_ActivityCall(FIND_TOOL, request, FoundTool, summary), place)
+        tool: FoundTool = await self._run(_ActivityCall(FIND_TOOL, request, FoundTool, summary), place)
         return tool.name
 
     async def describe_agent(self, reference: ObjectReference, place: Address) -> AgentDescription:
         """Return what an agent of the team's own code is."""
         call = _ActivityCall(DESCRIBE_AGENT, reference, AgentDescription, reference.reference)
-        description: AgentDescription = await self._made(call, place)
+        description: AgentDescription = await self._run(call, place)
         return description
 
     async def describe_tools(self, tools: Sequence[str], place: Address, *, lenient: bool = False) -> list[ToolSpec]:
@@ -125,10 +125,10 @@ class Activities:
         """
         request, summary = ToolsRequest(tools=list(tools), lenient=lenient), ", ".join(tools)
         call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary)
-        specs: list[ToolSpec] = await self._made(call, place, at_once=lenient)
+        specs: list[ToolSpec] = await self._run(call, place, at_once=lenient)
         return specs
 
-    async def _made(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
+    async def _run(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
         id_ = self._next_id(call.activity, place)
         if not at_once:
             await self._ready()
@@ -180,7 +180,7 @@ class _ActivityCall(NamedTuple):
             retry_policy=_policy(losses),
             cancellation_type=self.cancellation,
         )
-        return await to_its_end(handle)
+        return await await_end(handle)
 
 
 def _policy(losses: LossPolicy) -> RetryPolicy:

@@ -62,9 +62,9 @@ from holdfast.protocol.runs import (
     MapResult,
     summary_of,
 )
-from holdfast.workflows.concurrency import CancelledWithResult, outlast, reaches
+from holdfast.workflows.concurrency import CancelledWithResult, deliver, outlast
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
-from holdfast.workflows.failures import failure_of
+from holdfast.workflows.failures import find_failure
 from holdfast.workflows.frame import Frame, OwnStart, Runtime
 
 Handle = workflow.ChildWorkflowHandle[Any, Any]
@@ -144,7 +144,7 @@ class Children:
             begun: Called with its id once it has started.
         """
         await self._host.until_resumed()
-        id_ = start.id or self._free(child_workflow_id(self._host.identity.run, start.address))
+        id_ = start.id or self._choose_id(child_workflow_id(self._host.identity.run, start.address))
         starting = partial(
             workflow.start_child_workflow,
             start.name,
@@ -175,7 +175,7 @@ class Children:
             self._host.count(cancelled.result.usage)
             raise
         except ChildWorkflowError as error:
-            self._host.count(failure_of(error, address).usage)
+            self._host.count(find_failure(error, address).usage)
             raise
         self._host.count(result.usage)
         return result
@@ -193,7 +193,7 @@ class Children:
             paused: Whether it begins paused.
         """
         hint_ids = [hint.id for hint in self._host.hints]
-        id_ = self._free(id_)
+        id_ = self._choose_id(id_)
         child = Child(id_, partial(start, id=id_))
         self.starting += 1
         try:
@@ -223,7 +223,7 @@ class Children:
         """Send a signal to every child that runs."""
         await asyncio.gather(*(child.signal(name, *arguments) for child in self._running.values()))
 
-    def _free(self, id_: str) -> str:
+    def _choose_id(self, id_: str) -> str:
         """Return the id; a step that runs once more gets `~2`, as Temporal refuses a second start of one id."""
         count = self.starts[id_] = self.starts.get(id_, 0) + 1
         return id_ if count == 1 else f"{id_}~{count}"
@@ -269,7 +269,7 @@ class Child:
 
     async def signal(self, name: str, *arguments: BaseModel) -> None:
         """Send a signal; one to a child that has just ended is dropped."""
-        await reaches(workflow.get_external_workflow_handle(self.id).signal(name, args=arguments))
+        await deliver(workflow.get_external_workflow_handle(self.id).signal(name, args=arguments))
 
     async def _work(self, begun: Callable[[], Awaitable[None]]) -> Any:
         handle = await self._start()
@@ -280,7 +280,7 @@ class Child:
         return await handle
 
     async def _cancel(self) -> None:
-        await reaches(workflow.get_external_workflow_handle(self.id).cancel())
+        await deliver(workflow.get_external_workflow_handle(self.id).cancel())
 
 
 def _policy(retry: Retry) -> RetryPolicy:
@@ -301,7 +301,7 @@ def define_child(step: AnyStep, frame: Frame) -> dict[str, Any]:
     """Return the fields of a child's definition: the step in a blueprint of its own, its address, what it reads."""
     lone = _isolate_step(step, frame.host.identity.blueprint, frame.blueprint)
     reads = list_reads(step) | names_in([agent.instructions for agent in lone.agents.values()])
-    seen = frame.visible()
+    seen = frame.collect_names()
     steps = {path[1] if len(path) > 1 else "*" for path in reads if path[0] == "steps"}
     names = {path[0] for path in reads}
     return {

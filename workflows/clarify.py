@@ -77,8 +77,8 @@ class ClarifyWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: ClarifyDefinition, state: ClarifyState) -> ClarifyResult:
-        output = await self.live(self._work(self._frame()))
-        return ClarifyResult(output=output, reply=self.reply, **self.handed_back())
+        output = await self.run_to_end(self._work(self._frame()))
+        return ClarifyResult(output=output, reply=self.reply, **self.collect_spending())
 
     def _frame(self) -> Frame:
         definition = self.definition
@@ -95,16 +95,16 @@ class ClarifyWorkflow(RunWorkflow):
         self.wrong.clear()  # a given fact that does not fit is asked for like a missing one
         while True:
             read = await self._read(frame)
-            if (lacking := self._lacking()) or self.wrong or self._whole_misfit():
+            if (lacking := self._list_lacking()) or self.wrong or self._find_misfit():
                 if not await self._may_ask(frame):
                     return self.facts
                 await self._ask_for(lacking, read, frame)
-            elif not self.step.confirm or await self._confirmed(read, frame):
+            elif not self.step.confirm or await self._confirm(read, frame):
                 return self.facts
 
     # Facts
 
-    def _lacking(self) -> list[str]:
+    def _list_lacking(self) -> list[str]:
         """Return the names of the missing facts, in the schema's order."""
         return [name for name in self.step.wanted() if name not in self.facts]
 
@@ -123,9 +123,9 @@ class ClarifyWorkflow(RunWorkflow):
                 self.facts = {**self.facts, name: value}
                 self.wrong.pop(name, None)
 
-    def _whole_misfit(self) -> str | None:
+    def _find_misfit(self) -> str | None:
         """Return the problem of the object as a whole, where every single fact fits; None without one."""
-        problems = [] if self._lacking() else problems_of(self.step.facts, self.facts)
+        problems = [] if self._list_lacking() else problems_of(self.step.facts, self.facts)
         return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
 
     # Asking
@@ -134,7 +134,7 @@ class ClarifyWorkflow(RunWorkflow):
         most = self.step.most_questions
         if self.asked < most + self.granted:
             return True
-        name, lacking = self.step.name, ", ".join(self._lacking()) or "an object that fits"
+        name, lacking = self.step.name, ", ".join(self._list_lacking()) or "an object that fits"
         limit = ExhaustedLimit(
             type="max_questions",
             key="max_questions",
@@ -159,7 +159,7 @@ class ClarifyWorkflow(RunWorkflow):
             return await self._ask_in_words(read, question, frame)
         if (name := next(iter([*self.wrong, *lacking]), None)) is None:
             return await self._ask_for_all(frame)
-        reply = await self._put(self._fact(name), name, frame)
+        reply = await self._put(self._make_fact(name), name, frame)
         self.exchanges.append({"question": name, "answer": reply.content})
         self._take(reply.content)
         return None
@@ -167,26 +167,28 @@ class ClarifyWorkflow(RunWorkflow):
     async def _ask_in_words(self, read: Read, question: str, frame: Frame) -> None:
         """Ask the model's question; the model reads the answer in its next request."""
         options = [Option(id=text, label=text) for text in dict.fromkeys(read.options) if text]
-        asked = Clarification(message=question, options=options, info=self._info())
+        asked = Clarification(message=question, options=options, info=self._describe_info())
         reply = await self._put(asked, "question", frame)
         self.questions_put.add(question)
         self.exchanges.append({"question": question, "answer": reply.content})
 
     async def _ask_for_all(self, frame: Frame) -> None:
-        problem = self._whole_misfit()
+        problem = self._find_misfit()
         asked = Input(
-            message=f"This does not fit together: {problem}. What is it?", form=self.step.facts, info=self._info()
+            message=f"This does not fit together: {problem}. What is it?",
+            form=self.step.facts,
+            info=self._describe_info(),
         )
         reply = await self._put(asked, "all", frame)
         self.facts = reply.content
 
-    def _fact(self, name: str) -> Fact:
+    def _make_fact(self, name: str) -> Fact:
         schema = self.step.properties()[name]
         text = schema.get("description") or schema.get("title") or f"{name.replace('_', ' ').capitalize()}?"
         reason = f"{self.wrong[name]}. " if name in self.wrong else ""
-        return Fact(message=f"{reason}{text}", name=name, facts=self.step.facts, info=self._info())
+        return Fact(message=f"{reason}{text}", name=name, facts=self.step.facts, info=self._describe_info())
 
-    def _info(self) -> JSONObject:
+    def _describe_info(self) -> JSONObject:
         return {"goal": self.definition.goal, **({"known": self.facts} if self.facts else {})}
 
     async def _put(self, asked: Asked, name: str, frame: Frame) -> Reply:
@@ -200,7 +202,7 @@ class ClarifyWorkflow(RunWorkflow):
             raise failure(f"question_{reply.status}", text, self.address)
         return reply
 
-    async def _confirmed(self, read: Read | None, frame: Frame) -> bool:
+    async def _confirm(self, read: Read | None, frame: Frame) -> bool:
         """Have a person confirm the facts; a rejection leads to more questions, or to a form with all facts."""
         summary = read.summary if read is not None and read.summary else f"Is this right? {self.definition.goal}"
         asked = Review(message=summary, payload=self.facts, payload_schema=self.step.facts)
@@ -216,7 +218,7 @@ class ClarifyWorkflow(RunWorkflow):
             text = f"{self.step.name}: the confirmation was rejected {MOST_REJECTIONS} times"
             raise failure("not_confirmed", text, self.address)
         reason = answer.get("reason", "")
-        if self._agent() is None:
+        if self._find_agent() is None:
             await self._ask_for_changes(reason, frame)
             return False
         self.exchanges.append({"question": summary, "answer": f"No. {reason}".strip()})
@@ -231,26 +233,26 @@ class ClarifyWorkflow(RunWorkflow):
         }
         form = {**self.step.facts, "properties": properties, "required": [], "additionalProperties": False}
         message = f"What should be changed? {reason}".strip()
-        reply = await self._put(Input(message=message, form=form, info=self._info()), "changes", frame)
+        reply = await self._put(Input(message=message, form=form, info=self._describe_info()), "changes", frame)
         self.asked -= 1
         self._take(reply.content)
 
     # The agent
 
-    def _agent(self) -> Agent | None:
+    def _find_agent(self) -> Agent | None:
         agent = self.step.agent
         return self.definition.blueprint.agents[agent] if isinstance(agent, str) else agent
 
     async def _read(self, frame: Frame) -> Read | None:
         """Have the model read the facts and suggest a question; None without an agent."""
-        agent = self._agent()
+        agent = self._find_agent()
         if agent is None:
             return None
         name = self.step.agent if isinstance(self.step.agent, str) else None
         read = Read()
         for _ in range(MOST_READINGS):
             await self.host.until_resumed()
-            request = self._request(agent, name)
+            request = self._make_request(agent, name)
             reply = await ask_model(request, AgentCall(agent, name, self.step.name), frame, self.step.name)
             if reply.problem is not None:
                 continue
@@ -261,12 +263,12 @@ class ClarifyWorkflow(RunWorkflow):
                 break
         return read
 
-    def _request(self, agent: Agent, name: str | None) -> ModelRequest:
+    def _make_request(self, agent: Agent, name: str | None) -> ModelRequest:
         content = {
             "goal": self.definition.goal,
             "schema": self.step.facts,
             "known": self.facts,
-            "lacking": self._lacking(),
+            "lacking": self._list_lacking(),
             "said": self.exchanges,
             **({"did_not_fit": self.wrong} if self.wrong else {}),
         }

@@ -28,7 +28,7 @@ def is_cancelled(error: BaseException) -> bool:
     return isinstance(error, FailureError) and is_cancelled_exception(error)
 
 
-async def together(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+async def run_together(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     """Return the results in the order of the works; the first failure cancels the others, and is raised as itself.
 
     A bare `TaskGroup` raises `ExceptionGroup`, which is no Temporal failure: the run would hang.
@@ -66,7 +66,7 @@ async def outlast(tasks: Sequence[asyncio.Task[Any]]) -> None:
             task.exception()  # retrieved, or asyncio would report it as never retrieved
 
 
-async def to_its_end(task: asyncio.Task[Result]) -> Result:
+async def await_end(task: asyncio.Task[Result]) -> Result:
     """Return a task's result; if the wait is cancelled, cancel the task and wait for its end.
 
     A result that comes all the same does not undo the cancellation, as it would if the task were awaited directly.
@@ -97,7 +97,7 @@ async def end_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-async def reaches(request: Awaitable[None]) -> bool:
+async def deliver(request: Awaitable[None]) -> bool:
     """Await a request to a workflow by id, and return whether it arrived; a workflow that is not found has ended."""
     try:
         await request

@@ -110,7 +110,7 @@ class DependentSteps:
         store = self._frame.store.fork()
         store.value = self._joined(together)
         known = {name: entry for need in needed for name, entry in self._entries[need].items()}
-        answered = [scope for name in together if (scope := self._together[name].frame.scope).heard]
+        answered = [scope for name in together if (scope := self._together[name].frame.scope).was_answered]
         heard = (answered[-1] if answered else self._frame.scope).resume_input
         counts = self._fork_counts()
         for name in together:
@@ -139,8 +139,8 @@ class DependentSteps:
         together = self._written(self._together)
         self._frame.write(self._joined(together))
         for scope in [self._together[name].frame.scope for name in together]:
-            if scope.heard:
-                self._frame.scope.answered(scope.resume_input)
+            if scope.was_answered:
+                self._frame.scope.take_answer(scope.resume_input)
         self._together.clear()
         self._fork_counts = self._frame.request_counts.forking()
 

@@ -44,28 +44,28 @@ MOST_SHOWN = 10
 _NEEDS = {"edited": " with the `payload`", REVISE: " with a `reason`", RESPOND: " with a `reason`"}
 
 
-def details_of(view: WorkflowView, questions: Sequence[Question]) -> str:
+def write_details(view: WorkflowView, questions: Sequence[Question]) -> str:
     """Return Markdown with the blueprint, the address, and each open question with the commands that answer it."""
-    lines = [_status_line(view), code(view.address)]
+    lines = [_show_status(view), code(view.address)]
     for question in questions[:MOST_SHOWN]:
-        lines += ["", *_question(question)]
+        lines += ["", *_show_question(question)]
     if len(questions) > MOST_SHOWN:
         command = f"holdfast questions {shlex.quote(view.run)}"
         lines += ["", f"… and {len(questions) - MOST_SHOWN} more: {code(command)}"]
     if view.children:
-        lines += ["", *_children(view)]
-    lines += [_refused(signal) for signal in view.refused[-3:]]
+        lines += ["", *_list_children(view)]
+    lines += [_show_refused(signal) for signal in view.refused[-3:]]
     return "\n".join(lines)
 
 
-def _status_line(view: WorkflowView) -> str:
+def _show_status(view: WorkflowView) -> str:
     """Return the blueprint and its status; none while children work, as only they know whether the run waits."""
     status = "" if view.children and view.status in ("running", "waiting") else f" · {view.status}"
     iteration = "" if view.iteration is None else f"{',' if status else ' ·'} iteration {view.iteration}"
-    return f"**{_line(view.blueprint)}**{status}{iteration}"
+    return f"**{_escape_line(view.blueprint)}**{status}{iteration}"
 
 
-def _children(view: WorkflowView) -> list[str]:
+def _list_children(view: WorkflowView) -> list[str]:
     """Return the children at work, and the command that lists their questions."""
     more = len(view.children) - MOST_SHOWN
     return [
@@ -76,46 +76,56 @@ def _children(view: WorkflowView) -> list[str]:
     ]
 
 
-def _question(question: Question) -> list[str]:
-    return [*_wording(question), *_conditions(question), *_way_to_answer(question)]
+def _show_question(question: Question) -> list[str]:
+    return [*_show_wording(question), *_show_conditions(question), *_show_way_to_answer(question)]
 
 
-def _wording(question: Question) -> list[str]:
+def _show_wording(question: Question) -> list[str]:
     lines = [
-        f"### Waiting for an answer: {question.kind}" + (f" · {_line(question.label)}" if question.label else ""),
+        f"### Waiting for an answer: {question.kind}"
+        + (f" · {_escape_line(question.label)}" if question.label else ""),
         *(f"> {line}" for line in markdown(question.message[:2000]).splitlines()),
     ]
     if question.options:
-        lines += ["", *(f"- {code(option.id)} {_line(option.label)}" for option in question.options[:20])]
+        lines += ["", *(f"- {code(option.id)} {_escape_line(option.label)}" for option in question.options[:20])]
     if verdicts := question.asked.verdicts:
         lines += ["", "Verdicts: " + ", ".join(f"{code(verdict)}{_NEEDS.get(verdict, '')}" for verdict in verdicts)]
     return lines
 
 
-def _conditions(question: Question) -> list[str]:
+def _show_conditions(question: Question) -> list[str]:
     lines: list[str] = []
     if risk := question.asked.risk:
         lines += ["", f"Risk: **{risk}**."]
     if question.deadline:
         lines += ["", f"By {question.deadline:%Y-%m-%d %H:%M} UTC."]
     if question.people.restricted:
-        lines += ["", _line(f"Waits for {who_may(question.people)}. {question.so_far}".strip())]
+        lines += ["", _escape_line(f"Waits for {who_may(question.people)}. {question.so_far}".strip())]
     if question.claimed_by and question.claimed_until:
-        lines += ["", _line(f"Claimed by {question.claimed_by} until {question.claimed_until:%Y-%m-%d %H:%M} UTC.")]
+        lines += [
+            "",
+            _escape_line(f"Claimed by {question.claimed_by} until {question.claimed_until:%Y-%m-%d %H:%M} UTC."),
+        ]
     return lines
 
 
-def _way_to_answer(question: Question) -> list[str]:
+def _show_way_to_answer(question: Question) -> list[str]:
     run = shlex.quote(one_line(question.run))
     if question.proof is not None:
-        return ["", _line(f"{SIGN_IN[0].upper()}{SIGN_IN[1:]}.")]
+        return ["", _escape_line(f"{SIGN_IN[0].upper()}{SIGN_IN[1:]}.")]
     if question.asked.hidden:
         warning = "It asks for a secret: do not send the value from here, neither by signal nor by update."
         return ["", warning, "", "```", f"holdfast attach {run}", "```"]
-    return ["", "```", f"holdfast answer {run} {question.id} {_value(question)}", _temporal(question), "```"]
+    return [
+        "",
+        "```",
+        f"holdfast answer {run} {question.id} {_show_value(question)}",
+        _show_temporal_command(question),
+        "```",
+    ]
 
 
-def _temporal(question: Question) -> str:
+def _show_temporal_command(question: Question) -> str:
     """Return a `temporal` command: a signal, or an update where the sender must be known."""
     answers: JSONObject = {"answers": [{"question": question.id, "content": question.asked.example}]}
     command = "signal"
@@ -126,15 +136,15 @@ def _temporal(question: Question) -> str:
     return f"temporal workflow {command} --workflow-id {owner} --name answer --input {shlex.quote(example)}"
 
 
-def _value(question: Question) -> str:
+def _show_value(question: Question) -> str:
     example = question.asked.example
     return "VALUE" if example == "…" else f"--content {shlex.quote(json.dumps(example))}"
 
 
-def _refused(signal: RefusedSignal) -> str:
-    return f"\nNot taken ({signal.at:%H:%M:%S} UTC): {_line(signal.message)}"
+def _show_refused(signal: RefusedSignal) -> str:
+    return f"\nNot taken ({signal.at:%H:%M:%S} UTC): {_escape_line(signal.message)}"
 
 
-def _line(text: str) -> str:
+def _escape_line(text: str) -> str:
     """Return Markdown that shows a text literally, in one line."""
     return markdown(one_line(text))

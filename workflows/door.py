@@ -135,7 +135,7 @@ def make_update_error(refusal: Refusal) -> ApplicationError:
     return ApplicationError(refusal.message, type=refusal.code, non_retryable=True)
 
 
-def _unquoted(refusal: Refusal) -> str:
+def _hide_content(refusal: Refusal) -> str:
     """Return a refusal's message for the view, where everybody sees it: short, and without what was sent."""
     if (text := UNQUOTED.get(refusal.code)) is not None:
         return f"{text}; send it with `holdfast answer`, which says what is wrong"
@@ -193,7 +193,7 @@ class RunGuard:
 
     def supervises(self, by: str | None, groups: Sequence[str] | None) -> bool:
         """Return whether this user started the run, or is among those that the blueprint names for steering it."""
-        names = _person(by, groups).names
+        names = _make_person(by, groups).names
         return self.run.started_by in names or not names.isdisjoint(self.run.written.names_having("steer"))
 
     def _check(
@@ -202,12 +202,12 @@ class RunGuard:
         """Refuse a person who may not; the holder of a key that proves nobody is whoever they say."""
         proves = verified is not None and verified.proof not in ("client", "service")
         rules = guard.DEPLOYMENT.access if proves else THIS_MACHINE
-        if may(_person(by, groups), capability, self.run, rules):
+        if may(_make_person(by, groups), capability, self.run, rules):
             return
         raise Refusal("not_allowed", refusal_of(capability, by, self.run.written))
 
 
-def _person(by: str | None, groups: Sequence[str] | None) -> Person:
+def _make_person(by: str | None, groups: Sequence[str] | None) -> Person:
     return Person.of(by, with_proved(guard.DEPLOYMENT.groups, by, groups))
 
 
@@ -276,7 +276,7 @@ class Door:
             refusal: Why.
             fields: Fields of `RefusedSignal` that are known: `question`, `key`, `by`.
         """
-        signal = RefusedSignal(at=workflow.now(), code=refusal.code, message=_unquoted(refusal))
+        signal = RefusedSignal(at=workflow.now(), code=refusal.code, message=_hide_content(refusal))
         self.refused = [*self.refused, signal.model_copy(update=fields)][-KEPT_REFUSALS:]
 
     def was_taken(self, command: str, payload: object) -> bool:

@@ -33,12 +33,12 @@ class FailureDecision(NamedTuple):
     content: JSON = None
 
 
-def _done(cause: Failure) -> JSONObject:
+def _describe_done(cause: Failure) -> JSONObject:
     """Return what was done before the failure, for whoever decides whether it is done again."""
     return {} if cause.output is None else {"done": preview(cause.output)}
 
 
-async def judged(
+async def ask_decision(
     cause: Failure, value: object, frame: Frame, *, takes_value: bool = True, people: People | None = None
 ) -> FailureDecision:
     """Ask a person about a failure; declining means abort.
@@ -56,7 +56,13 @@ async def judged(
         message=f"{cause.message}. What now: retry, edit the input and retry ({EDIT_FORMS}), {skip}, or abort?",
         form={**_FORM, "properties": properties},
         input_type=json_type(value),
-        info={"error": cause.type, "message": cause.message, "at": cause.address, "input": value, **_done(cause)},
+        info={
+            "error": cause.type,
+            "message": cause.message,
+            "at": cause.address,
+            "input": value,
+            **_describe_done(cause),
+        },
     )
     reply = await frame.ask(asked, people=people)
     if reply.status != "answered":

@@ -40,7 +40,7 @@ class Skip(Exception):
         self.reason = reason
 
 
-def traceback_of(error: BaseException) -> str | None:
+def read_traceback(error: BaseException) -> str | None:
     """Return the end of the traceback in the code that an activity called; None for an error that is of none."""
     return keep_called(_read_trace(error))[-LONGEST_TRACEBACK:] or None
 
@@ -55,7 +55,7 @@ def _read_trace(error: BaseException) -> str:
     return trace
 
 
-def context_of(error: BaseException | None, address: Address) -> JSONObject | None:
+def find_context(error: BaseException | None, address: Address) -> JSONObject | None:
     """Return the context where a step failed, in this workflow or in a loop or map below it."""
     match error:
         case None:
@@ -63,30 +63,30 @@ def context_of(error: BaseException | None, address: Address) -> JSONObject | No
         case StepFailure():
             return error.reached
         case _:
-            return failure_of(error, address).reached
+            return find_failure(error, address).reached
 
 
 def failure(type_: str, message: str, address: Address, **more: Any) -> ApplicationError:
     """Return a failure of the run at an address; nothing retries it."""
-    return raised(Failure(type=type_, message=message, address=address, **more))
+    return make_error(Failure(type=type_, message=message, address=address, **more))
 
 
-def raised(cause: Failure) -> ApplicationError:
+def make_error(cause: Failure) -> ApplicationError:
     return ApplicationError(cause.message, cause, type=cause.type, non_retryable=True)
 
 
-def failure_of(error: BaseException, address: Address) -> Failure:
+def find_failure(error: BaseException, address: Address) -> Failure:
     """Return the innermost typed failure of an error, else one made of its own type and message.
 
     It names where the author's code raised it.
     """
-    found = _find_failure(error, address)
+    found = _find_typed(error, address)
     if found.raised_at is not None or (place := find_raise(_read_trace(error))) is None:
         return found
     return found.model_copy(update={"raised_at": place})
 
 
-def _find_failure(error: BaseException, address: Address) -> Failure:
+def _find_typed(error: BaseException, address: Address) -> Failure:
     match error:
         case ExpressionError():
             return Failure(type="expression_error", message=str(error), address=address)
@@ -97,6 +97,6 @@ def _find_failure(error: BaseException, address: Address) -> Failure:
         case TimeoutError():
             return Failure(type="timeout", message=f"timed out ({error.message})", address=address)
         case FailureError() if error.cause is not None:
-            return _find_failure(error.cause, address)
+            return _find_typed(error.cause, address)
         case _:
             return Failure(type="failed", message=str(error), address=address)

@@ -40,12 +40,12 @@ from holdfast.protocol.runs import (
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.door import Door, RunIdentity
-from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
-from holdfast.workflows.turns import Speakers, messages_of
+from holdfast.workflows.turns import Speakers, make_messages
 
 DEFAULT_INPUT = Step.model_fields["input"].default
 HISTORY = "context.scratchpad.history"
@@ -129,27 +129,27 @@ class Scope:
     steps: JSONObject = field(default_factory=dict)
     outer: Scope | None = None
     resume_input: JSON = None
-    heard: bool = False
+    was_answered: bool = False
     """True once somebody has answered in this list, or in a list inside."""
-    listener: Scope | None = None
-    """The scope that gets the answers of this one, too."""
+    answers_outer: Scope | None = None
+    """The scope around it that gets the answers of this one, too."""
     replies: JSONObject = field(default_factory=dict)
     """The replies of steps that asked and have not ended yet, by name: they become `steps.NAME.reply`."""
 
-    def inner(self) -> Scope:
+    def nest(self) -> Scope:
         """Return the scope of a list inside this one."""
-        return Scope(outer=self, resume_input=self.resume_input, listener=self)
+        return Scope(outer=self, resume_input=self.resume_input, answers_outer=self)
 
-    def isolated(self) -> Scope:
+    def isolate(self) -> Scope:
         """Return the scope of one of several siblings: its answers reach neither them nor this scope."""
         return Scope(outer=self, resume_input=self.resume_input)
 
-    def unnamed(self) -> Scope:
+    def detach(self) -> Scope:
         """Return a scope that sees none of these steps, as an import has it; answers pass both ways."""
-        return Scope(resume_input=self.resume_input, listener=self)
+        return Scope(resume_input=self.resume_input, answers_outer=self)
 
-    def seen(self) -> JSONObject:
-        return {**self.outer.seen(), **self.steps} if self.outer else self.steps
+    def collect_steps(self) -> JSONObject:
+        return {**self.outer.collect_steps(), **self.steps} if self.outer else self.steps
 
     def remember(self, name: str, output: object, status: str, error: object = None) -> None:
         """Record how a step ended, as `steps.NAME` has it."""
@@ -158,10 +158,10 @@ class Scope:
             entry["reply"] = self.replies[name]
         self.steps[name] = entry
 
-    def answered(self, content: object) -> None:
+    def take_answer(self, content: object) -> None:
         scope: Scope | None = self
         while scope is not None:
-            scope.resume_input, scope.heard, scope = content, True, scope.listener
+            scope.resume_input, scope.was_answered, scope = content, True, scope.answers_outer
 
 
 class RunSteps(Protocol):
@@ -219,7 +219,7 @@ class Frame:
     async def _count_time(self, begun: datetime) -> None:
         if self.meter.limits_time:
             await await_rest(whole_task=True)  # only the task has the time
-        self.meter.count(_seconds_since(begun))
+        self.meter.count(_count_seconds(begun))
 
     async def within_limits(self, before: Before = "step") -> None:
         """Fail, or ask a person for more if the author says so, if a limit on what is about to start is used up."""
@@ -254,7 +254,7 @@ class Frame:
         try:
             result = await self.host.run_child(definition, begun)
         except ChildWorkflowError as error:
-            self._take_over(failure_of(error, self.address), budgets)
+            self._take_over(find_failure(error, self.address), budgets)
             raise
         self._take_over(result, budgets)
         return result
@@ -269,7 +269,7 @@ class Frame:
     def _speakers_for(self, definition: ChildDefinition | AgentDefinition) -> dict[str, bool]:
         """Return the speakers of the conversation, for a child that shares this context."""
         shares = isinstance(definition, LoopDefinition | MapDefinition)
-        return self.host.speakers.of(history_of(self.store.value)) if shares else {}
+        return self.host.speakers.of(read_history(self.store.value)) if shares else {}
 
     def at(self, type_: str, id_: str, sub: object = None) -> Frame:
         """Return the frame with the same names, one address segment deeper."""
@@ -277,11 +277,11 @@ class Frame:
 
     def inside(self, type_: str, id_: str) -> Frame:
         """Return a frame one segment deeper, in a scope of its own: its steps are not seen outside."""
-        return replace(self.at(type_, id_), scope=self.scope.inner())
+        return replace(self.at(type_, id_), scope=self.scope.nest())
 
-    def isolated(self) -> Frame:
+    def isolate(self) -> Frame:
         """Return the same place in a scope whose answers stay in it."""
-        return replace(self, scope=self.scope.isolated())
+        return replace(self, scope=self.scope.isolate())
 
     def after(self, previous: object) -> Frame:
         return replace(self, previous=previous)
@@ -289,30 +289,30 @@ class Frame:
     def with_names(self, **names: Any) -> Frame:
         return replace(self, names={**self.names, **names})
 
-    def visible(self) -> JSONObject:
+    def collect_names(self) -> JSONObject:
         """Return every name that an expression sees here, with its value."""
         return {
             **self.names,
-            **({"history": history_of(self.store.value)} if self.iteration is not None else {}),
+            **({"history": read_history(self.store.value)} if self.iteration is not None else {}),
             "context": self.store.value,
-            "steps": self.scope.seen(),
+            "steps": self.scope.collect_steps(),
             "previous_step": self.previous,
             "output": self.previous,
             "resume_input": self.scope.resume_input,
         }
 
     def evaluate(self, expression: str) -> JSON:
-        return evaluate(expression, self.visible())
+        return evaluate(expression, self.collect_names())
 
     def holds(self, expression: str) -> tuple[bool, JSON]:
-        return holds(expression, self.visible())
+        return holds(expression, self.collect_names())
 
     def render(self, template: object) -> JSON:
-        return render(template, self.visible())
+        return render(template, self.collect_names())
 
-    def input_of(self, step: Step) -> JSON:
+    def read_input(self, step: Step) -> JSON:
         """Return the step's input. Raises a failure if it does not fit the step's `input_schema`."""
-        value = self.raw_input_of(step)
+        value = self.render_input(step)
         if step.input_schema is not None and (wrong := misfit(step.input_schema, value)):
             raise failure("input_invalid", f"the input of {step.name} does not fit: {wrong}", self.address)
         return value
@@ -321,7 +321,7 @@ class Frame:
         """Return whether the step has no input of its own, so that in a conversation it gets the turns instead."""
         return self.new_input is None and not self.sends_previous and step.input == DEFAULT_INPUT
 
-    def raw_input_of(self, step: Step) -> JSON:
+    def render_input(self, step: Step) -> JSON:
         """Return the step's input unchecked: from a person who replaced it, else from its template."""
         return self.render(step.input_template) if self.new_input is None else self.new_input[0]
 
@@ -351,7 +351,7 @@ class Frame:
 
     def turns(self) -> list[Message]:
         """Return the conversation so far, as a model gets it."""
-        return messages_of(history_of(self.store.value), self.host.speakers, self.history_management)
+        return make_messages(read_history(self.store.value), self.host.speakers, self.history_management)
 
     def operate(self, operation: Operation) -> None:
         """Apply one of the author's writes to the context."""
@@ -376,10 +376,10 @@ class Frame:
         )
         reply = await self.put(request)
         if reply.status == "answered":
-            self.scope.answered(asked.read_output(reply.content))
+            self.scope.take_answer(asked.read_output(reply.content))
         elif asked.yes_or_no:
             # Else a yes from before would be read as the answer to this one.
-            self.scope.answered(asked.output_without_answer)
+            self.scope.take_answer(asked.output_without_answer)
         return reply
 
     async def put(self, request: QuestionRequest) -> Reply:
@@ -388,10 +388,10 @@ class Frame:
         return await self.host.ask(request)
 
 
-def history_of(context: JSONObject) -> JSON:
+def read_history(context: JSONObject) -> JSON:
     """Return the conversation that a loop keeps in the context, or an empty list."""
     return read(context, HISTORY, [])
 
 
-def _seconds_since(begun: datetime) -> Usage:
+def _count_seconds(begun: datetime) -> Usage:
     return Usage(seconds=(workflow.now() - begun).total_seconds())

@@ -33,7 +33,7 @@ from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import failure
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.handlers.forwarders import list_handlers
-from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, asked_of, people_of
+from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, make_people, make_question
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
 
 _UNSET: Any = object()
@@ -109,12 +109,14 @@ class Human:
         """
         await self._host.until_resumed()
         self._asked += 1
-        address = self._free(name or f"question-{self._asked}")
+        address = self._choose_address(name or f"question-{self._asked}")
         wording = Wording(message, kind, options, schema, payload, multiple, allow_custom)
-        asked = asked_of(wording, None if default is _UNSET else default, address)
-        people = people_of(Audience(assignees, not_by, quorum, proof, escalate, remind_every), address)
+        asked = make_question(wording, None if default is _UNSET else default, address)
+        people = make_people(Audience(assignees, not_by, quorum, proof, escalate, remind_every), address)
         seconds = None if timeout is None else timeout.total_seconds()
-        reply, value = await self._fitting(QuestionRequest(asked, address, timeout=seconds, people=people), wording)
+        reply, value = await self._ask_until_it_fits(
+            QuestionRequest(asked, address, timeout=seconds, people=people), wording
+        )
         takes_default = reply.status == "expired" and default is not _UNSET
         self._keep_reply(address, describe_reply(asked, reply) | (DEFAULT if takes_default else {}))
         if takes_default:
@@ -155,13 +157,13 @@ class Human:
         result: RunResult = await host.children.run_counted(id_, start, address, OwnChildStarted, paused=state.paused)
         return result.output
 
-    async def _fitting(self, request: QuestionRequest, wording: Wording) -> tuple[Reply, Any]:
+    async def _ask_until_it_fits(self, request: QuestionRequest, wording: Wording) -> tuple[Reply, Any]:
         """Ask until an answer fits, or the question ends without one; return the reply, and the value of the answer."""
         while (reply := await self._reply(request)).status == "answered":
             try:
-                return reply, wording.value_of(request.asked.read_output(reply.content))
+                return reply, wording.read_answer(request.asked.read_output(reply.content))
             except ValidationError as error:  # the model has rules that its JSON Schema cannot say
-                request = request.asking_again(_why(error))
+                request = request.asking_again(_describe_problem(error))
         return reply, None
 
     def _keep_reply(self, address: Address, reply: JSONObject) -> None:
@@ -171,7 +173,7 @@ class Human:
         if len(self.replies) > KEPT_REPLIES:
             del self.replies[next(iter(self.replies))]
 
-    def _free(self, name: str) -> Address:
+    def _choose_address(self, name: str) -> Address:
         """Return the address of a name: with `~2`, `~3` … while a question is open there, else its next round."""
         for n in count(1):
             address = Address(within(self._host.identity.address, "hitl", name if n == 1 else f"{name}~{n}"))
@@ -292,7 +294,7 @@ def _is_replaced(cls: type, name: str) -> bool:
     return inspect.getattr_static(cls, name) is not inspect.getattr_static(HumanInTheLoop, name)
 
 
-def _why(error: ValidationError) -> str:
+def _describe_problem(error: ValidationError) -> str:
     """Return the first problem of an answer, for the person who gave it."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))

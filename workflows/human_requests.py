@@ -42,7 +42,7 @@ class Wording:
         """Return the JSON Schema of the answer."""
         return self.schema.model_json_schema() if isinstance(self.schema, type) else self.schema
 
-    def value_of(self, output: Any) -> Any:
+    def read_answer(self, output: Any) -> Any:
         """Return an output as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
         kind = QUESTION_KINDS[self.kind]
         if not isinstance(self.schema, type) or kind.hidden or kind.scopes or (kind.consents and output is None):
@@ -62,7 +62,7 @@ class Audience:
     remind_every: timedelta | None
 
 
-def asked_of(wording: Wording, default: JSON, address: Address) -> Asked:
+def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
     """Return the question. Raises a failure for a kind, an option or a message that cannot be used."""
     if wording.kind not in ASK_KINDS:
         raise failure("unknown_kind", f"unknown kind {wording.kind!r}; known: {', '.join(ASK_KINDS)}", address)
@@ -70,7 +70,7 @@ def asked_of(wording: Wording, default: JSON, address: Address) -> Asked:
         raise failure("bad_options", f"a question of kind {wording.kind!r} has no options", address)
     if not wording.message.strip():
         raise failure("empty_message", "the message is empty; a person must see what is asked", address)
-    options = [_option(option, address) for option in wording.options]
+    options = [_make_option(option, address) for option in wording.options]
     draft = Draft(
         wording.message, default, wording.payload, wording.form, options, wording.allow_custom, wording.multiple
     )
@@ -90,7 +90,7 @@ def _check_refusal(asked: Asked, default: JSON, address: Address) -> None:
     raise failure("bad_default", "the default would approve: only people may", address)
 
 
-def _option(option: str | JSONObject | Option, address: Address) -> Option:
+def _make_option(option: str | JSONObject | Option, address: Address) -> Option:
     if isinstance(option, Option):
         return option
     try:
@@ -101,7 +101,7 @@ def _option(option: str | JSONObject | Option, address: Address) -> Option:
         raise failure("bad_options", f"the option {option!r}: {place}: {first['msg']}", address) from None
 
 
-def people_of(audience: Audience, address: Address) -> People:
+def make_people(audience: Audience, address: Address) -> People:
     """Return who may answer. Raises a failure for names, numbers and times that cannot be used."""
     _check_audience(audience, address)
     every = audience.remind_every

@@ -8,7 +8,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol.people import EVERYBODY
 from holdfast.workflows.failures import failure
-from holdfast.workflows.frame import ContextStore, Frame, history_of
+from holdfast.workflows.frame import ContextStore, Frame, read_history
 
 
 async def run_import(alias: str, value: object, frame: Frame) -> tuple[JSON, JSONObject]:
@@ -16,13 +16,13 @@ async def run_import(alias: str, value: object, frame: Frame) -> tuple[JSON, JSO
     child = frame.blueprint.imports[alias]
     if child.inputs is not None and (wrong := misfit(child.inputs, value)):
         raise failure("input_invalid", f"the input of {child.name} does not fit: {wrong}", frame.address)
-    began = history_of(child.context)
+    began = read_history(child.context)
     frame.host.speakers.note_written(began, began)
     inside = replace(
         frame,
         blueprint=child,
         store=ContextStore(child.context, child.context_schema),
-        scope=frame.scope.unnamed(),
+        scope=frame.scope.detach(),
         names={"input": value},
         request_counts=frame.request_counts.within(alias),
         conversing=False,

@@ -20,12 +20,12 @@ from holdfast.protocol.context import BadWrite, updated
 from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import Failure
-from holdfast.workflows.assignees import reviewers_of
+from holdfast.workflows.assignees import render_reviewers
 from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.dependent_steps import DependentSteps
-from holdfast.workflows.failure_review import FailureDecision, judged
-from holdfast.workflows.failures import HANDLED, Skip, StepFailure, context_of, failure, failure_of, traceback_of
+from holdfast.workflows.failure_review import FailureDecision, ask_decision
+from holdfast.workflows.failures import HANDLED, Skip, StepFailure, failure, find_context, find_failure, read_traceback
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.steps import EXECUTORS
 
@@ -87,7 +87,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
         # A cancelled wait for a child raises `ChildWorkflowError`: `on_error` would swallow it, and the run complete.
         if is_cancelled(error):
             raise
-        return await _failed(step, frame, inner, error)
+        return await _handle_failure(step, frame, inner, error)
     inner.note(StepCompleted(name=step.name, kind=step.kind, output=output))
     return output
 
@@ -99,13 +99,13 @@ def _record(step: AnyStep, inner: Frame, output: object) -> None:
     if step.sink_to is not None:
         inner.apply("set", step.sink_to, output)
     if step.updates_context and output is not None:
-        inner.write(_updated(step, inner, output))
+        inner.write(_update_context(step, inner, output))
     if step.name == inner.turn_source:
         inner.turn("Assistant", output)
     inner.scope.remember(step.name, output, "completed")
 
 
-def _updated(step: AnyStep, inner: Frame, output: object) -> JSONObject:
+def _update_context(step: AnyStep, inner: Frame, output: object) -> JSONObject:
     try:
         return updated(inner.store.value, output)
     except BadWrite as error:
@@ -113,28 +113,28 @@ def _updated(step: AnyStep, inner: Frame, output: object) -> JSONObject:
         raise failure("bad_write", message, inner.address) from None
 
 
-async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> JSON:
+async def _handle_failure(step: AnyStep, frame: Frame, inner: Frame, error: BaseException) -> JSON:
     """Handle a failed step by its `on_error`: raise, go on with null, run the fallback, or ask a person."""
     # The context travels on the exception: in the failure, each error around it would write it into the history again.
-    cause = failure_of(error, inner.address).model_copy(update={"reached": None})
+    cause = find_failure(error, inner.address).model_copy(update={"reached": None})
     # An import, an agent or a plan has a context of its own, which is not what this one had reached.
-    inside = context_of(error, inner.address) if _shares_context(step) else None
+    inside = find_context(error, inner.address) if _shares_context(step) else None
     failed = StepFailure(cause, inner.store.value if inside is None else inside)
-    trace = traceback_of(error)
+    trace = read_traceback(error)
     inner.note(StepFailed(name=step.name, kind=step.kind, error=cause.type, message=cause.message, traceback=trace))
     if cause.final or step.on_error == "fail":
         raise failed from error
     if step.on_error == "ask":
         value = _input_for_review(step, inner)
         try:
-            people = reviewers_of(step, inner.after(value))
+            people = render_reviewers(step, inner.after(value))
         except HANDLED:  # they are what failed, or are unknown: nobody else may decide in their place
             raise failed from error
-        verdict = await judged(cause, value, inner, people=people)
+        verdict = await ask_decision(cause, value, inner, people=people)
         if verdict.action == "abort":
             raise failed from error
-        return _decided(verdict, step, inner, _described(cause))
-    description = _described(cause)
+        return _apply_decision(verdict, step, inner, _describe_failure(cause))
+    description = _describe_failure(cause)
     _keep_partial_context(step, inner, cause)
     inner.scope.remember(step.name, None, "failed", description)
     if not isinstance(step.on_error, Fallback):
@@ -145,12 +145,12 @@ async def _failed(step: AnyStep, frame: Frame, inner: Frame, error: BaseExceptio
     return output
 
 
-def _described(cause: Failure) -> JSONObject:
+def _describe_failure(cause: Failure) -> JSONObject:
     """Return a failure as `steps.NAME.error` has it: its fields are checked when a blueprint is loaded."""
     return {key: getattr(cause, key) for key in ERROR_FIELDS}
 
 
-def _decided(verdict: FailureDecision, step: AnyStep, inner: Frame, error: JSONObject) -> JSON:
+def _apply_decision(verdict: FailureDecision, step: AnyStep, inner: Frame, error: JSONObject) -> JSON:
     """Return the output that a person gives in place of the step's, or a request to run the step again."""
     match verdict.action:
         case "retry":
@@ -171,7 +171,7 @@ def _shares_context(step: AnyStep) -> bool:
 def _input_for_review(step: AnyStep, inner: Frame) -> JSON:
     """Return the step's input for a person who reviews the failure; None if its template is what failed."""
     try:
-        return inner.raw_input_of(step)
+        return inner.render_input(step)
     except ExpressionError:
         return None
 

@@ -53,7 +53,7 @@ class Interrupts:
         for path, reason in outcome.returned.items():
             self._at(path).note(QuestionReturned(id=self._answered[path], reason=reason))
         answers = {path: answer for path, answer in request.given.items() if path not in raised}
-        answers |= self._meanwhile(raised)
+        answers |= self._collect_answers(raised)
         await self._close([path for path in self._waiting if path not in raised])
         for path, interrupt in raised.items():
             if path not in answers:
@@ -62,14 +62,14 @@ class Interrupts:
             when = asyncio.ALL_COMPLETED if outcome.together else asyncio.FIRST_COMPLETED
             await workflow.wait(self._waiting.values(), return_when=when)
             answers |= {path: self._answer_at(path) for path in list(self._waiting) if self._waiting[path].done()}
-        places = _places(outcome)
+        places = _list_places(outcome)
         states = {path: state for path, state in request.states.items() if path not in places} | outcome.states
         before = list(dict.fromkeys([*request.interrupted, *places]))
         fresh = [path for path, answer in answers.items() if request.given.get(path) is not answer]
         update = {"states": states, "given": answers, "fresh": fresh, "interrupted": before}
         return request.model_copy(update=update)
 
-    def _meanwhile(self, raised: dict[str, RaisedInterrupt]) -> dict[str, InterruptAnswer]:
+    def _collect_answers(self, raised: dict[str, RaisedInterrupt]) -> dict[str, InterruptAnswer]:
         """Return what was answered while the tool ran; an answer holds only for the very question it was given to."""
         answers: dict[str, InterruptAnswer] = {}
         for path in [path for path, task in self._waiting.items() if task.done()]:
@@ -99,7 +99,7 @@ class Interrupts:
         self._parked += 1
         try:
             reply = await self._at(path).ask(asked, seconds)
-            self._elicited[path] = _with_action(reply)
+            self._elicited[path] = _read_action(reply)
             return reply
         finally:
             self._parked -= 1
@@ -130,7 +130,7 @@ class Interrupts:
         if path in self._waiting and interrupt.asked != self._asked[path].asked and interrupt.asked.consents:
             await self._close([path])  # an answer to the old form must not count as consent to this one
         if path not in self._waiting:
-            asked = with_problem(interrupt.asked, problem) if problem else interrupt.asked
+            asked = add_problem(interrupt.asked, problem) if problem else interrupt.asked
             self._waiting[path] = asyncio.create_task(place.ask(asked, parents=parents))
         elif interrupt != self._asked[path]:
             place.host.change_question(place.address, interrupt.asked, parents)
@@ -141,7 +141,7 @@ class Interrupts:
         reply, interrupt = self._waiting.pop(path).result(), self._asked[path]
         self._answered[path] = reply.question
         if interrupt.asked.tells_refusals:
-            return _with_action(reply)
+            return _read_action(reply)
         content = reply.content if reply.status == "answered" else interrupt.asked.when_declined(reply.comment)
         if reply.status != "answered" and content is None:
             person, reason = reply.by or "somebody", f": {reply.comment}" if reply.comment else ""
@@ -165,12 +165,12 @@ class Interrupts:
         await end([self._waiting.pop(path) for path in paths])
 
 
-def with_problem(asked: Asked, reason: str) -> Asked:
+def add_problem(asked: Asked, reason: str) -> Asked:
     """Return the question as it is asked again after its answer was given back."""
     return asked.model_copy(update={"message": f"The answer was returned: {reason}\n\n{asked.message}"})
 
 
-def _with_action(reply: Reply) -> InterruptAnswer:
+def _read_action(reply: Reply) -> InterruptAnswer:
     """Return the answer to a question that tells refusals; one that expired was cancelled by nobody's doing."""
     match reply.status:
         case "answered":
@@ -180,7 +180,7 @@ def _with_action(reply: Reply) -> InterruptAnswer:
     return InterruptAnswer(action="cancel", by=reply.by)
 
 
-def _places(outcome: Interrupted) -> list[str]:
+def _list_places(outcome: Interrupted) -> list[str]:
     """Return every path that interrupted: the root causes, and the composites above them."""
     causes = [
         path

@@ -15,9 +15,9 @@ from holdfast.protocol.context import Conflict, Path, changes, joined
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import ItemCompleted, ItemStarted
 from holdfast.protocol.runs import MapDefinition, MapResult, MapState
-from holdfast.workflows.concurrency import is_cancelled, together
-from holdfast.workflows.failure_review import judged
-from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.concurrency import is_cancelled, run_together
+from holdfast.workflows.failure_review import ask_decision
+from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.frame import Frame
 
 LONGEST_LABEL = 80
@@ -36,19 +36,19 @@ class Items:
         return list(enumerate(self.items, self.first))
 
 
-async def one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JSON]:
+async def run_one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JSON]:
     """Run the items in order and return the outputs; each sees what those before it wrote to the context."""
     outputs = []
     counts = frame.request_counts.forking()
     for index, item in items.pairs():
         fork = frame.store.fork()
         inside = replace(frame, store=fork, request_counts=counts())
-        outputs.append(await _item(block, (index, items.total), item, inside))
+        outputs.append(await _run_item(block, (index, items.total), item, inside))
         frame.write(fork.value)
     return outputs
 
 
-async def at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[JSON], dict[str, dict[Path, JSON]]]:
+async def run_at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[JSON], dict[str, dict[Path, JSON]]]:
     """Run the items at once; return the outputs, and what each changed in its own fork of the context."""
     free = asyncio.Semaphore(block.max_concurrency)
     base = frame.store.value
@@ -58,10 +58,10 @@ async def at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[JSO
         async with free:
             fork = frame.store.fork()
             inside = replace(frame, store=fork, request_counts=counts())
-            output = await _item(block, (index, items.total), item, inside)
+            output = await _run_item(block, (index, items.total), item, inside)
             return output, changes(base, fork.value)
 
-    done = await together(run(index, item) for index, item in items.pairs())
+    done = await run_together(run(index, item) for index, item in items.pairs())
     changed = {f"item {index}": change for (index, _), (_, change) in zip(items.pairs(), done, strict=True)}
     return [output for output, _ in done], changed
 
@@ -71,7 +71,7 @@ async def run_items(definition: MapDefinition, state: MapState, frame: Frame) ->
     try:
         result: MapResult = await frame.run_child(definition, state)
     except ChildWorkflowError as error:
-        kept = failure_of(error, frame.address).context
+        kept = find_failure(error, frame.address).context
         if kept is not None and not is_cancelled(error):
             frame.write(kept)
         raise
@@ -96,17 +96,17 @@ def take_changes(frame: Frame, changed: dict[str, dict[Path, JSON]], strategy: s
         raise failure("context_conflict", str(error), frame.address) from None
 
 
-async def _item(block: MapBlock, number: tuple[int, int | None], item: object, frame: Frame) -> JSON:
+async def _run_item(block: MapBlock, number: tuple[int, int | None], item: object, frame: Frame) -> JSON:
     """Run one item and return its output. `number` is its index, and how many there are."""
     index, total = number
     while True:
-        inner, label = _labelled(block, _at(frame, index, item))
+        inner, label = _add_label(block, _enter_item(frame, index, item))
         before = inner.store.value
         inner.note(ItemStarted(index=index, total=total, label=label))
         try:
             output = await inner.run_steps(block.body, inner, item, block.max_parallel)
         except HANDLED as error:
-            cause = failure_of(error, inner.address)
+            cause = find_failure(error, inner.address)
             if is_cancelled(error) or cause.final or block.on_item_error == "fail":
                 raise
             inner.note(ItemCompleted(index=index, error=cause.type, message=cause.message))
@@ -114,7 +114,7 @@ async def _item(block: MapBlock, number: tuple[int, int | None], item: object, f
             inner.store.value = before
             if block.on_item_error == "continue":
                 return None
-            decision = await judged(cause, item, inner)
+            decision = await ask_decision(cause, item, inner)
             match decision.action:
                 case "abort":
                     raise
@@ -127,7 +127,7 @@ async def _item(block: MapBlock, number: tuple[int, int | None], item: object, f
             return output
 
 
-def _labelled(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:
+def _add_label(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:
     """Return the frame of an item with the label that people read of it, and the label, if the author says one."""
     if block.label is None:
         return frame, None
@@ -137,14 +137,14 @@ def _labelled(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:
     return replace(frame, label=around, place=f"{name} {label}"), label
 
 
-def _at(frame: Frame, index: int, item: object) -> Frame:
+def _enter_item(frame: Frame, index: int, item: object) -> Frame:
     """Return the frame of one item, at `…;map:<name>:<index>`."""
     parent, _, _ = frame.address.rpartition(";")
     name = name_at(frame.address)
     return replace(
         frame,
         address=Address(f"{parent};{segment('map', name, index)}"),
-        scope=frame.scope.isolated(),
+        scope=frame.scope.isolate(),
         names={**frame.names, "item": item, "index": index},
         previous=item,
         sends_previous=True,

@@ -80,7 +80,7 @@ class Meter:
 
     @property
     def limits_time(self) -> bool:
-        return any("seconds" in allowed(budget) for budget in self.budgets)
+        return any("seconds" in list_allowed(budget) for budget in self.budgets)
 
     def count(self, usage: Usage) -> None:
         self.budgets = [budget.model_copy(update={"spent": budget.spent + usage}) for budget in self.budgets]
@@ -93,12 +93,12 @@ class Meter:
 
     def split(self, shares: int) -> list[Meter]:
         """Return meters with even shares of the rest; the remainder of whole numbers goes to the first."""
-        return [Meter([_share(budget, shares, nth) for budget in self.budgets], self) for nth in range(shares)]
+        return [Meter([_make_share(budget, shares, nth) for budget in self.budgets], self) for nth in range(shares)]
 
     def reached(self, before: Before | None = None) -> Reached | None:
         """Return a limit that is used up; with `before`, only one that binds it."""
         for index, budget in enumerate(self.budgets):
-            for name, most in allowed(budget).items():
+            for name, most in list_allowed(budget).items():
                 kind = _KINDS[name]
                 if kind.spent(budget.spent) >= most and (before is None or before in kind.binds):
                     return Reached(index, name)
@@ -112,7 +112,7 @@ class Meter:
             key="limit",
             address=address,
             then=budget.limits.on_limit,
-            amount=limits_of(budget.limits)[name],
+            amount=list_limits(budget.limits)[name],
             message=message,
             question=f"{message}. Go on?",
             ended=f"{message}; ended",
@@ -131,7 +131,7 @@ class Meter:
         'the share of this branch, 0 of the 2 steps of the run, is reached (0 spent)'
         """
         budget = self.budgets[index]
-        kind, limit = _KINDS[name], limits_of(budget.limits)[name]
+        kind, limit = _KINDS[name], list_limits(budget.limits)[name]
         spent = kind.spent(budget.spent)
         if budget.share is not None:
             whole = f"{budget.share[name]:g} of the {limit:g} {kind.words} of {budget.of}"
@@ -145,7 +145,7 @@ class Meter:
         if budget.share is not None:
             raised = {"share": {**budget.share, name: budget.share[name] + amount}}
         else:
-            raised = {"limits": budget.limits.model_copy(update={name: limits_of(budget.limits)[name] + amount})}
+            raised = {"limits": budget.limits.model_copy(update={name: list_limits(budget.limits)[name] + amount})}
         self.budgets[index] = budget.model_copy(update=raised)
         if self._outer is not None and index < len(self._outer.budgets):
             self._outer.grant(index, name, amount)
@@ -157,24 +157,24 @@ class Meter:
         """
         # The child may have one more, of its agent's own limits; they stand behind those that it began with.
         for index, (before, after) in enumerate(zip(begun, ended, strict=False)):
-            for name, most in allowed(before).items():
-                if (more := allowed(after)[name] - most) > 0:
+            for name, most in list_allowed(before).items():
+                if (more := list_allowed(after)[name] - most) > 0:
                     self.grant(index, name, more)
 
 
-def limits_of(limits: Limits) -> dict[str, float]:
+def list_limits(limits: Limits) -> dict[str, float]:
     """Return the limits that are set, by name."""
     return {name: value for name in _KINDS if (value := getattr(limits, name)) is not None}
 
 
-def allowed(budget: Budget) -> dict[str, float]:
+def list_allowed(budget: Budget) -> dict[str, float]:
     """Return the amounts that may be spent, by the limits' names."""
-    return limits_of(budget.limits) if budget.share is None else budget.share
+    return list_limits(budget.limits) if budget.share is None else budget.share
 
 
-def _share(budget: Budget, shares: int, nth: int) -> Budget:
+def _make_share(budget: Budget, shares: int, nth: int) -> Budget:
     share = {}
-    for name, most in allowed(budget).items():
+    for name, most in list_allowed(budget).items():
         rest = max(most - _KINDS[name].spent(budget.spent), 0)
         whole, over = divmod(rest, shares)
         share[name] = rest / shares if _KINDS[name].divisible else whole + (nth < over)

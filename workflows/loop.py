@@ -19,13 +19,13 @@ from holdfast.protocol.events import LoopCompleted, LoopIteration
 from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, context_of, failure_of
-from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, history_of
+from holdfast.workflows.failures import HANDLED, find_context, find_failure
+from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, read_history
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import ExhaustedLimit
 from holdfast.workflows.run import RunWorkflow
 from holdfast.workflows.tools import call_tool
-from holdfast.workflows.turns import newest
+from holdfast.workflows.turns import keep_newest
 
 Guarded = TypeVar("Guarded")
 OUTPUT_FAILED = "loop_output_mapper_error"
@@ -65,7 +65,7 @@ class LoopWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
-        frame, reason, output = await self.live(self._iterate())
+        frame, reason, output = await self.run_to_end(self._iterate())
         return LoopResult(
             output=output,
             context=frame.store.value,
@@ -73,14 +73,14 @@ class LoopWorkflow(RunWorkflow):
             iterations=self.state.iteration,
             resume_input=self.state.resume_input if self.state.heard else None,
             heard=self.state.heard,
-            **self.handed_back(),
+            **self.collect_spending(),
         )
 
     async def _iterate(self) -> tuple[Frame, str, JSON]:
         """Return the last iteration's frame, the reason why it is the last, and the loop's output."""
         while True:
             await self.next_round()
-            frame = await self._iteration()
+            frame = await self._run_iteration()
             # The exit comes first: its expression sees the context as the iteration left it, before `state` changes it.
             if await self._exit_holds(frame):
                 return await self._finish(frame, "condition")
@@ -90,23 +90,23 @@ class LoopWorkflow(RunWorkflow):
             await self._propagate(frame)
 
     async def _finish(self, frame: Frame, reason: str) -> tuple[Frame, str, JSON]:
-        output = await self._guard(OUTPUT_FAILED, frame, self._output(frame))
-        self._completed(reason, output)
+        output = await self._guard(OUTPUT_FAILED, frame, self._render_output(frame))
+        self._note_completion(reason, output)
         return frame, reason, output
 
-    def wind_up(self, error: BaseException) -> None:
+    def on_failure(self, error: BaseException) -> None:
         """See base class."""
-        self._completed("cancelled" if is_cancelled(error) else self._failing.reason)
+        self._note_completion("cancelled" if is_cancelled(error) else self._failing.reason)
 
-    def failure_from(self, error: BaseException) -> Failure:
+    def make_failure(self, error: BaseException) -> Failure:
         """See base class; the context of the completed iterations, and that of the failed one, are kept."""
-        inner = context_of(error, self.address)
-        cause = failure_of(error, self._failing.address)
+        inner = find_context(error, self.address)
+        cause = find_failure(error, self._failing.address)
         extra = {
             "reason": cause.reason or self._failing.reason,
             "context": self.state.context,
             "reached": self.store.value if inner is None else inner,
-            **self.handed_back(),
+            **self.collect_spending(),
         }
         if self._failing.reason == OUTPUT_FAILED:
             # The iterations are done: what the last one gave is not lost with the form that it was to have.
@@ -114,7 +114,7 @@ class LoopWorkflow(RunWorkflow):
             extra |= {"output": self.state.output}
         return cause.model_copy(update=extra)
 
-    async def _iteration(self) -> Frame:
+    async def _run_iteration(self) -> Frame:
         """Run the body once, on a fork of the context that replaces it when the iteration is done."""
         number = self.host.progress.iteration = self.state.iteration + 1
         self.store = ContextStore(self.state.context, self.definition.blueprint.context_schema)
@@ -125,7 +125,7 @@ class LoopWorkflow(RunWorkflow):
             value = await self._begin(frame.after(value))
         output = await self._guard("body_step_error", frame, self._body(frame, value))
         await self._guard("body_step_error", frame, self._shorten_history(frame))
-        answer, heard = frame.scope.resume_input, self.state.heard or frame.scope.heard
+        answer, heard = frame.scope.resume_input, self.state.heard or frame.scope.was_answered
         self.advance(iteration=number, context=self.store.value, output=output, resume_input=answer, heard=heard)
         return frame.after(output)
 
@@ -167,7 +167,7 @@ class LoopWorkflow(RunWorkflow):
 
     def _start_conversation(self, frame: Frame) -> None:
         """Create the history; it begins with the loop's input unless `init` writes it."""
-        frame.apply("set", HISTORY, history_of(frame.store.value))
+        frame.apply("set", HISTORY, read_history(frame.store.value))
         begun = any(operation.write.target == HISTORY for operation in self.block.init)
         if not begun and frame.previous is not None:
             frame.turn("User", frame.previous)
@@ -180,8 +180,8 @@ class LoopWorkflow(RunWorkflow):
         rule = self.block.history_management
         if rule is None:
             return
-        history = history_of(frame.store.value)
-        kept = newest(history, rule)
+        history = read_history(frame.store.value)
+        kept = keep_newest(history, rule)
         if rule.strategy != "summarize":
             frame.apply("set", HISTORY, kept)
         elif len(history) > len(kept) + 1:  # one more is the summary itself
@@ -210,7 +210,7 @@ class LoopWorkflow(RunWorkflow):
 
     def _reached_limit(self) -> Literal["max_loops", "no_progress"] | None:
         """Return which limit allows no further iteration: the author's, or the ceiling of a loop without one."""
-        waits = self._waits()
+        waits = self._count_waits()
         self.advance(idle=0 if waits > self.state.questions else self.state.idle + 1, questions=waits)
         limit = self.block.max_loops
         if limit is None:
@@ -219,7 +219,7 @@ class LoopWorkflow(RunWorkflow):
 
     async def _may_go_on(self, frame: Frame, reached: str) -> bool:
         """Return whether a loop at its limit goes on: it finishes, asks a person, or fails."""
-        name, rounds = self.step.name, self._rounds(reached)
+        name, rounds = self.step.name, self._describe_rounds(reached)
         amount = self.block.max_loops or MOST_IDLE_ITERATIONS
         hint = "; if it needs more, set max_loops" if reached == "no_progress" else ""
         limit = ExhaustedLimit(
@@ -237,14 +237,14 @@ class LoopWorkflow(RunWorkflow):
         if not await self._guard(reached, frame, frame.go_beyond(limit)):
             return False
         granted = 0 if self.block.max_loops is None else amount
-        self.advance(granted=self.state.granted + granted, idle=0, questions=self._waits())
+        self.advance(granted=self.state.granted + granted, idle=0, questions=self._count_waits())
         return True
 
-    def _waits(self) -> int:
+    def _count_waits(self) -> int:
         """Return how often something was waited for: a round with a wait is not an idle one."""
         return self.host.progress.usage.questions + self.host.progress.usage.timers
 
-    def _rounds(self, reached: str) -> str:
+    def _describe_rounds(self, reached: str) -> str:
         if reached == "no_progress":
             return f"{counted(self.state.idle, 'iteration')} in a row in which nobody was asked"
         return counted(self.state.iteration, "iteration")
@@ -266,7 +266,7 @@ class LoopWorkflow(RunWorkflow):
             case template:
                 return read_structure(frame.render(template))
 
-    async def _output(self, frame: Frame) -> JSON:
+    async def _render_output(self, frame: Frame) -> JSON:
         block = self.block
         if block.loop_output_mapper is not None:
             return await self._map(frame, block.loop_output_mapper, frame.previous, frame.store.value)
@@ -282,11 +282,11 @@ class LoopWorkflow(RunWorkflow):
         try:
             return await work
         except HANDLED as error:
-            limited = not is_cancelled(error) and failure_of(error, frame.address).type == "limit_reached"
+            limited = not is_cancelled(error) and find_failure(error, frame.address).type == "limit_reached"
             self._failing = Failing("limit" if limited else reason, frame.address)
             raise
 
-    def _completed(self, reason: str, output: object = None) -> None:
+    def _note_completion(self, reason: str, output: object = None) -> None:
         expression, value = self.exit
         completed = self.state.iteration
         self.host.note(

@@ -17,9 +17,9 @@ from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
 from holdfast.protocol.context import Path, changes, changes_by_path, listed_changes
 from holdfast.protocol.runs import MAP_WORKFLOW, MapDefinition, MapResult, MapState
-from holdfast.workflows.failures import context_of
+from holdfast.workflows.failures import find_context
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
+from holdfast.workflows.items import Items, run_at_once, run_items, run_one_by_one, take_items_changes
 from holdfast.workflows.run import RunWorkflow
 
 
@@ -40,16 +40,16 @@ class MapWorkflow(RunWorkflow):
     def current_context(self) -> JSONObject:
         return self.store.value
 
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+    def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """Return the context as completed items left it, if they run one by one, and where the failed one got to."""
-        inner = context_of(error, self.address)
+        inner = find_context(error, self.address)
         reached = self.store.value if inner is None else inner
         return {"context": self.store.value if self._alone else None, "reached": reached}
 
     @workflow.run
     async def run(self, definition: MapDefinition, state: MapState) -> MapResult:
-        outputs = await self.live(self._work(self._frame(state)))
-        return self._result(outputs)
+        outputs = await self.run_to_end(self._work(self._frame(state)))
+        return self._make_result(outputs)
 
     def _frame(self, state: MapState) -> Frame:
         definition = self.definition
@@ -66,10 +66,10 @@ class MapWorkflow(RunWorkflow):
     async def _work(self, frame: Frame) -> list[JSON]:
         items, first = self.definition.items, self.definition.first
         if len(items) > self.host.history.limits.items:
-            return await self._pages(frame)
+            return await self._run_pages(frame)
         if self._alone:
-            return await one_by_one(self.step.map, Items(items, first, self.definition.total), frame)
-        outputs, self.changed = await at_once(self.step.map, Items(items, first, self.definition.total), frame)
+            return await run_one_by_one(self.step.map, Items(items, first, self.definition.total), frame)
+        outputs, self.changed = await run_at_once(self.step.map, Items(items, first, self.definition.total), frame)
         return outputs
 
     @property
@@ -77,11 +77,11 @@ class MapWorkflow(RunWorkflow):
         """Return whether one item runs at a time, and sees what the others wrote."""
         return self.step.map.max_concurrency == 1
 
-    async def _pages(self, frame: Frame) -> list[JSON]:
+    async def _run_pages(self, frame: Frame) -> list[JSON]:
         """Run one page after the other; the items of a page may still run several at once."""
         outputs: list[JSON] = []
         items, first = self.definition.items, self.definition.first
-        size = _size_of_a_page(len(items), self.host.history.limits.items)
+        size = _choose_page_size(len(items), self.host.history.limits.items)
         fork = frame.request_counts.forking()
         for start in range(0, len(items), size):
             page = items[start : start + size]
@@ -98,7 +98,7 @@ class MapWorkflow(RunWorkflow):
                 self.changed[f"items {begin} to {begin + len(page) - 1}"] = changes_by_path(result.changes)
         return outputs
 
-    def _result(self, outputs: list[JSON]) -> MapResult:
+    def _make_result(self, outputs: list[JSON]) -> MapResult:
         is_page = self.definition.pages is not None
         joint: dict[Path, JSON] = {}
         if not self._alone:
@@ -112,14 +112,14 @@ class MapWorkflow(RunWorkflow):
             outputs=outputs,
             context={} if is_page and not self._alone else self.store.value,
             changes=listed_changes(joint) if is_page else [],
-            **self.handed_back(),
+            **self.collect_spending(),
         )
 
 
-def _size_of_a_page(items: int, most: int) -> int:
+def _choose_page_size(items: int, most: int) -> int:
     """Return `most`, or the power of it with which at most so many pages are needed.
 
-    >>> [_size_of_a_page(items, 50) for items in (51, 2_500, 2_501, 100_000)]
+    >>> [_choose_page_size(items, 50) for items in (51, 2_500, 2_501, 100_000)]
     [50, 50, 2500, 2500]
     """
     size = most

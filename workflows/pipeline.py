@@ -18,8 +18,8 @@ from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Carried, Definitio
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.door import decode_payload
-from holdfast.workflows.failures import context_of, failure, failure_of
-from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
+from holdfast.workflows.failures import failure, find_context, find_failure
+from holdfast.workflows.frame import ContextStore, Frame, Scope, read_history
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.run import RunWorkflow
 
@@ -36,7 +36,7 @@ class PipelineWorkflow(RunWorkflow):
     @workflow.init
     def __init__(self, definition: Definition, state: RawValue) -> None:
         blueprint = definition.blueprint
-        begun, self._refusal = _begun(state, definition.size_limits.input)
+        begun, self._refusal = _read_start(state, definition.size_limits.input)
         limits = [] if blueprint.limits is None else [Budget(limits=blueprint.limits, of="the run", whole_run=True)]
         run = definition.run or workflow.info().workflow_id
         started = definition.model_copy(update={"run": run, "started_by": begun.started_by})
@@ -46,7 +46,7 @@ class PipelineWorkflow(RunWorkflow):
         self.host.progress.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)
         self.input = begun.input
-        began = history_of(blueprint.context)
+        began = read_history(blueprint.context)
         self.host.speakers.note_written(began, began)
 
     def _list_awaited_schemas(self, name: str) -> list[JSONObject] | None:
@@ -57,7 +57,7 @@ class PipelineWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: Definition, state: RawValue) -> RunResult:
-        output = await self.live(self._work(definition.blueprint))
+        output = await self.run_to_end(self._work(definition.blueprint))
         return RunResult(output=output, context=self.store.value, usage=self.host.progress.usage)
 
     async def _work(self, blueprint: Blueprint) -> JSON:
@@ -73,36 +73,36 @@ class PipelineWorkflow(RunWorkflow):
         frame = self.frame(self.store, Scope(), {"input": self.input})
         output = await run_steps(blueprint.steps, frame, self.input, blueprint.max_parallel)
         if blueprint.output is not None:
-            output = self._rendered_output(blueprint.output, frame.after(output))
+            output = self._render_output(blueprint.output, frame.after(output))
         self.host.note(self.address, RunCompleted(output=output))
         return output
 
-    def _rendered_output(self, template: JSON, frame: Frame) -> JSON:
+    def _render_output(self, template: JSON, frame: Frame) -> JSON:
         try:
             return frame.render(template)
         except ExpressionError as error:
             message = f"every step is done, but the output cannot be rendered: {error}"
             raise failure("expression_error", message, self.address) from None
 
-    def wind_up(self, error: BaseException) -> None:
+    def on_failure(self, error: BaseException) -> None:
         """See base class."""
         if is_cancelled(error):
             self.host.note(self.address, RunCancelled())
             return
-        cause = failure_of(error, self.address)
+        cause = find_failure(error, self.address)
         self.host.note(
             self.address, RunFailed(error=cause.type, message=cause.message, at=cause.address, reason=cause.reason)
         )
 
-    def failure_from(self, error: BaseException) -> Failure:
+    def make_failure(self, error: BaseException) -> Failure:
         """Return the failure with the context where it happened: a failed run leaves nothing else."""
-        reached = context_of(error, self.address)
+        reached = find_context(error, self.address)
         context = self.store.value if reached is None else reached
         update = {"context": context, "reached": None, "usage": self.host.progress.usage}
-        return failure_of(error, self.address).model_copy(update=update)
+        return find_failure(error, self.address).model_copy(update=update)
 
 
-def _begun(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal | None]:
+def _read_start(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal | None]:
     """Return the start's arguments, or a refusal: a run must exist to report that they cannot be read."""
     try:
         value = decode_payload(raw, limit.model_copy(update={"bytes": limit.bytes + ENVELOPE}))

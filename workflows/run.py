@@ -14,8 +14,8 @@ from holdfast.protocol.runs import Carried, Definition, Failure, Status
 from holdfast.workflows.children import read_address
 from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled
 from holdfast.workflows.door import RunIdentity
-from holdfast.workflows.failures import HANDLED, failure_of, raised
-from holdfast.workflows.frame import ContextStore, Frame, Scope, history_of
+from holdfast.workflows.failures import HANDLED, find_failure, make_error
+from holdfast.workflows.frame import ContextStore, Frame, Scope, read_history
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
@@ -80,32 +80,32 @@ class RunWorkflow:
             **{**own, **where},
         )
 
-    async def live(self, work: Awaitable[Output]) -> Output:
+    async def run_to_end(self, work: Awaitable[Output]) -> Output:
         """Return the result of the work, and keep what the workflow shows true until its end."""
         display = asyncio.create_task(self.host.view.keep_true())
         try:
             output = await work
         except (asyncio.CancelledError, *HANDLED) as error:
-            self.wind_up(error)
+            self.on_failure(error)
             if is_cancelled(error):
                 await self.close("cancelled")
                 raise
             await self.close("failed")
-            raise raised(self.failure_from(error)) from error
+            raise make_error(self.make_failure(error)) from error
         finally:
             display.cancel()
         await self.close("completed")
         return output
 
-    def wind_up(self, error: BaseException) -> None:
+    def on_failure(self, error: BaseException) -> None:
         """End what is under way in a workflow that fails or is cancelled. For subclasses."""
 
-    def failure_from(self, error: BaseException) -> Failure:
+    def make_failure(self, error: BaseException) -> Failure:
         """Return the failure that this workflow ends with; it carries what was spent and granted."""
-        extra = {**self.handed_back(), **self.kept_of_a_failure(error)}
-        return failure_of(error, self.address).model_copy(update=extra)
+        extra = {**self.collect_spending(), **self.list_failure_fields(error)}
+        return find_failure(error, self.address).model_copy(update=extra)
 
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+    def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """Return further fields for a failure of this workflow. For subclasses."""
         return {}
 
@@ -117,9 +117,9 @@ class RunWorkflow:
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.host.view.show()
 
-    def handed_back(self) -> dict[str, Any]:
+    def collect_spending(self) -> dict[str, Any]:
         """Return what the parent, or the next run, goes on with, however this one ends: spending, counts, grants."""
-        speakers = self.host.speakers.of(history_of(self.current_context()))
+        speakers = self.host.speakers.of(read_history(self.current_context()))
         counted = {
             "usage": self.host.progress.usage,
             "request_counts": self.request_counts.counted,
@@ -151,10 +151,10 @@ class RunWorkflow:
             await await_rest(whole_task=True)
         await end_if_cancelled()  # the new run would not hear of a cancellation of this one
         self.host.view.show()
-        self.advance(**self.host.carried, **self.handed_back(), **self.carried_over())
+        self.advance(**self.host.carried, **self.collect_spending(), **self.collect_state())
         workflow.continue_as_new(args=[self.definition, self.state])
 
-    def carried_over(self) -> dict[str, Any]:
+    def collect_state(self) -> dict[str, Any]:
         """Return fields of the state that are kept elsewhere while the workflow runs. For subclasses."""
         return {}
 

@@ -13,7 +13,7 @@ from holdfast.protocol.questions import Decision
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure_of, raised
+from holdfast.workflows.failures import HANDLED, find_failure, make_error
 from holdfast.workflows.frame import Frame
 
 FindOther = Callable[[str], Awaitable[str | None]]
@@ -65,7 +65,7 @@ class ErrorRules:
             try:
                 result = await call()
             except HANDLED as error:
-                cause = failure_of(error, self._frame.address)
+                cause = find_failure(error, self._frame.address)
                 kind = kind_of_failure(cause.type, cause.message)
                 if is_cancelled(error) or cause.final or kind is None or self._rule(kind) is None:
                     raise
@@ -105,7 +105,7 @@ class ErrorRules:
             case "find" if (other := await self._other(tool)) is not None:
                 self._frame.note(StepRetrying(tool=other, instead_of=tool))
                 message = f"{cause.message}; call {other} in its place"
-                raise raised(cause.model_copy(update={"message": message}))
+                raise make_error(cause.model_copy(update={"message": message}))
         self._count(kind, cause, tool)
         return self._find_other is None
 

@@ -40,12 +40,12 @@ _QUESTION = {
 }
 
 
-def described_by_worker(tools: Iterable[AgentTool]) -> list[str]:
+def list_tools_of_workers(tools: Iterable[AgentTool]) -> list[str]:
     """Return the names of tools that only a worker can describe: those that are activities."""
     return [tool.name for tool in tools if not tool.name.startswith((AGENT, IMPORT))]
 
 
-def described_here(tools: Iterable[AgentTool], blueprint: Blueprint) -> list[ToolSpec]:
+def describe_tools(tools: Iterable[AgentTool], blueprint: Blueprint) -> list[ToolSpec]:
     """Return the descriptions of the agents and imported blueprints among the tools."""
     specs = []
     for tool in tools:
@@ -57,17 +57,19 @@ def described_here(tools: Iterable[AgentTool], blueprint: Blueprint) -> list[Too
             alias = tool.name.removeprefix(IMPORT)
             child = blueprint.imports[alias]
             description = child.description or f"Runs {child.name}."
-            specs.append(ToolSpec(name=alias, description=description, parameters=_inputs(child), reference=tool.name))
+            specs.append(
+                ToolSpec(name=alias, description=description, parameters=_describe_inputs(child), reference=tool.name)
+            )
     return specs
 
 
-def person() -> ToolSpec:
+def describe_person() -> ToolSpec:
     """Return the tool that asks a person."""
     description = "Ask a person, and wait for the answer. Use it when you cannot go on without knowing something."
     return ToolSpec(name=ASK_PERSON, description=description, parameters=_QUESTION, reference=ASK_PERSON)
 
 
-def _inputs(child: Blueprint) -> JSONObject:
+def _describe_inputs(child: Blueprint) -> JSONObject:
     """Return the schema of an import's arguments: its inputs if they are an object, else a single `input`."""
     if _takes_object(child):
         return child.inputs or {}

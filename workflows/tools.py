@@ -14,7 +14,7 @@ from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
 from holdfast.protocol.questions import LostCall
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure, failure_of
+from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interrupts import AnsweredResult, Interrupts
 
@@ -70,7 +70,7 @@ async def _outcome(
             if is_cancelled(error) or not _is_unknown(error):
                 raise
             await interrupts.end()  # what a server asked in the middle of it
-            report = await _ask_outcome(request, failure_of(error, frame.address).message, frame)
+            report = await _ask_outcome(request, find_failure(error, frame.address).message, frame)
             if report["outcome"] == "done":
                 return Completed(result=report.get("result"))
             frame.note(StepRetrying(tool=request.tool))
@@ -91,4 +91,4 @@ async def _ask_outcome(request: ToolRequest, reason: str, frame: Frame) -> JSONO
 
 
 def _is_unknown(error: ActivityError) -> bool:
-    return isinstance(error.cause, ApplicationError) and failure_of(error, Address("")).type == OUTCOME_UNKNOWN
+    return isinstance(error.cause, ApplicationError) and find_failure(error, Address("")).type == OUTCOME_UNKNOWN

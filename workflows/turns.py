@@ -61,28 +61,29 @@ class Speakers:
         return {key: assistant for key, assistant in self.said.items() if key in there}
 
 
-def messages_of(history: object, speakers: Speakers, rule: HistoryManagement | None) -> list[Message]:
+def make_messages(history: object, speakers: Speakers, rule: HistoryManagement | None) -> list[Message]:
     """Return a message for each turn, of the newest that the rule keeps and a request can hold."""
     entries = history if isinstance(history, list) else []
     if rule is not None and rule.strategy != "summarize":  # a summary is made between iterations
-        entries = newest(entries, rule)
-    return [_message(entry, speakers) for entry in _newest_within(entries, MOST_BYTES)]
+        entries = keep_newest(entries, rule)
+    return [_make_message(entry, speakers) for entry in _keep_newest_within(entries, MOST_BYTES)]
 
 
-def without_older(messages: Sequence[Message], turns: int) -> tuple[list[Message], int]:
+def drop_older(messages: Sequence[Message], turns: int) -> tuple[list[Message], int]:
     """Return the messages without the older half of their first `turns`, and how many of these remain.
 
-    >>> [message.content for message in without_older([Message(role="user", content=n) for n in range(4)], 3)[0]]
+    >>> [message.content for message in drop_older([Message(role="user", content=n) for n in range(4)], 3)[0]]
     [2, 3]
     """
     dropped = (turns + 1) // 2
     return list(messages[dropped:]), turns - dropped
 
 
-def newest(history: list[JSON], rule: HistoryManagement) -> list[JSON]:
+def keep_newest(history: list[JSON], rule: HistoryManagement) -> list[JSON]:
     """Return the last turns, as many as the rule keeps; at least one.
 
-    >>> newest(["a" * 8, "b" * 8, "c" * 8], HistoryManagement(strategy="truncate_tokens", max_tokens=10, max_turns=2))
+    >>> rule = HistoryManagement(strategy="truncate_tokens", max_tokens=10, max_turns=2)
+    >>> keep_newest(["a" * 8, "b" * 8, "c" * 8], rule)
     ['bbbbbbbb', 'cccccccc']
     """
     kept = history if rule.max_turns is None else history[-rule.max_turns :]
@@ -93,7 +94,7 @@ def newest(history: list[JSON], rule: HistoryManagement) -> list[JSON]:
     return kept
 
 
-def _newest_within(entries: list[JSON], most_bytes: int) -> list[JSON]:
+def _keep_newest_within(entries: list[JSON], most_bytes: int) -> list[JSON]:
     size = 0
     for index in reversed(range(len(entries))):
         size += len(text_of(entries[index]).encode())
@@ -102,7 +103,7 @@ def _newest_within(entries: list[JSON], most_bytes: int) -> list[JSON]:
     return entries
 
 
-def _message(entry: object, speakers: Speakers) -> Message:
+def _make_message(entry: object, speakers: Speakers) -> Message:
     if speakers.is_assistant(entry):
         return Message(role="assistant", content=text_of(entry).removeprefix(ASSISTANT))
     return Message(role="user", content=text_of(entry).removeprefix(USER))

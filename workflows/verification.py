@@ -12,9 +12,9 @@ from holdfast.protocol.events import QuestionVerified
 from holdfast.protocol.questions import Asked, QuestionRequest
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure_of
+from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.interrupts import with_problem
+from holdfast.workflows.interrupts import add_problem
 from holdfast.workflows.replies import Reply
 
 VERDICT: JSONObject = {
@@ -43,7 +43,7 @@ async def ask_until_verified(step: Hitl, request: QuestionRequest, frame: Frame)
         reply = await frame.put(request)
         if verify is None or reply.status != "answered" or asked.says_no(reply.content):
             break
-        verdict = await _verdict(verify, step, reply, frame.after(_shown(asked)))
+        verdict = await _ask_verdict(verify, step, reply, frame.after(_describe_shown(asked)))
         verdict = verdict.model_copy(
             update={"given_back": not verdict.verified and verdict.given_back and remaining > 0}
         )
@@ -51,18 +51,18 @@ async def ask_until_verified(step: Hitl, request: QuestionRequest, frame: Frame)
         if not verdict.given_back:
             break
         remaining -= 1
-        request = replace(request, asked=with_problem(asked, verdict.reason or ""))
+        request = replace(request, asked=add_problem(asked, verdict.reason or ""))
     return reply
 
 
-def _shown(asked: Asked) -> JSONObject:
+def _describe_shown(asked: Asked) -> JSONObject:
     """Return what the person saw, for the agent."""
     options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
     seen = {"question": asked.message, "options": options, "about": asked.shown_info}
     return {key: value for key, value in seen.items() if value not in (None, [])}
 
 
-async def _verdict(verify: Verification, step: Hitl, reply: Reply, frame: Frame) -> QuestionVerified:
+async def _ask_verdict(verify: Verification, step: Hitl, reply: Reply, frame: Frame) -> QuestionVerified:
     """Return the agent's verdict. An agent that fails has none: the answer stands then, not verified."""
     call = AgentCall.of(verify.agent, step.name, frame.blueprint)
     call = replace(call, agent=call.agent.model_copy(update={"output_schema": VERDICT}))
@@ -71,7 +71,7 @@ async def _verdict(verify: Verification, step: Hitl, reply: Reply, frame: Frame)
     try:
         result = await run_agent(call, [Message(role="user", content=content)], frame.at("agent", step.name), _TASK)
     except HANDLED as error:
-        cause = failure_of(error, frame.address)
+        cause = find_failure(error, frame.address)
         if is_cancelled(error) or cause.final:
             raise
         return made.model_copy(update={"reason": f"the agent has failed: {cause.message}"})

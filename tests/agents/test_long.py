@@ -111,7 +111,7 @@ def conversation(turns: int, size: int = 10) -> list[Message]:
 
 
 def test_a_conversation_is_cut_only_before_a_reply_of_the_model() -> None:
-    for messages in (talk.halved(conversation(9)), talk.bounded(conversation(300, 8_000))):
+    for messages in (talk.halve(conversation(9)), talk.shorten_to_limit(conversation(300, 8_000))):
         assert messages is not None
         roles = [message.role for message in messages]
         assert roles[:2] == ["user", "assistant"]
@@ -135,7 +135,7 @@ LARGE = [
 
 @pytest.mark.parametrize("messages", LARGE)
 def test_no_conversation_is_too_large_to_be_sent(messages: list[Message]) -> None:
-    assert talk.size_of(talk.bounded(messages)) <= talk.MOST_BYTES
+    assert talk.measure_size(talk.shorten_to_limit(messages)) <= talk.MOST_BYTES
 
 
 @pytest.mark.slow

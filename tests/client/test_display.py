@@ -23,7 +23,7 @@ from holdfast.protocol.display import clean, code, markdown
 from holdfast.protocol.people import People
 from holdfast.protocol.questions import Decision, Input, QuestionRequest, question_of
 from holdfast.protocol.runs import RefusedSignal, WorkflowView, summary_of
-from holdfast.workflows.details import details_of
+from holdfast.workflows.details import write_details
 from tests.client.questions import question
 from tests.repository import ROOT
 
@@ -131,7 +131,7 @@ def test_temporals_ui_gets_no_image_link_or_html_of_others() -> None:
     view = WorkflowView.model_construct(
         run="r", blueprint="b", address="pipeline:p", status="waiting", iteration=None, children=[], refused=[refused]
     )
-    shown = details_of(view, [open_])
+    shown = write_details(view, [open_])
     assert effects(shown) == ["strong_open", "strong_close"]  # the blueprint's name, which is ours
     assert clean(MARKDOWN.split()[0]) in words(shown)
 

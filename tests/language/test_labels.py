@@ -8,7 +8,7 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.cli.render import asker, question_text, tree_text
 from holdfast.client.event_texts import _is_counted, progress
 from holdfast.protocol.runs import HistoryLimits
-from holdfast.workflows.details import details_of
+from holdfast.workflows.details import write_details
 from tests.conftest import Harness
 
 ASK = """
@@ -69,7 +69,7 @@ async def test_show_progress_and_temporal_name_the_item_and_count(house: Harness
     assert "1 INV-8" in text
     lines = [line.plain.strip() for event in await house.runs.watch.events(run) if (line := progress(event))]
     assert "each 2 of 3  INV-8" in lines
-    assert "### Waiting for an answer: input · INV-8" in details_of(state.views[0], [question])
+    assert "### Waiting for an answer: input · INV-8" in write_details(state.views[0], [question])
     await house.runs.control.cancel(run)
 
 

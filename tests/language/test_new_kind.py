@@ -33,7 +33,7 @@ import asyncio
 
 async def run_pause(step, frame):
     await asyncio.sleep(step.duration)
-    return frame.input_of(step)
+    return frame.read_input(step)
 '''
 ROWS = {
     "blueprint/kinds/__init__.py": {

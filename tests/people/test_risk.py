@@ -9,7 +9,7 @@ from holdfast.cli.render import question_text
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.permissions import Policy, ProposedCall, decide
 from holdfast.protocol.questions import Permission
-from holdfast.workflows.details import details_of
+from holdfast.workflows.details import write_details
 from tests.conftest import Harness
 from tests.flows import written
 
@@ -34,7 +34,7 @@ async def test_a_permission_shows_action_risk_and_details(house: Harness) -> Non
     text = question_text(question).plain
     assert "risk: high\naction: Pay 40 EUR\ndetails: {" in text
     [view] = await house.runs.tree.views(run)
-    assert "Risk: **high**." in details_of(view, [question])
+    assert "Risk: **high**." in write_details(view, [question])
     await house.answer(run, {"granted": True})
 
 

@@ -50,7 +50,7 @@ def check_rules(agent: Agent, place: str, specs: Sequence[ToolSpec], address: Ad
             raise failure("unknown_tool", text, address)
 
 
-def checked(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:
+def check_call(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:
     """Return the tool of a call. Raises `BadCall` if there is none, or if the arguments do not fit its schema."""
     if spec is None:
         raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(names) or 'none'}")

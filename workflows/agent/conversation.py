@@ -27,12 +27,12 @@ Summarise = Callable[[AgentHistory, list[Message]], Awaitable[str | None]]
 Turn = list[Message]
 
 
-def size_of(messages: Sequence[Message]) -> int:
+def measure_size(messages: Sequence[Message]) -> int:
     """Return roughly how many bytes the messages take in a request."""
     return sum(len(message.model_dump_json(exclude_defaults=True).encode()) for message in messages)
 
 
-def split(messages: Sequence[Message]) -> tuple[list[Message], list[Turn]]:
+def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[Turn]]:
     """Return the messages before the model's first reply, and the turns: each a reply with all that follows it."""
     head: list[Message] = []
     turns: list[Turn] = []
@@ -44,64 +44,67 @@ def split(messages: Sequence[Message]) -> tuple[list[Message], list[Turn]]:
     return head, turns
 
 
-def joined(head: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
+def join_turns(head: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
     return [*head, *(message for turn in turns for message in turn)]
 
 
 def is_long(messages: Sequence[Message], rule: AgentHistory) -> bool:
     """Return whether the conversation exceeds the author's rule."""
-    _, turns = split(messages)
+    _, turns = split_turns(messages)
     by_turns = rule.max_turns is not None and len(turns) > max(rule.max_turns, rule.keep_turns)
-    return by_turns or (rule.max_tokens is not None and size_of(messages) > rule.max_tokens * BYTES_PER_TOKEN)
+    return by_turns or (rule.max_tokens is not None and measure_size(messages) > rule.max_tokens * BYTES_PER_TOKEN)
 
 
-def without_old_turns(messages: Sequence[Message], rule: AgentHistory) -> list[Message]:
+def drop_old_turns(messages: Sequence[Message], rule: AgentHistory) -> list[Message]:
     """Return the newest turns: as many as the rule keeps, and half of its tokens, to leave room for the next turns.
 
     Messages from people in the dropped turns stay.
     """
-    head, turns = split(messages)
+    head, turns = split_turns(messages)
     if rule.max_turns is not None and (dropped := turns[: -max(rule.max_turns, rule.keep_turns)]):
-        head, turns = [*head, *_of_people(dropped)], turns[len(dropped) :]
-    if rule.max_tokens is not None and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN:
-        while len(turns) > rule.keep_turns and size_of(joined(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN // 2:
-            head, turns = [*head, *_of_people(turns[:1])], turns[1:]
-    return joined(head, turns)
+        head, turns = [*head, *_keep_people(dropped)], turns[len(dropped) :]
+    if rule.max_tokens is not None and measure_size(join_turns(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN:
+        while (
+            len(turns) > rule.keep_turns
+            and measure_size(join_turns(head, turns)) > rule.max_tokens * BYTES_PER_TOKEN // 2
+        ):
+            head, turns = [*head, *_keep_people(turns[:1])], turns[1:]
+    return join_turns(head, turns)
 
 
-def _of_people(turns: Sequence[Turn]) -> list[Message]:
+def _keep_people(turns: Sequence[Turn]) -> list[Message]:
     return [message for turn in turns for message in turn if message.role == "user"]
 
 
-def with_short_results(messages: Sequence[Message], keep_turns: int) -> list[Message]:
+def shorten_results(messages: Sequence[Message], keep_turns: int) -> list[Message]:
     """Return the messages with tool results shortened, except in the newest turns."""
-    head, turns = split(messages)
+    head, turns = split_turns(messages)
     old, new = turns[:-keep_turns], turns[-keep_turns:]
-    return joined(head, [[_short(message) for message in turn] for turn in old] + new)
+    return join_turns(head, [[_shorten_result(message) for message in turn] for turn in old] + new)
 
 
-def halved(messages: Sequence[Message]) -> list[Message] | None:
+def halve(messages: Sequence[Message]) -> list[Message] | None:
     """Return the messages without the older half of the turns; None if there is only one turn."""
-    head, turns = split(messages)
+    head, turns = split_turns(messages)
     half = (len(turns) + 1) // 2
-    return joined([*head, *_of_people(turns[:half])], turns[half:]) if len(turns) > 1 else None
+    return join_turns([*head, *_keep_people(turns[:half])], turns[half:]) if len(turns) > 1 else None
 
 
-def bounded(messages: Sequence[Message]) -> list[Message]:
+def shorten_to_limit(messages: Sequence[Message]) -> list[Message]:
     """Return messages that fit a request: shorten old results, then drop old turns, then shorten what is left."""
     kept = list(messages)
-    if size_of(kept) > MOST_BYTES:
-        kept = with_short_results(kept, keep_turns=4)
-    while size_of(kept) > MOST_BYTES and (shorter := halved(kept)) is not None:
+    if measure_size(kept) > MOST_BYTES:
+        kept = shorten_results(kept, keep_turns=4)
+    while measure_size(kept) > MOST_BYTES and (shorter := halve(kept)) is not None:
         kept = shorter
-    if size_of(kept) > MOST_BYTES:
+    if measure_size(kept) > MOST_BYTES:
         kept = [_cut(message, MOST_BYTES // (8 * len(kept))) for message in kept]
     return kept
 
 
 def _cut(message: Message, limit: int) -> Message:
     """Shorten any message, where nothing else was enough. `limit` counts characters, of at most four bytes each."""
-    if size_of([message]) <= limit:
+    if measure_size([message]) <= limit:
         return message
     calls = [call.model_copy(update={"args": {}}) for call in message.tool_calls]
     # Providers are sent `raw` where there is one: left in, nothing would be shorter.
@@ -113,12 +116,12 @@ def _cut_text(content: object, limit: int) -> JSON:
     return content if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit}{LEFT_OUT}"
 
 
-def transcript(messages: Sequence[Message]) -> str:
+def write_transcript(messages: Sequence[Message]) -> str:
     """Return the messages as text, for the model that summarises them."""
-    return "\n".join(_line(message) for message in messages)
+    return "\n".join(_write_line(message) for message in messages)
 
 
-def _line(message: Message) -> str:
+def _write_line(message: Message) -> str:
     match message.role:
         case "tool":
             return f"{message.tool} gave: {text_of(message.content)}"
@@ -129,7 +132,7 @@ def _line(message: Message) -> str:
             return f"{role}: {text_of(message.content)}"
 
 
-def _short(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
+def _shorten_result(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
     if message.role != "tool" or (isinstance(message.content, str) and message.content.endswith(LEFT_OUT)):
         return message
     if len(text_of(message.content)) <= limit:
@@ -144,23 +147,23 @@ async def shorten_conversation(messages: list[Message], rule: AgentHistory, summ
     """Return a conversation that is too long as the rule wants it."""
     match rule.strategy:
         case "truncate_turns":
-            return without_old_turns(messages, rule)
+            return drop_old_turns(messages, rule)
         case "truncate_results":
-            return with_short_results(messages, rule.keep_turns)
+            return shorten_results(messages, rule.keep_turns)
         case "summarize":
             return await _summarise(messages, rule, summarise)
 
 
 async def _summarise(messages: list[Message], rule: AgentHistory, summarise: Summarise) -> list[Message]:
     """Return the conversation with its older turns as one message; without a summary the older half is dropped."""
-    head, turns = split(messages)
+    head, turns = split_turns(messages)
     old, new = turns[: -rule.keep_turns], turns[-rule.keep_turns :]
     if not old:
         return messages
-    text = await summarise(rule, joined(head[1:], old))
+    text = await summarise(rule, join_turns(head[1:], old))
     if text is None:
-        return halved(messages) or messages
-    return joined([*head[:1], Message(role="user", content=f"What happened so far, in short:\n{text}")], new)
+        return halve(messages) or messages
+    return join_turns([*head[:1], Message(role="user", content=f"What happened so far, in short:\n{text}")], new)
 
 
 def make_summary_request(agent: Agent, name: str | None, step: str, old: list[Message]) -> ModelRequest:
@@ -170,6 +173,6 @@ def make_summary_request(agent: Agent, name: str | None, step: str, old: list[Me
         agent=name,
         model=agent.model,
         instructions=f"{agent.instructions}\n\n{_SUMMARY_TASK}".strip() if name else _SUMMARY_TASK,
-        messages=[Message(role="user", content=transcript(old))],
+        messages=[Message(role="user", content=write_transcript(old))],
         settings=agent.model_settings,
     )

@@ -17,13 +17,13 @@ from holdfast.workflows.agent.checks import Result
 NOT_TAKEN = "not taken: other calls of this turn have to be made again first"
 
 
-def named_tools(agent: Agent, name: str | None) -> dict[str, str]:
+def list_named_tools(agent: Agent, name: str | None) -> dict[str, str]:
     """Return the names of tools that the blueprint has settings or rules for, by their places in it."""
     start: Parts = ("agent",) if name is None else ("agents", name)
     return {path_text((*start, *path)): tool for path, tool in agent.named_tools}
 
 
-def with_reply(use: ObjectUse, reply: ModelReply) -> ObjectUse:
+def add_reply(use: ObjectUse, reply: ModelReply) -> ObjectUse:
     """Return the run after a reply."""
     used = use.usage
     usage = used.model_copy(
@@ -36,7 +36,7 @@ def with_reply(use: ObjectUse, reply: ModelReply) -> ObjectUse:
     return use.model_copy(update={"step": use.step + 1, "usage": usage, "opening": reply.opening, "tools": {}})
 
 
-def with_results(use: ObjectUse, calls: Sequence[ToolCall], results: Sequence[Result]) -> ObjectUse:
+def add_results(use: ObjectUse, calls: Sequence[ToolCall], results: Sequence[Result]) -> ObjectUse:
     """Return the run after the calls of a turn: a tool that asked for another call has one retry less."""
     retries, made = dict(use.tool_retries), 0
     for call, result in zip(calls, results, strict=True):
@@ -49,7 +49,7 @@ def with_results(use: ObjectUse, calls: Sequence[ToolCall], results: Sequence[Re
     return use.model_copy(update={"tool_retries": retries, "usage": usage})
 
 
-def with_correction(use: ObjectUse, corrections: Sequence[Message]) -> ObjectUse:
+def add_correction(use: ObjectUse, corrections: Sequence[Message]) -> ObjectUse:
     """Return the run after an output that has to be given again."""
     retries = dict(use.tool_retries)
     for name in dict.fromkeys(message.tool for message in corrections if message.role == "tool"):
@@ -57,10 +57,10 @@ def with_correction(use: ObjectUse, corrections: Sequence[Message]) -> ObjectUse
     return use.model_copy(update={"output_retries": use.output_retries + 1, "tool_retries": retries})
 
 
-def in_order(tools: Sequence[ObjectTool], indices: Sequence[int]) -> list[list[int]]:
+def group_calls(tools: Sequence[ObjectTool], indices: Sequence[int]) -> list[list[int]]:
     """Return the calls in groups, one after the other; those of a group are made at once.
 
-    >>> in_order([ObjectTool(), ObjectTool(), ObjectTool(barrier=True), ObjectTool()], [0, 1, 2, 3])
+    >>> group_calls([ObjectTool(), ObjectTool(), ObjectTool(barrier=True), ObjectTool()], [0, 1, 2, 3])
     [[0, 1], [2], [3]]
     """
     groups: list[list[int]] = []
@@ -75,19 +75,19 @@ def in_order(tools: Sequence[ObjectTool], indices: Sequence[int]) -> list[list[i
     return groups
 
 
-def spec_of(agent: Agent, call: ToolCall, tool: ObjectTool) -> ToolSpec:
+def make_spec(agent: Agent, call: ToolCall, tool: ObjectTool) -> ToolSpec:
     """Return the description of a tool, whose own demand counts beside what the blueprint says."""
     rule = OwnerRule(approve="always") if tool.demand == "approval" else None
     return ToolSpec(name=call.name, parameters=tool.parameters, reference=f"{agent.source}/{call.name}", rule=rule)
 
 
-def settings_of(agent: Agent, spec: ToolSpec) -> AgentTool:
+def make_settings(agent: Agent, spec: ToolSpec) -> AgentTool:
     """Return what the blueprint says of a tool of the agent."""
     setting = next((tool for tool in agent.tools if tool.name == spec.name), AgentTool(name=spec.name))
     return setting.model_copy(update={"name": spec.reference})
 
 
-def results_in_order(calls: Sequence[ToolCall], results: dict[int, list[Message]]) -> list[Message]:
+def order_results(calls: Sequence[ToolCall], results: dict[int, list[Message]]) -> list[Message]:
     """Return the messages of the results in the order of the calls; what else is said comes after them."""
     messages = [message for index in range(len(calls)) for message in results.get(index, [])]
     return [

@@ -39,15 +39,15 @@ from holdfast.protocol.runs import AGENT_WORKFLOW, AgentDefinition, AgentResult,
 from holdfast.protocol.tool_errors import kind_of_result
 from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
-from holdfast.workflows.agent.checks import BadCall, Result, check_question, check_rules, checked
+from holdfast.workflows.agent.checks import BadCall, Result, check_call, check_question, check_rules
 from holdfast.workflows.agent.mailbox import Mailbox
-from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, misfit_told, overflowed, unlisted
-from holdfast.workflows.approvals import Allowed, Declined, Denied, approved, with_defaults
-from holdfast.workflows.concurrency import is_cancelled, together
-from holdfast.workflows.failures import HANDLED, failure, failure_of, traceback_of
+from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, is_overflow, tell_misfit, unwrap_list
+from holdfast.workflows.approvals import Allowed, Declined, Denied, add_defaults, approve_call
+from holdfast.workflows.concurrency import is_cancelled, run_together
+from holdfast.workflows.failures import HANDLED, failure, find_failure, read_traceback
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.handlers import handles
-from holdfast.workflows.loop_guard import repeats, with_call, without_call
+from holdfast.workflows.loop_guard import add_call, drop_call, is_repetition
 from holdfast.workflows.run import RunWorkflow
 from holdfast.workflows.tool_errors import ErrorRules, ToolErrorFailure
 from holdfast.workflows.toolbox import (
@@ -55,12 +55,12 @@ from holdfast.workflows.toolbox import (
     Toolbox,
     ask_person,
     ask_result,
-    described_by_worker,
-    described_here,
-    person,
+    describe_person,
+    describe_tools,
+    list_tools_of_workers,
 )
 from holdfast.workflows.tools import call_tool, complete_tool
-from holdfast.workflows.turns import without_older
+from holdfast.workflows.turns import drop_older
 
 FINAL_RESULT = "final_result"
 """Name of the tool by which a model gives an output that has a schema."""
@@ -105,7 +105,7 @@ class AgentWorkflow(RunWorkflow):
         """Return whether the agent takes messages."""
         return self.host.progress.ended is None
 
-    def carried_over(self) -> dict[str, Any]:
+    def collect_state(self) -> dict[str, Any]:
         """See base class."""
         return {"told": list(self.mailbox.told)}
 
@@ -116,19 +116,19 @@ class AgentWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
-        output = await self.live(self._work())
+        output = await self.run_to_end(self._work())
         return AgentResult(
             output=output,
             turns=self.state.turn,
             log=self.state.log,
             called=self.state.called,
             declined=self._declined,
-            **self.handed_back(),
+            **self.collect_spending(),
         )
 
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+    def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the tools that were called, unless what failed says more."""
-        if not self.state.called or failure_of(error, self.address).output is not None:
+        if not self.state.called or find_failure(error, self.address).output is not None:
             return {}
         return {"output": {"called": self.state.called}}
 
@@ -151,13 +151,13 @@ class AgentWorkflow(RunWorkflow):
 
     async def _begin(self) -> None:
         """Ask the workers for the tools' descriptions, and set the first messages."""
-        wanted = described_by_worker(self.tools)
+        wanted = list_tools_of_workers(self.tools)
         specs = await self.host.activities.describe_tools(wanted, self.address) if wanted else []
         # An author may name a tool by itself and again through its server.
         specs = list({spec.reference: spec for spec in specs}.values())
-        specs += described_here(self.tools, self.definition.blueprint)
+        specs += describe_tools(self.tools, self.definition.blueprint)
         if "ask" in self.agent.human:
-            specs.append(person())
+            specs.append(describe_person())
         opening = self.definition.messages
         self.advance(tools=specs, messages=opening, earlier=len(opening) - 1)
         self._check_tools()
@@ -165,7 +165,7 @@ class AgentWorkflow(RunWorkflow):
     async def _begin_object(self, source: str) -> None:
         """Have a worker find the agent object; one that is a function is called at once."""
         agent = self.agent
-        tools = objects.named_tools(agent, self.definition.name)
+        tools = objects.list_named_tools(agent, self.definition.name)
         reference = ObjectReference(
             reference=source, deps=agent.deps, model=agent.model, tools=tools, keys=agent.keys_of_turns
         )
@@ -179,7 +179,7 @@ class AgentWorkflow(RunWorkflow):
             return
         run = workflow.info().workflow_id
         use = ObjectUse(reference=source, deps=agent.deps, run=run, prompt=prompt, tools=tools)
-        specs = [person()] if "ask" in agent.human else []
+        specs = [describe_person()] if "ask" in agent.human else []
         self.advance(tools=specs, messages=opening, earlier=len(opening) - 1, use=use)
 
     def _check_tools(self) -> None:
@@ -189,7 +189,7 @@ class AgentWorkflow(RunWorkflow):
             [ASK_PERSON] if self.agent.output_schema is None or not self._calls_at_once else [ASK_PERSON, FINAL_RESULT]
         )
         for spec in self.toolbox.specs:
-            if spec.name in own and spec != person():
+            if spec.name in own and spec != describe_person():
                 uses = "asks a person" if spec.name == ASK_PERSON else "gives its output"
                 text = f"no tool may be called {spec.name!r}: that is how the model {uses}"
                 raise failure("reserved_tool", text, self.address)
@@ -209,9 +209,9 @@ class AgentWorkflow(RunWorkflow):
     def _calls_at_once(self) -> bool:
         return self.definition.registry is None
 
-    def _offered(self) -> list[ToolSpec]:
+    def _list_offered(self) -> list[ToolSpec]:
         specs = list(self.toolbox.specs)
-        return specs if self.definition.registry is None else commands.commands_for(specs)
+        return specs if self.definition.registry is None else commands.list_commands(specs)
 
     # A turn
 
@@ -231,16 +231,16 @@ class AgentWorkflow(RunWorkflow):
             except ActivityError as error:
                 # Cutting turns from before the agent is not counted: they may be many, and each cut halves them.
                 overflows += not self.state.earlier
-                if overflows == MOST_OVERFLOWS or not overflowed(error) or not self._cut():
+                if overflows == MOST_OVERFLOWS or not is_overflow(error) or not self._cut():
                     raise
 
     def _cut(self) -> bool:
         """Halve the conversation, turns from before the agent first; return whether anything could be cut."""
         messages, earlier = self.state.messages, self.state.earlier
         if earlier:
-            messages, earlier = without_older(messages, earlier)
+            messages, earlier = drop_older(messages, earlier)
         else:
-            messages = talk.halved(messages) or messages
+            messages = talk.halve(messages) or messages
         changed = len(messages) < len(self.state.messages)
         self.advance(messages=messages, earlier=earlier)
         return changed
@@ -252,7 +252,7 @@ class AgentWorkflow(RunWorkflow):
             model=self.agent.model,
             instructions=self.definition.instructions,
             messages=self.state.messages,
-            tools=self._offered(),
+            tools=self._list_offered(),
             output_schema=self.agent.output_schema,
             native_output=self.agent.output_mode == "native",
             settings=self.agent.model_settings,
@@ -277,7 +277,7 @@ class AgentWorkflow(RunWorkflow):
 
     async def _take(self, reply: ModelReply) -> None:
         """Make the calls of a reply, have the model correct it, or take it as the output."""
-        reply = self._named(reply)
+        reply = self._name_calls(reply)
         if self.state.use is not None:
             await self._take_from_object(reply, self.state.use)
         elif reply.problem is not None:
@@ -306,12 +306,12 @@ class AgentWorkflow(RunWorkflow):
     def _correct(self, reply: ModelReply, problem: str, type_: str = "output_invalid") -> None:
         misfits = self.state.misfits + 1
         if misfits >= MOST_MISFITS:
-            output = unlisted(reply, self.agent)
+            output = unwrap_list(reply, self.agent)
             raise failure(type_, f"{self.definition.step}: {problem}", self.address, output=output)
         self.advance(misfits=misfits)
-        self._say(*misfit_told(reply, problem))
+        self._say(*tell_misfit(reply, problem))
 
-    def _named(self, reply: ModelReply) -> ModelReply:
+    def _name_calls(self, reply: ModelReply) -> ModelReply:
         """Return the reply with a unique id for each call.
 
         Models leave ids empty or repeat them, and an id is part of an address: an empty one becomes the call's number,
@@ -342,12 +342,12 @@ class AgentWorkflow(RunWorkflow):
         recent = self.state.recent
         works = []
         for index, call in enumerate(reply.tool_calls):
-            recent = with_call(recent, call)
-            works.append(partial(self._result, call, index, before + index, again=repeats(recent, call)))
+            recent = add_call(recent, call)
+            works.append(partial(self._answer_call, call, index, before + index, again=is_repetition(recent, call)))
         self.advance(recent=recent)
         self._fork_counts = self.request_counts.forking()
         if self._calls_at_once and not self.definition.ends_with_tool:
-            results = await together(work() for work in works)
+            results = await run_together(work() for work in works)
         else:  # a later command of a planner may depend on an earlier one; a no of a person ends all
             results = [await work() for work in works if not self._declined]
         self.advance(tool_errors=dict(self._tool_errors))
@@ -374,17 +374,17 @@ class AgentWorkflow(RunWorkflow):
                 raise failure("bad_calls", text, self.address)
         self.advance(bad_calls=bad)
 
-    async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
+    async def _answer_call(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
         """Make one call and return its result for the model."""
 
         async def make(frame: Frame) -> Result:
-            content = await self._made(call, frame, again)
+            content = await self._make_call(call, frame, again)
             ends = self.definition.ends_with_tool and call.name != ASK_PERSON and kind_of_result(content) is None
             return Result(content, ends=ends)
 
-        return await self._settled(call, index, before, make)
+        return await self._settle(call, index, before, make)
 
-    async def _settled(self, call: ToolCall, index: int, before: int, make: Make) -> Result:
+    async def _settle(self, call: ToolCall, index: int, before: int, make: Make) -> Result:
         """Return what a call gives; a failure that is not final becomes a text for the model."""
         frame = replace(self._frame().at("tool", call.name, call.id), request_counts=self._fork_counts())
         try:
@@ -404,9 +404,9 @@ class AgentWorkflow(RunWorkflow):
         except HANDLED as error:
             if is_cancelled(error):
                 raise
-            cause = failure_of(error, frame.address)
+            cause = find_failure(error, frame.address)
             self._note_calls(*cause.called)
-            trace = traceback_of(error)
+            trace = read_traceback(error)
             frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message, traceback=trace))
             if cause.final or cause.type in ENDING or isinstance(error, ToolErrorFailure):
                 raise
@@ -419,13 +419,13 @@ class AgentWorkflow(RunWorkflow):
         if agent.max_tool_calls is not None and before >= agent.max_tool_calls:
             raise Denied(f"error: no calls are left of {agent.max_tool_calls}; give your output with what you know")
 
-    async def _made(self, call: ToolCall, frame: Frame, again: bool) -> JSON:
+    async def _make_call(self, call: ToolCall, frame: Frame, again: bool) -> JSON:
         """Check a call, get the approval that it needs, and make it."""
         if self.definition.registry is not None:
             return await self._command(call, frame, again)
         if call.name == FINAL_RESULT and self.agent.output_schema is not None:
             raise Denied("not taken: give it alone, once the other calls have their results")
-        spec = checked(call, self.toolbox.spec(call.name), self.toolbox.names())
+        spec = check_call(call, self.toolbox.spec(call.name), self.toolbox.names())
         if spec.reference == ASK_PERSON:
             check_question(call)
             if again:
@@ -435,8 +435,8 @@ class AgentWorkflow(RunWorkflow):
         return await self._run_tool(call, spec, frame, call if again else None)
 
     async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame, repeated: ToolCall | None) -> JSON:
-        whole = with_defaults(call, spec)
-        allowed = await self._approved(whole, spec, settings_of(self.tools, spec), frame, repeated)
+        whole = add_defaults(call, spec)
+        allowed = await self._approve(whole, spec, settings_of(self.tools, spec), frame, repeated)
         self._note_calls(call.name)
         toolbox = self.toolbox
         result = await self._rules(frame).call(call.name, partial(toolbox.run, allowed, spec, frame))
@@ -460,26 +460,26 @@ class AgentWorkflow(RunWorkflow):
 
     async def _check_repetition(self, call: ToolCall, frame: Frame) -> None:
         """Ask a person whether a repeated call that is none of a tool goes on; without a person, end the agent."""
-        await self._approved(call, ToolSpec(name=call.name, reference=call.name), None, frame, call)
+        await self._approve(call, ToolSpec(name=call.name, reference=call.name), None, frame, call)
 
-    async def _approved(
+    async def _approve(
         self, call: ToolCall, spec: ToolSpec, settings: AgentTool | None, frame: Frame, repeated: ToolCall | None
     ) -> Allowed:
         """Return the call as it may be made; `repeated` is the model's own call if it is a repeated one."""
         policies = [] if settings is None else [Policy(self.agent, settings)]
         if repeated is None:
-            return await approved(call, spec, policies, frame)
+            return await approve_call(call, spec, policies, frame)
         attended = self.agent.human or self.definition.registry is not None
-        allowed = await approved(call, spec, policies, frame, "asks" if attended else "ends")
-        self.advance(recent=without_call(self.state.recent, repeated))
+        allowed = await approve_call(call, spec, policies, frame, "asks" if attended else "ends")
+        self.advance(recent=drop_call(self.state.recent, repeated))
         return allowed
 
     async def _command(self, call: ToolCall, frame: Frame, again: bool) -> JSON:
         """Run one command of a planner, and log it when it is done."""
         if self._output is not None:
             raise Denied("error: not done: the loop has finished")
-        spec = next((spec for spec in self._offered() if spec.name == call.name), None)
-        checked(call, spec, [spec.name for spec in self._offered()])
+        spec = next((spec for spec in self._list_offered() if spec.name == call.name), None)
+        check_call(call, spec, [spec.name for spec in self._list_offered()])
         if again and call.name in (commands.ASK_HUMAN, commands.FINISH):
             await self._check_repetition(call, frame)
         match call.name:
@@ -494,8 +494,8 @@ class AgentWorkflow(RunWorkflow):
                 self._finish(call.args["output"])
                 return call.args["output"]
             case _:
-                inner = commands.inner_call(call)
-                target = checked(inner, self.toolbox.spec(inner.name), self.toolbox.names())
+                inner = commands.make_inner_call(call)
+                target = check_call(inner, self.toolbox.spec(inner.name), self.toolbox.names())
                 inner_frame = self._frame().at("tool", inner.name, inner.id)
                 result = await self._run_tool(inner, target, inner_frame, call if again else None)
         self._log(call.name, call.args, result)
@@ -503,7 +503,10 @@ class AgentWorkflow(RunWorkflow):
 
     def _log(self, command: str, args: JSONObject, result: object) -> None:
         entry = Command(
-            turn=self.state.turn, command=command, args=commands.log_value(args), result=commands.log_value(result)
+            turn=self.state.turn,
+            command=command,
+            args=commands.shorten_value(args),
+            result=commands.shorten_value(result),
         )
         self.advance(log=[*self.state.log, entry])
 
@@ -511,32 +514,32 @@ class AgentWorkflow(RunWorkflow):
 
     async def _take_from_object(self, reply: ModelReply, use: ObjectUse) -> None:
         """Do with a reply what the object's library does with one."""
-        self.advance(use=objects.with_reply(use, reply))
+        self.advance(use=objects.add_reply(use, reply))
         answer = Message(role="assistant", content=reply.output, tool_calls=reply.tool_calls, raw=reply.raw)
         if reply.problem is not None:
-            self._say(answer, *self._corrected(reply.corrections))
+            self._say(answer, *self._count_correction(reply.corrections))
         elif reply.tool_calls:
             await self._call_for_object(reply, answer)
         else:
-            checked = await self._checked(reply, answer) if reply.unchecked else Completed(result=reply.output)
+            checked = await self._check_output(reply, answer) if reply.unchecked else Completed(result=reply.output)
             self._conclude_object(checked, answer)
 
-    def _corrected(self, corrections: list[Message]) -> list[Message]:
+    def _count_correction(self, corrections: list[Message]) -> list[Message]:
         """Count an output that has to be given again, and return what the model is told."""
         assert self.state.use is not None
-        self.advance(use=objects.with_correction(self.state.use, corrections))
+        self.advance(use=objects.add_correction(self.state.use, corrections))
         return corrections
 
     def _conclude_object(self, checked: Completed, answer: Message) -> None:
         """Take a checked output, unless it has to be given again, or a person has sent a message meanwhile."""
         if checked.again:
-            self._say(answer, *self._corrected(checked.messages))
+            self._say(answer, *self._count_correction(checked.messages))
         elif self.mailbox.told and self.state.turn < self.agent.max_turns:
             self._say(answer)
         else:
             self._finish(checked.result)
 
-    async def _checked(self, reply: ModelReply, answer: Message) -> Completed:
+    async def _check_output(self, reply: ModelReply, answer: Message) -> Completed:
         """Have the functions of the object's authors check an output, in an activity of its own."""
         request = ToolRequest(
             tool=f"{self.agent.source}/{FINAL_OUTPUT}",
@@ -564,51 +567,51 @@ class AgentWorkflow(RunWorkflow):
         calls = [index for index in range(len(tools)) if index not in outputs]
         asking = [index for index in calls if tools[index].demand]
         first = calls if not outputs else [] if reply.end_strategy == "early" else [i for i in calls if i not in asking]
-        results = await self._results(reply, answer, first)
+        results = await self._make_calls(reply, answer, first)
         messages = {index: result.as_messages(reply.tool_calls[index]) for index, result in results.items()}
         if outputs and any(result.again for result in results.values()):
             messages |= {i: Result(objects.NOT_TAKEN).as_messages(reply.tool_calls[i]) for i in outputs}
         elif outputs:
-            checked = await self._checked(reply, answer)
+            checked = await self._check_output(reply, answer)
             if not checked.again:
                 self._conclude_object(checked, answer)
                 return
-            messages |= {outputs[0]: self._corrected(checked.messages)}
-        results |= await self._results(reply, answer, [index for index in calls if index not in results])
+            messages |= {outputs[0]: self._count_correction(checked.messages)}
+        results |= await self._make_calls(reply, answer, [index for index in calls if index not in results])
         messages |= {index: results[index].as_messages(reply.tool_calls[index]) for index in calls}
-        self._say(answer, *objects.results_in_order(reply.tool_calls, messages))
+        self._say(answer, *objects.order_results(reply.tool_calls, messages))
         self._count_bad([results[index] for index in calls])
 
-    async def _results(self, reply: ModelReply, answer: Message, indices: list[int]) -> dict[int, Result]:
+    async def _make_calls(self, reply: ModelReply, answer: Message, indices: list[int]) -> dict[int, Result]:
         """Make these calls, those at once that may be, and count what came of them."""
         before = self.state.calls - self.state.surplus - len(reply.tool_calls)
         results: dict[int, Result] = {}
-        for group in objects.in_order(reply.object_tools, indices):
+        for group in objects.group_calls(reply.object_tools, indices):
             works = []
             for index in group:
                 call, tool = reply.tool_calls[index], reply.object_tools[index]
-                self.advance(recent=with_call(self.state.recent, call))
-                make = partial(self._made_by_object, call, tool, answer, repeats(self.state.recent, call))
-                works.append(partial(self._settled, call, index, before + index, make))
+                self.advance(recent=add_call(self.state.recent, call))
+                make = partial(self._make_object_call, call, tool, answer, is_repetition(self.state.recent, call))
+                works.append(partial(self._settle, call, index, before + index, make))
             self._fork_counts = self.request_counts.forking()
-            results |= dict(zip(group, await together(work() for work in works), strict=True))
+            results |= dict(zip(group, await run_together(work() for work in works), strict=True))
         made = [reply.tool_calls[index] for index in results]
         assert self.state.use is not None
-        self.advance(use=objects.with_results(self.state.use, made, list(results.values())))
+        self.advance(use=objects.add_results(self.state.use, made, list(results.values())))
         return results
 
-    async def _made_by_object(
+    async def _make_object_call(
         self, call: ToolCall, tool: ObjectTool, answer: Message, again: bool, frame: Frame
     ) -> Result:
         """Make a call of a tool that the object has; one of the blueprint's is made like any other."""
         if self.toolbox.spec(call.name) is not None:
-            return Result(await self._made(call, frame, again))
+            return Result(await self._make_call(call, frame, again))
         if call.unreadable is not None:
             raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
-        spec = objects.spec_of(self.agent, call, tool)
-        settings = objects.settings_of(self.agent, spec)
-        whole = with_defaults(call, spec)
-        allowed = await self._approved(whole, spec, settings, frame, call if again else None)
+        spec = objects.make_spec(self.agent, call, tool)
+        settings = objects.make_settings(self.agent, spec)
+        whole = add_defaults(call, spec)
+        allowed = await self._approve(whole, spec, settings, frame, call if again else None)
         changed = allowed.call.args != whole.args
         if tool.demand == "external":
             return Result(await ask_result(allowed.call, frame))
@@ -638,7 +641,7 @@ class AgentWorkflow(RunWorkflow):
         before = len(self.state.messages)
         if rule is not None and talk.is_long(self.state.messages, rule):
             self.advance(messages=await talk.shorten_conversation(self.state.messages, rule, self._summary))
-        self.advance(messages=talk.bounded(self.state.messages))
+        self.advance(messages=talk.shorten_to_limit(self.state.messages))
         if len(self.state.messages) != before:
             self.advance(earlier=0)  # the first messages may have been cut, so their number no longer holds
 

@@ -65,7 +65,7 @@ class Answers:
             self._questions.take(answers)
         except Refusal as refusal:
             named = answers.answers[0].question if len(answers.answers) == 1 else ""
-            question, key = self._questions.known_id(named), key_digest(answers.key)
+            question, key = self._questions.find_known_id(named), key_digest(answers.key)
             self.door.refuse_signal(refusal, question=question, key=key, by=answers.by)
 
     # Checks of both
@@ -80,7 +80,7 @@ class Answers:
         before = {
             signal.question for signal in self.door.refused if digest and signal.key == digest and signal.question
         }
-        if other := before - {self._questions.known_id(answer.question) for answer in answers.answers}:
+        if other := before - {self._questions.find_known_id(answer.question) for answer in answers.answers}:
             text = f"key {answers.key!r} came with an answer to question {min(other)}, which was refused"
             raise Refusal("key_conflict", f"{text}; use a new key")
 

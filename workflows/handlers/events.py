@@ -41,7 +41,7 @@ from holdfast.protocol.incoming import (
 )
 from holdfast.protocol.questions import Question
 from holdfast.workflows.children import Children
-from holdfast.workflows.concurrency import reaches
+from holdfast.workflows.concurrency import deliver
 from holdfast.workflows.door import NOTHING, Door, check_may_answer, decode_payload, read_value
 from holdfast.workflows.handlers.questions import Questions
 from holdfast.workflows.journal import Journal
@@ -291,7 +291,7 @@ class Events:
 
 async def _send(workflow_id: str, name: str, argument: BaseModel) -> bool:
     """Send a signal; return False if the workflow has ended."""
-    return await reaches(workflow.get_external_workflow_handle(workflow_id).signal(name, argument))
+    return await deliver(workflow.get_external_workflow_handle(workflow_id).signal(name, argument))
 
 
 def _read(type_: type[Any], raw: RawValue) -> Any:

@@ -126,7 +126,7 @@ class OpenQuestion:
         if self.asked.says_no(content):
             return True
         contents = self.accepted.values()
-        alike = [other for other in contents if _same(other, content)] if self.asked.choices else contents
+        alike = [other for other in contents if _are_alike(other, content)] if self.asked.choices else contents
         return len(alike) + 1 >= self.question.quorum
 
     def check_unclaimed(self, by: str | None) -> None:
@@ -144,7 +144,7 @@ class OpenQuestion:
 
     def ended_by(self, reply: Reply, at: datetime) -> Reply:
         """Return the reply with its time, and with the acceptances before it."""
-        last = _acceptance(reply, at) if reply.status == "answered" and self.question.quorum > 1 else None
+        last = _describe_acceptance(reply, at) if reply.status == "answered" and self.question.quorum > 1 else None
         return replace(reply, at=at, answers=[*self.answers, *([] if last is None else [last])])
 
     def show(self, **values: Any) -> None:
@@ -169,7 +169,7 @@ class Questions:
 
     async def ask(self, request: QuestionRequest) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
-        question = self._question(request)
+        question = self._make_question(request)
         times = Timetable(question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
         entry = self._open[question.id] = OpenQuestion(
@@ -190,7 +190,7 @@ class Questions:
                 self._close(question, Reply("cancelled"), None, None)
             raise
 
-    def _question(self, request: QuestionRequest) -> Question:
+    def _make_question(self, request: QuestionRequest) -> Question:
         """Return the next question at an address."""
         round_ = self._rounds[request.address] = self._rounds.get(request.address, 0) + 1
         info = workflow.info()
@@ -258,11 +258,11 @@ class Questions:
             proof: What its token proves, which a validator has checked; a signal has none.
         """
         if before := self.find_receipts(answers):
-            return [_receipt(closed) for closed in before]
+            return [_make_receipt(closed) for closed in before]
         digest = answers.digest if answers.key else None
         # All before the first question closes: each may raise.
         replies = [self._evaluate(answer, answers, proof) for answer in answers.answers]
-        return [_receipt(self._take(*evaluated, answers.key, digest)) for evaluated in replies]
+        return [_make_receipt(self._take(*evaluated, answers.key, digest)) for evaluated in replies]
 
     def _take(self, entry: OpenQuestion, reply: Reply, settles: bool, key: str | None, digest: str | None) -> Closed:
         return self._close(entry.question, reply, key, digest) if settles else self._count(entry, reply, key, digest)
@@ -270,13 +270,13 @@ class Questions:
     def _evaluate(self, answer: Answer, answers: AnswerBatch, proof: str) -> tuple[OpenQuestion, Reply, bool]:
         """Return the question of an answer, the reply that it makes, and whether it settles the question."""
         entry = self.require(answer.question)
-        reply = _reply_to(entry, answer, answers, proof)
+        reply = _make_reply(entry, answer, answers, proof)
         return entry, reply, reply.status != "answered" or entry.is_settled_by(reply.content)
 
     def _count(self, entry: OpenQuestion, reply: Reply, key: str | None, digest: str | None) -> Closed:
         """Keep an acceptance below the quorum; the question stays open."""
         entry.accepted[user_of(reply.by) or ""] = reply.content
-        entry.answers.append(_acceptance(reply, workflow.now()))
+        entry.answers.append(_describe_acceptance(reply, workflow.now()))
         if entry.question.claimed_by == user_of(reply.by):  # the others may answer now
             entry.show(**UNCLAIMED)
         entry.show(answers_so_far=len(entry.accepted), accepted_by=list(entry.accepted))
@@ -322,7 +322,7 @@ class Questions:
         self._journal.note(question.address, event)
         return closed
 
-    def shown(self, ids: Sequence[str]) -> list[Question]:
+    def list_shown(self, ids: Sequence[str]) -> list[Question]:
         """Return those of these questions that were closed in this history, as they were shown last."""
         return [self._shown[id_] for id_ in ids if id_ in self._shown]
 
@@ -334,15 +334,15 @@ class Questions:
 
     def find(self, named: str) -> OpenQuestion | None:
         """Return the open question with this id or address; None if there is none."""
-        return self._open.get(self._id_of(named))
+        return self._open.get(self._find_id(named))
 
-    def known_id(self, question: str) -> str | None:
+    def find_known_id(self, question: str) -> str | None:
         """Return the id of a question that is named by its id or, if it is open, its address; None if none is known."""
-        id_ = self._id_of(question)
+        id_ = self._find_id(question)
         closed = (closed.question for closed in self._receipts.closed if closed.question)
         return id_ if id_ in self._open or id_ in closed else None
 
-    def attachment(self, question: str, n: int) -> str | None:
+    def find_attachment(self, question: str, n: int) -> str | None:
         """Return the content of an attachment of an open question, in base64; None if there is none."""
         entry = self._open.get(question)
         attached = (
@@ -363,7 +363,7 @@ class Questions:
         self._note(entry, command.event(entry.question))
         return entry.question
 
-    def _id_of(self, question: str) -> str:
+    def _find_id(self, question: str) -> str:
         """Return the id of a question that is named by its id or its address."""
         for id_, entry in self._open.items():
             if entry.question.address == question:
@@ -372,12 +372,12 @@ class Questions:
 
     def require(self, named: str) -> OpenQuestion:
         """Return the open question with this id or address. Raises `Refusal`."""
-        id_ = self._id_of(named)
+        id_ = self._find_id(named)
         if id_ in self._open:
             return self._open[id_]
         for closed in reversed(self._receipts.closed):
             if closed.question == id_ and closed.status != "waiting_quorum":
-                raise _closed_refusal(closed)
+                raise _refuse_closed(closed)
         names = ", ".join(f"{question.id} ({question.address})" for question in self.open[:20]) or "none"
         raise Refusal("unknown_question", f"no question {named!r} is open here; open: {names}")
 
@@ -399,14 +399,14 @@ def _accept(entry: OpenQuestion, content: object, by: str | None) -> JSON:
         raise Refusal("invalid_answer", f"question {entry.question.id}: {error}") from None
 
 
-def _acceptance(reply: Reply, at: datetime) -> JSONObject:
+def _describe_acceptance(reply: Reply, at: datetime) -> JSONObject:
     return {"by": reply.by, "at": at.isoformat(), "content": reply.content}
 
 
 _STATUSES: dict[str, Literal["declined", "cancelled"]] = {"decline": "declined", "cancel": "cancelled"}
 
 
-def _reply_to(entry: OpenQuestion, answer: Answer, answers: AnswerBatch, proof: str) -> Reply:
+def _make_reply(entry: OpenQuestion, answer: Answer, answers: AnswerBatch, proof: str) -> Reply:
     groups = None if proof == guard.UNPROVED else answers.groups
     if answer.action != "accept":
         status, id_ = _STATUSES[answer.action], entry.question.id
@@ -416,19 +416,19 @@ def _reply_to(entry: OpenQuestion, answer: Answer, answers: AnswerBatch, proof: 
     return Reply("answered", content, answers.by, answers.comment, proof, groups, unseen, entry.question.id)
 
 
-def _receipt(closed: Closed) -> Receipt:
+def _make_receipt(closed: Closed) -> Receipt:
     status: Literal["answered", "waiting_quorum"] = (
         "waiting_quorum" if closed.status == "waiting_quorum" else "answered"
     )
     return Receipt(question=closed.question, status=status, by=closed.by, at=closed.at)
 
 
-def _same(a: object, b: object) -> bool:
+def _are_alike(a: object, b: object) -> bool:
     """Return whether two answers choose the same options, in any order."""
     return sorted(a) == sorted(b) if isinstance(a, list) and isinstance(b, list) else bool(a == b)
 
 
-def _closed_refusal(closed: Closed) -> Refusal:
+def _refuse_closed(closed: Closed) -> Refusal:
     if closed.status == "expired":
         return Refusal("expired", describe_expiry(closed.question, closed.at))
     person = closed.by or "somebody"

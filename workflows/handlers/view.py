@@ -28,7 +28,7 @@ from holdfast.workflows.details import (
     QUESTIONS_KEY,
     SINCE_KEY,
     WAITING_KEY,
-    details_of,
+    write_details,
 )
 from holdfast.workflows.handlers.events import Events
 from holdfast.workflows.handlers.questions import Questions
@@ -95,11 +95,11 @@ class View:
 
     @workflow.query(name=ATTACHMENT, description="The content of an attachment of an open question.")
     def attachment(self, wanted: AttachmentQuery) -> AttachmentContent:
-        return AttachmentContent(data=self._questions.attachment(wanted.question, wanted.n))
+        return AttachmentContent(data=self._questions.find_attachment(wanted.question, wanted.n))
 
     @workflow.query(name=SHOWN, description="Questions that were closed in this history, as they were shown, by ids.")
     def shown(self, wanted: list[str]) -> list[Question]:
-        return _cut_page(self._questions.shown(wanted))
+        return _cut_page(self._questions.list_shown(wanted))
 
     def _make_view(self, questions: list[Question], offset: int = 0) -> WorkflowView:
         identity, progress = self.door.identity, self._progress
@@ -156,7 +156,7 @@ class View:
         over = view.status in ("completed", "failed", "cancelled")
         # An author's own workflow was started by the author, without the name that lists find it by.
         self._write_attributes({BLUEPRINT_KEY: view.blueprint, **_list_attributes([] if over else questions)})
-        workflow.set_current_details(details_of(view, questions))
+        workflow.set_current_details(write_details(view, questions))
 
     def _write_attributes(self, values: Mapping[SearchAttributeKey[Any], Any]) -> None:
         """Write those that changed, in one event: each costs some 70 bytes of it, set or not."""

@@ -18,13 +18,13 @@ from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
 from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenState, PlanResult
 from holdfast.protocol.runs import Carried, ToldText
-from holdfast.workflows.agent.checks import BadCall, Result, checked
+from holdfast.workflows.agent.checks import BadCall, Result, check_call
 from holdfast.workflows.agent.workflow import AgentWorkflow
 from holdfast.workflows.approvals import Denied
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure_of
+from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.loop_guard import repeats, with_call
+from holdfast.workflows.loop_guard import add_call, is_repetition
 from holdfast.workflows.plan.approval import approved_change
 from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.control import Control
@@ -69,16 +69,16 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     @workflow.run
     async def run(self, definition: DrivenDefinition, state: DrivenState) -> PlanResult:  # type: ignore[override]
-        root: PlanScope = await self.live(self._drive())
+        root: PlanScope = await self.run_to_end(self._drive())
         is_loop = definition.loop is not None
         return PlanResult(
             status="completed" if is_loop else root.plan_status(),
             output={} if is_loop else output_of(root),
             state=self._handed_over() if is_loop else None,
-            **self.handed_back(),
+            **self.collect_spending(),
         )
 
-    def wind_up(self, error: BaseException) -> None:
+    def on_failure(self, error: BaseException) -> None:
         """See base class: end the plan's steps, unless the workflow of an active loop has done so."""
         if self.plan_state is None or self._reported_below(error):
             return
@@ -86,11 +86,11 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         self.plan_state.break_off(Ending.of(error, self.address))
 
     def _reported_below(self, error: BaseException) -> bool:
-        return self._below and (is_cancelled(error) or _has_steps(failure_of(error, self.address).output))
+        return self._below and (is_cancelled(error) or _has_steps(find_failure(error, self.address).output))
 
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+    def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class."""
-        return {} if self._reported_below(error) else super().kept_of_a_failure(error)
+        return {} if self._reported_below(error) else super().list_failure_fields(error)
 
     async def _drive(self) -> PlanScope:
         if self.state.progress.plan is None:
@@ -136,14 +136,14 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
     def _calls_at_once(self) -> bool:
         return False
 
-    def _offered(self) -> list[ToolSpec]:
+    def _list_offered(self) -> list[ToolSpec]:
         return list(CONTROL_TOOLS)
 
     def _conclude(self, reply: ModelReply) -> None:
         """See base class: text without calls does not end a plan."""
         self._correct(reply, f"the plan has not ended; {what_is_next(self.current_state())}")
 
-    async def _result(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
+    async def _answer_call(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
         frame = self._frame().at("tool", call.name, call.id)
         try:
             await self.host.until_resumed()
@@ -154,7 +154,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             frame.note(ToolDenied(tool=call.name, reason=str(denied)))
             return _refused("denied", str(denied))
         except HANDLED as error:
-            cause = failure_of(error, frame.address)
+            cause = find_failure(error, frame.address)
             if is_cancelled(error) or cause.final or cause.type == "doom_loop":
                 raise
             return _refused(cause.type, cause.message)
@@ -166,12 +166,12 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         if self._over(self.current_state()):
             raise ControlError("plan_over", "every step has ended; nothing is left to do")
         spec = next((spec for spec in CONTROL_TOOLS if spec.name == call.name), None)
-        checked(call, spec, [spec.name for spec in CONTROL_TOOLS])
+        check_call(call, spec, [spec.name for spec in CONTROL_TOOLS])
         changes = self.current_state().context.changes
         if changes != self._changes:  # what was called before a change is no repetition after it
             self._changes = changes
-            self.advance(recent=with_call([], call))
-        if repeats(self.state.recent, call):
+            self.advance(recent=add_call([], call))
+        if is_repetition(self.state.recent, call):
             await self._check_repetition(call, frame)
         return await self.control.do(call, frame)
 

@@ -11,7 +11,7 @@ from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan.layout import Fault
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.toolbox import described_here
+from holdfast.workflows.toolbox import describe_tools
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Catalogue:
 
 
 def _described_here(tools: Iterable[str], blueprint: Blueprint) -> list[ToolSpec]:
-    return described_here([AgentTool(name=tool) for tool in tools], blueprint)
+    return describe_tools([AgentTool(name=tool) for tool in tools], blueprint)
 
 
 def _is_here(tool: str, blueprint: Blueprint) -> bool:

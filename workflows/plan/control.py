@@ -17,7 +17,7 @@ from holdfast.protocol.agents import FindTool, ToolCall
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import UnitResult, progress_of
 from holdfast.protocol.questions import Clarification
-from holdfast.workflows.failures import failure_of
+from holdfast.workflows.failures import find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.items import after_item, start_loop
@@ -242,7 +242,7 @@ class Control:
         try:
             answer = await ask(run, question, options or [])
         except ApplicationError as error:
-            answer = failed(failure_of(error, self._frame.address).type, error.message)
+            answer = failed(find_failure(error, self._frame.address).type, error.message)
         run.mark()
         if answer.status == "completed":
             run.mark(data=answer.data, response=answer.response)

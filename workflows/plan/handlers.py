@@ -77,11 +77,11 @@ class PlanHandlers(RunWorkflow):
     def note_end(self, scope: PlanScope) -> None:
         self.host.note(self.address, PlanCompleted(status=scope.plan_status(), note=note_of(scope)))
 
-    def carried_over(self) -> dict[str, Any]:
+    def collect_state(self) -> dict[str, Any]:
         """See base class."""
-        return {**super().carried_over(), "progress": self.current_state().progress()}
+        return {**super().collect_state(), "progress": self.current_state().progress()}
 
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+    def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the output."""
         return {} if self.plan_state is None else {"output": fitting(output_of(self.plan_state.root, "failed"))}
 

@@ -12,7 +12,7 @@ from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
 from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.protocol.questions import Input
 from holdfast.protocol.runs import Failure
-from holdfast.workflows.failure_review import judged
+from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, cancelled, failed, first_error
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
@@ -117,7 +117,7 @@ async def after_item(scope: ItemScope) -> Iteration | None:
     if iteration.status != "failed" or scope.loop.block.on_item_error != "ask":
         return iteration
     cause = Failure(type="item_failed", message=first_error([iteration]), address=scope.frame.address)
-    decision = await judged(cause, iteration.item, scope.frame, takes_value=False)
+    decision = await ask_decision(cause, iteration.item, scope.frame, takes_value=False)
     match decision.action:
         case "retry":
             completed = {id_: result for id_, result in iteration.results.items() if result.status == "completed"}

@@ -21,7 +21,7 @@ from holdfast.protocol.plans import (
     PlanLoopState,
     UnitResult,
 )
-from holdfast.workflows.concurrency import is_cancelled, together
+from holdfast.workflows.concurrency import is_cancelled, run_together
 from holdfast.workflows.failures import HANDLED
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
@@ -63,15 +63,15 @@ class PlanLoopWorkflow(RunWorkflow):
     @workflow.run
     async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
         try:
-            result: UnitResult = await self.live(self._work())
+            result: UnitResult = await self.run_to_end(self._work())
         except (asyncio.CancelledError, *HANDLED) as error:
             if not is_cancelled(error):
                 raise
             # With a result, as Temporal keeps none of a cancelled workflow: only here is it known what was done.
             result = self._broken_off(error)
-        return PlanLoopResult(result=result, **self.handed_back())
+        return PlanLoopResult(result=result, **self.collect_spending())
 
-    def kept_of_a_failure(self, error: BaseException) -> dict[str, Any]:
+    def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the result, with the items so far."""
         return {"output": failure_output(self._broken_off(error))}
 
@@ -101,7 +101,7 @@ class PlanLoopWorkflow(RunWorkflow):
         for index in indices:
             counts = self.request_counts.item(index) if self.at_once > 1 else self.request_counts
             self._at_work[index] = self._scope(replace(frame, request_counts=counts), index)
-        done = await together(self._item(self._at_work[index]) for index in indices)
+        done = await run_together(self._item(self._at_work[index]) for index in indices)
         self._at_work.clear()
         self._over.clear()
         self.advance(done=[*self.state.done, *done])

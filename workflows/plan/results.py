@@ -20,7 +20,7 @@ from holdfast.protocol.plans import (
 )
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import failure_of
+from holdfast.workflows.failures import find_failure
 
 EMPTY_LOOP = "empty_loop"
 ITEMS_UNKNOWN = "items_unknown"
@@ -151,7 +151,7 @@ class Ending(NamedTuple):
     def of(error: BaseException, address: Address) -> Ending:
         if is_cancelled(error):
             return Ending("cancelled", "the run was cancelled")
-        return Ending("failed", failure_of(error, address).message)
+        return Ending("failed", find_failure(error, address).message)
 
     @property
     def reason(self) -> str:

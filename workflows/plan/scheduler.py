@@ -13,7 +13,7 @@ from holdfast.protocol.events import StepFailed
 from holdfast.protocol.plans import PlanDefinition, PlanLoopResult
 from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.concurrency import end as end_tasks
-from holdfast.workflows.failures import HANDLED, failure_of
+from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.definitions import define_loop
 from holdfast.workflows.plan.items import start_loop
 from holdfast.workflows.plan.results import Ending, result_in
@@ -106,7 +106,7 @@ class Scheduler:
             self.scope.close(unit, cancelled.result.result)
             raise
         except HANDLED as error:
-            cause = failure_of(error, frame.address)
+            cause = find_failure(error, frame.address)
             if not is_cancelled(error):
                 frame.note(StepFailed(name=unit.id, kind="loop", error=cause.type, message=cause.message))
             if (result := result_in(cause)) is not None:

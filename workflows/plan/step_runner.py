@@ -12,14 +12,14 @@ from holdfast.blueprint.plan.references import references_of
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.plans import UnitResult, text_of_result
-from holdfast.workflows.agents import AgentCall, ask_model, misfit_told, run_agent, within_own_limits
+from holdfast.workflows.agents import AgentCall, add_own_limits, ask_model, run_agent, tell_misfit
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure_of
+from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.questions import ask
 from holdfast.workflows.plan.results import Ended, failed
 from holdfast.workflows.plan.scope import StepRun
 from holdfast.workflows.plan.tool_calls import CallError, CallOutcome, StepTools
-from holdfast.workflows.toolbox import ASK_PERSON, ask_person, person
+from holdfast.workflows.toolbox import ASK_PERSON, ask_person, describe_person
 
 RESULT_SHOWN = 20_000
 """Most characters of a result that a model is shown without a reference to it."""
@@ -32,7 +32,7 @@ async def run_step(run: StepRun) -> None:
         await run.start()
         result = await _result(run)
     except HANDLED as error:
-        cause = failure_of(error, run.frame.address)
+        cause = find_failure(error, run.frame.address)
         if is_cancelled(error) or cause.final:
             raise
         result = failed(cause.type, cause.message)
@@ -56,7 +56,7 @@ async def _agents_work(run: StepRun) -> UnitResult:
     try:
         output = (await run_agent(call, opening, run.frame, surroundings(run))).output
     except HANDLED as error:
-        cause = failure_of(error, run.frame.address)
+        cause = find_failure(error, run.frame.address)
         if call.agent.output_schema != LIST_OUTPUT or cause.type != "output_invalid" or cause.output is None:
             raise
         output = cause.output  # still no list: the loop asks a person for its items, or fails, or has one item
@@ -105,7 +105,7 @@ class _ToolStep:
     def __init__(self, run: StepRun) -> None:
         self.run, self.step = run, run.step
         self.agent_call = run.scope.context.agent_call(run.step)
-        self.frame = within_own_limits(run.beside("step", run.id), self.agent_call)
+        self.frame = add_own_limits(run.beside("step", run.id), self.agent_call)
         self.tools = StepTools(run, self.frame)
         self.open = list(run.step.tools)
         """Tools that are still to be called."""
@@ -162,7 +162,7 @@ class _ToolStep:
     async def _reply(self) -> ModelReply:
         specs = [self.tools.spec(tool) for tool in self.open]
         if self._may_ask:
-            specs.append(person())
+            specs.append(describe_person())
         agent = self.agent_call.agent
         self.requests += 1
         instructions = text_of(self.frame.render(agent.instructions))
@@ -185,7 +185,7 @@ class _ToolStep:
         """Give the model's reply back with its problem, as long as there is a retry."""
         if not self.tools.may_retry("bad_parameters"):
             raise Ended(failed(type_, f"{self.step.id}: {problem}"))
-        self.messages = [*self.messages, *misfit_told(reply, problem)]
+        self.messages = [*self.messages, *tell_misfit(reply, problem)]
 
     async def _make_calls(self, reply: ModelReply) -> None:
         """Make the calls of a reply in their order, up to the first that fails; every call gets one result."""

@@ -17,9 +17,9 @@ from holdfast.protocol.events import StepRetrying, ToolDenied
 from holdfast.protocol.permissions import Policy, policies_of
 from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result, useful
-from holdfast.workflows.approvals import Denied, approved, with_defaults
+from holdfast.workflows.approvals import Denied, add_defaults, approve_call
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure_of
+from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.questions import ask_to_reconnect
 from holdfast.workflows.plan.results import failed, skipped
@@ -101,7 +101,7 @@ class StepTools:
         except HANDLED as error:
             if is_cancelled(error):
                 raise
-            cause = failure_of(error, self._run.scope.frame.address)
+            cause = find_failure(error, self._run.scope.frame.address)
             return CallError.of(cause.type, cause.message)
         except ValueError:
             return CallError(None, "bad_tool", f"{tool!r} is more than one tool: name one of them")
@@ -168,7 +168,7 @@ class StepTools:
             frame.note(ToolDenied(tool=tool, reason=str(denied)))
             return CallError(None, "not_approved", str(denied))
         except HANDLED as error:
-            cause = failure_of(error, frame.address)
+            cause = find_failure(error, frame.address)
             if is_cancelled(error) or cause.final:
                 raise
             self._note_calls(*cause.called)
@@ -184,7 +184,7 @@ class StepTools:
         if not self._context.is_approved(tool, self.step):
             policies.append(Policy(None, AgentTool(name=spec.reference, approve="always")))
             note = f"{tool} is not in the plan that was approved for step {self.step.id}."
-        allowed = await approved(with_defaults(call, spec), spec, policies, frame, note=note)
+        allowed = await approve_call(add_defaults(call, spec), spec, policies, frame, note=note)
         # Noted before the call: a step that is broken off in it may have had its effect, and is not called cancelled
         # then.
         self._note_calls(tool)

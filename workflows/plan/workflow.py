@@ -26,8 +26,8 @@ class PlanWorkflow(PlanHandlers):
 
     @workflow.run
     async def run(self, definition: PlanDefinition, state: ScheduledState) -> PlanResult:
-        scope: PlanScope = await self.live(self._work())
-        return PlanResult(status=scope.plan_status(), output=output_of(scope), **self.handed_back())
+        scope: PlanScope = await self.run_to_end(self._work())
+        return PlanResult(status=scope.plan_status(), output=output_of(scope), **self.collect_spending())
 
     async def _work(self) -> PlanScope:
         frame = frame_of(self, self.definition)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AgenticLoop
-from holdfast.workflows.agents import AgentCall, opening_of, run_agent
-from holdfast.workflows.assignees import asked_in
+from holdfast.workflows.agents import AgentCall, make_opening, run_agent
+from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.frame import Frame
 
 LOG = "command_log"
@@ -15,8 +15,8 @@ LOG = "command_log"
 
 async def run_agentic_loop(step: AgenticLoop, frame: Frame) -> JSON:
     """Run a planner and return its output; its log is written to `context.command_log`."""
-    value = frame.input_of(step)
-    frame = replace(frame, people=asked_in(step, frame))
+    value = frame.read_input(step)
+    frame = replace(frame, people=render_asked_people(step, frame))
     asking = AgentCall.of(
         step.planner,
         step.name,
@@ -26,7 +26,7 @@ async def run_agentic_loop(step: AgenticLoop, frame: Frame) -> JSON:
         registry=tuple(step.registry),
     )
     planner = asking.agent.model_copy(update={"max_turns": step.max_loops})
-    result = await run_agent(replace(asking, agent=planner), opening_of(step, value, frame), frame)
+    result = await run_agent(replace(asking, agent=planner), make_opening(step, value, frame), frame)
     log = [entry.model_dump(mode="json") for entry in result.log]
     frame.apply("set", LOG, log)
     if step.output_template is None:

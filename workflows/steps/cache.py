@@ -29,25 +29,25 @@ from holdfast.protocol.events import CacheFailed, CacheWasHit
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.children import list_reads
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import failure_of
-from holdfast.workflows.frame import Frame, history_of
+from holdfast.workflows.failures import find_failure
+from holdfast.workflows.frame import Frame, read_history
 
 FORMAT = 3
 """Version of the stored values, part of each key: another version does not find them."""
 
 
 async def run_cache(step: Cache, frame: Frame) -> Any:
-    value = frame.input_of(step)
+    value = frame.read_input(step)
     key = _key(step, frame.after(value))
     hit = await frame.host.activities.look_up(key, frame.address)
     if hit.found:
-        return _replayed(hit.value, key, frame)
+        return _replay(hit.value, key, frame)
     before = frame.store.value
-    inside = replace(frame, scope=frame.scope.inner())
+    inside = replace(frame, scope=frame.scope.nest())
     output = await frame.run_steps([step.wrapped_step], inside, value)
     if _has_failed(step.wrapped_step, inside):
         return output
-    changed = _changed(step.wrapped_step, before, inside)
+    changed = _list_changed(step.wrapped_step, before, inside)
     listed = [change.model_dump(mode="json", exclude_defaults=True) for change in listed_changes(changed)]
     entry = {"output": output, "changes": listed, "answer": _answer(inside)}
     try:
@@ -56,17 +56,17 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
         if is_cancelled(error):
             raise
         # A step that is done and paid for does not fail because its output cannot be stored.
-        frame.note(CacheFailed(message=failure_of(error, frame.address).message))
+        frame.note(CacheFailed(message=find_failure(error, frame.address).message))
     return output
 
 
-def _replayed(entry: dict[str, Any], key: str, frame: Frame) -> Any:
+def _replay(entry: dict[str, Any], key: str, frame: Frame) -> Any:
     """Return the stored output, and repeat the step's writes to the context and its answer."""
     frame.note(CacheWasHit(key=key))
     changed = [Change.model_validate(change) for change in entry["changes"]]
     frame.write(with_changes(frame.store.value, changes_by_path(changed)))
     for content in entry["answer"]:
-        frame.scope.answered(content)
+        frame.scope.take_answer(content)
     return entry["output"]
 
 
@@ -75,7 +75,7 @@ def _has_failed(wrapped: AnyStep, inside: Frame) -> bool:
     return inside.scope.steps[wrapped.name]["error"] is not None
 
 
-def _changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> dict[Path, Any]:
+def _list_changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> dict[Path, Any]:
     """Return what the step changed, and what it wrote with the value that was there before."""
     after = inside.store.value
     record = inside.scope.steps[wrapped.name]
@@ -93,7 +93,7 @@ def _changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> dict[Pa
 
 def _answer(inside: Frame) -> list[Any]:
     """Return the last answer in the step as a list of one; empty if nobody answered."""
-    return [inside.scope.resume_input] if inside.scope.heard else []
+    return [inside.scope.resume_input] if inside.scope.was_answered else []
 
 
 def _key(step: Cache, frame: Frame) -> str:
@@ -112,11 +112,11 @@ def _definitions(step: Cache, frame: Frame) -> list[Any]:
     """Return the wrapped step, and every agent and import that it may use."""
     reach = reach_of([step.wrapped_step], frame.blueprint)
     used: list[dict[str, Any]] = [{**reach.agents}, {**reach.imports}]
-    dumped = [{name: _dumped(part) for name, part in sorted(named.items())} for named in used]
-    return [_dumped(step.wrapped_step), *dumped]
+    dumped = [{name: _dump(part) for name, part in sorted(named.items())} for named in used]
+    return [_dump(step.wrapped_step), *dumped]
 
 
-def _dumped(part: Part) -> dict[str, Any]:
+def _dump(part: Part) -> dict[str, Any]:
     return part.model_dump(mode="json", exclude_defaults=True)
 
 
@@ -126,7 +126,7 @@ def _read(wrapped: AnyStep, frame: Frame) -> list[Any]:
     paths = list_reads(wrapped) | names_in([agent.instructions for agent in reach.agents.values()])
     if frame.conversing or any(step.sees_context() for step in steps_within([wrapped])):
         paths |= {("context",)}
-    seen = {"history": history_of(frame.store.value), **frame.visible()}
+    seen = {"history": read_history(frame.store.value), **frame.collect_names()}
     return [(path, _value(seen, path)) for path in sorted(paths)]
 
 

@@ -14,7 +14,7 @@ from holdfast.workflows.tools import call_tool
 
 
 async def run_conditional(step: Conditional, frame: Frame) -> JSON:
-    value = frame.input_of(step)
+    value = frame.read_input(step)
     key = text_of(await _choose(step, frame, value))
     branch = step.branches.get(key, step.default_branch)
     if branch is None:

@@ -10,8 +10,8 @@ from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Option
 from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, Hold, InvalidAnswer, QuestionRequest
-from holdfast.workflows.assignees import people_of
-from holdfast.workflows.attachments import attachments_of
+from holdfast.workflows.assignees import render_people
+from holdfast.workflows.attachments import read_attachments
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
@@ -23,11 +23,11 @@ HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
 
 async def run_hitl(step: Hitl, frame: Frame) -> JSON:
     if QUESTION_KINDS[step.ask].is_pause:
-        return await _hold(step, frame)
+        return await _run_hold(step, frame)
     seen = frame.after(frame.render(step.input))
-    asked, people = _asked(step, seen), people_of(step, seen)
-    timeout, takes_default = _deadline(step)
-    attached = await attachments_of(step, seen)
+    asked, people = _make_question(step, seen), render_people(step, seen)
+    timeout, takes_default = _choose_deadline(step)
+    attached = await read_attachments(step, seen)
     request = QuestionRequest(
         asked,
         frame.address,
@@ -43,29 +43,29 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
     frame.scope.replies[step.name] = described
     # Also where the step fails or nobody has answered: a yes to an earlier question is no answer to this one.
     output = asked.output_without_answer
-    frame.scope.answered(output)
+    frame.scope.take_answer(output)
     match reply.status:
         case "answered":
             output = asked.read_output(reply.content)
-            frame.scope.answered(output)
+            frame.scope.take_answer(output)
             frame.turn("User", asked.summarize(reply.content))
             refused = asked.says_no(reply.content) and step.on_decline in ("fail", "abort")
-            return _declined(step, reply, frame) if refused else output
+            return _fail_declined(step, reply, frame) if refused else output
         case "expired" if step.on_timeout in ("default", "escalate") and step.default is not None:
-            content = _default(step, asked, frame)
+            content = _accept_default(step, asked, frame)
             frame.scope.replies[step.name] = described | asked.read_remarks(content) | DEFAULT
             output = asked.read_output(content)
-            frame.scope.answered(output)
+            frame.scope.take_answer(output)
             return output
         case "expired" if step.on_timeout == "skip":
             return output
         case "expired":
             raise failure("question_expired", f"nobody answered {step.name} in time", frame.address)
     goes_on = step.on_decline == "continue" or (step.on_decline is None and asked.yes_or_no)
-    return output if goes_on else _declined(step, reply, frame)
+    return output if goes_on else _fail_declined(step, reply, frame)
 
 
-def _deadline(step: Hitl) -> tuple[float | None, bool]:
+def _choose_deadline(step: Hitl) -> tuple[float | None, bool]:
     """Return the seconds until the question expires, if ever, and whether it takes its default then.
 
     With escalation, a `timeout` that is not after the last rung only says when escalation begins.
@@ -76,7 +76,7 @@ def _deadline(step: Hitl) -> tuple[float | None, bool]:
     return (step.timeout if step.timeout and step.timeout > last else None), step.default is not None
 
 
-async def _hold(step: Hitl, frame: Frame) -> JSON:
+async def _run_hold(step: Hitl, frame: Frame) -> JSON:
     """Wait without a question; return the input unchanged."""
     value = frame.render(step.input)
     text = "" if step.message == HOLD_SAYS_NOTHING else text_of(frame.after(value).render(step.message))
@@ -94,13 +94,13 @@ async def _hold(step: Hitl, frame: Frame) -> JSON:
     raise failure("stopped", f"{reply.by or 'somebody'} ended the run at {step.name}", frame.address, final=True)
 
 
-def _asked(step: Hitl, frame: Frame) -> Asked:
+def _make_question(step: Hitl, frame: Frame) -> Asked:
     message = text_of(frame.render(step.message))
     if not message.strip():
         raise failure(
             "empty_message", f"the message of {step.name} is empty; a person must see what is asked", frame.address
         )
-    options = _options(step, frame)
+    options = _list_options(step, frame)
     draft = Draft(
         message,
         frame.render(step.default),
@@ -109,12 +109,12 @@ def _asked(step: Hitl, frame: Frame) -> Asked:
         options,
         step.allow_custom,
         max(len(options), 1) if step.multiple is True else step.multiple or 1,
-        _weights(step, frame),
+        _describe_action(step, frame),
     )
     return QUESTION_KINDS[step.ask].of(draft)
 
 
-def _weights(step: Hitl, frame: Frame) -> JSONObject:
+def _describe_action(step: Hitl, frame: Frame) -> JSONObject:
     """Return what the author says of the action that is to be permitted."""
     action = None if step.action is None else text_of(frame.render(step.action))
     details = None if step.details is None else frame.render(step.details)
@@ -122,11 +122,11 @@ def _weights(step: Hitl, frame: Frame) -> JSONObject:
     return {key: value for key, value in weights.items() if value is not None}
 
 
-def _options(step: Hitl, frame: Frame) -> list[Option]:
+def _list_options(step: Hitl, frame: Frame) -> list[Option]:
     """Return the options as written, or from the list that their template gives: texts or objects."""
     rendered = frame.render(step.options) if isinstance(step.options, str) else None
     if rendered is None:
-        return [_rendered(option, frame) for option in step.options] if not isinstance(step.options, str) else []
+        return [_render_option(option, frame) for option in step.options] if not isinstance(step.options, str) else []
     if not isinstance(rendered, list):
         raise failure("bad_options", f"the options of {step.name} are not a list", frame.address)
     try:
@@ -140,12 +140,12 @@ def _options(step: Hitl, frame: Frame) -> list[Option]:
         ) from None
 
 
-def _rendered(option: Option, frame: Frame) -> Option:
+def _render_option(option: Option, frame: Frame) -> Option:
     texts = frame.render({"label": option.label or option.id, "description": option.description})
     return option.model_copy(update={key: None if text is None else text_of(text) for key, text in texts.items()})
 
 
-def _default(step: Hitl, asked: Asked, frame: Frame) -> JSON:
+def _accept_default(step: Hitl, asked: Asked, frame: Frame) -> JSON:
     try:
         content = asked.accept(asked.default)
     except InvalidAnswer as error:
@@ -157,7 +157,7 @@ def _default(step: Hitl, asked: Asked, frame: Frame) -> JSON:
     return content
 
 
-def _declined(step: Hitl, reply: Reply, frame: Frame) -> NoReturn:
+def _fail_declined(step: Hitl, reply: Reply, frame: Frame) -> NoReturn:
     """Raise the failure of a step that was declined, or denied where its author does not go on then."""
     answered = reply.status == "answered"
     remark = reply.content.get("reason") if answered else reply.comment

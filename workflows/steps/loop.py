@@ -14,13 +14,13 @@ async def run_loop(step: Loop, frame: Frame) -> JSON:
     result: LoopResult = await frame.run_child(definition, _first_state(step, frame))
     frame.write(result.context)
     if result.heard:
-        frame.scope.answered(result.resume_input)
+        frame.scope.take_answer(result.resume_input)
     return result.output
 
 
 def _first_state(step: Loop, frame: Frame) -> LoopState:
     return LoopState(
         context=frame.store.value,
-        input=frame.input_of(step),
+        input=frame.read_input(step),
         resume_input=frame.scope.resume_input,
     )

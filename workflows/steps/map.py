@@ -13,22 +13,22 @@ from holdfast.protocol.runs import MapDefinition, MapState
 from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.items import Items, at_once, one_by_one, run_items, take_items_changes
+from holdfast.workflows.items import Items, run_at_once, run_items, run_one_by_one, take_items_changes
 
 
 async def run_map(step: Map, frame: Frame) -> JSON:
-    items = _items(step, frame.after(frame.input_of(step)))
+    items = _items(step, frame.after(frame.read_input(step)))
     for operation in step.map.init:
         frame.operate(operation)
     inside = replace(frame, request_counts=frame.request_counts.within(step.name))
     if len(items) > frame.host.identity.history_limits.items:
         outputs = await _in_pages(step, items, inside)
     elif step.map.max_concurrency == 1:
-        outputs = await one_by_one(step.map, Items(items, total=len(items)), inside)
+        outputs = await run_one_by_one(step.map, Items(items, total=len(items)), inside)
     else:
-        outputs, changed = await at_once(step.map, Items(items, total=len(items)), inside)
+        outputs, changed = await run_at_once(step.map, Items(items, total=len(items)), inside)
         take_items_changes(frame, changed)
-    return _finalized(step, outputs, frame)
+    return _finalize(step, outputs, frame)
 
 
 async def _in_pages(step: Map, items: list[JSON], frame: Frame) -> list[JSON]:
@@ -60,7 +60,7 @@ def _items(step: Map, frame: Frame) -> list[JSON]:
     return value
 
 
-def _finalized(step: Map, outputs: list[JSON], frame: Frame) -> JSON:
+def _finalize(step: Map, outputs: list[JSON], frame: Frame) -> JSON:
     if step.map.finalize is None:
         return outputs
     template = step.map.finalize.output_template

@@ -11,8 +11,8 @@ from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.protocol.context import Path, changes, keys_of, with_changes
 from holdfast.protocol.events import BranchCompleted, BranchStarted
 from holdfast.protocol.runs import Failure
-from holdfast.workflows.concurrency import is_cancelled, together
-from holdfast.workflows.failures import HANDLED, StepFailure, context_of, failure, failure_of
+from holdfast.workflows.concurrency import is_cancelled, run_together
+from holdfast.workflows.failures import HANDLED, StepFailure, failure, find_context, find_failure
 from holdfast.workflows.frame import ContextStore, Frame
 from holdfast.workflows.items import take_changes
 from holdfast.workflows.limits import Meter
@@ -26,19 +26,19 @@ class _Failed:
 
 
 async def run_parallel(step: Parallel, frame: Frame) -> JSON:
-    value = frame.input_of(step)
+    value = frame.read_input(step)
     shares = frame.meter.split(len(step.branches))
     works = [
         _branch(step, name, steps, value, share, frame)
         for (name, steps), share in zip(step.branches.items(), shares, strict=True)
     ]
-    done = dict(zip(step.branches, await together(works), strict=True))
+    done = dict(zip(step.branches, await run_together(works), strict=True))
     _check_some(done)
     if step.merge_strategy != "no_merge":
-        changed = {name: _mapped(step, name, own) for name, (_, own) in done.items()}
+        changed = {name: _map_paths(step, name, own) for name, (_, own) in done.items()}
         take_changes(frame, changed, step.merge_strategy, began=_base(step, frame))
     outputs = {name: output for name, (output, _) in done.items()}
-    return _reduced(step, outputs, frame)
+    return _reduce(step, outputs, frame)
 
 
 async def _branch(
@@ -48,12 +48,12 @@ async def _branch(
     base, schema = _base(step, frame), frame.store.schema if step.context_include_keys is None else None
     fork = ContextStore(base, schema, frame.store.reducers)
     counts = frame.request_counts.within(step.name, name)
-    inside = replace(frame.at("branch", name).isolated(), store=fork, meter=share, request_counts=counts)
+    inside = replace(frame.at("branch", name).isolate(), store=fork, meter=share, request_counts=counts)
     inside.note(BranchStarted(branch=name))
     try:
         output = await frame.run_steps(steps, inside, value, step.max_parallel)
     except HANDLED as error:
-        cause = failure_of(error, inside.address)
+        cause = find_failure(error, inside.address)
         if is_cancelled(error):
             raise
         if cause.final or step.on_branch_failure == "propagate":
@@ -74,7 +74,7 @@ def _base(step: Parallel, frame: Frame) -> JSONObject:
 
 def _with_all_keys(error: BaseException, cause: Failure, base: JSONObject, inside: Frame, frame: Frame) -> StepFailure:
     """Return a branch's failure with the whole context, where the branch sees only some keys of it."""
-    inner = context_of(error, inside.address)
+    inner = find_context(error, inside.address)
     reached = changes(base, inside.store.value if inner is None else inner)
     return StepFailure(cause.model_copy(update={"reached": None}), with_changes(frame.store.value, reached))
 
@@ -86,7 +86,7 @@ def _check_some(done: dict[str, tuple[Any, Any]]) -> None:
         raise failed[0]
 
 
-def _mapped(step: Parallel, name: str, changed: dict[Path, JSON]) -> dict[Path, JSON]:
+def _map_paths(step: Parallel, name: str, changed: dict[Path, JSON]) -> dict[Path, JSON]:
     """Return the changes of a branch, with a `field_mapping` only those on its paths."""
     if step.field_mapping is None or name not in step.field_mapping:
         return changed
@@ -94,7 +94,7 @@ def _mapped(step: Parallel, name: str, changed: dict[Path, JSON]) -> dict[Path, 
     return {path: value for path, value in changed.items() if any(path[: len(prefix)] == prefix for prefix in wanted)}
 
 
-def _reduced(step: Parallel, outputs: JSONObject, frame: Frame) -> JSON:
+def _reduce(step: Parallel, outputs: JSONObject, frame: Frame) -> JSON:
     if step.reduce is None:
         return {name: None if isinstance(output, _Failed) else output for name, output in outputs.items()}
     completed = {name: output for name, output in outputs.items() if not isinstance(output, _Failed)}
@@ -104,7 +104,7 @@ def _reduced(step: Parallel, outputs: JSONObject, frame: Frame) -> JSON:
         raise failure("bad_reduce", f"{step.reduce} of {step.name}: {error}", frame.address) from None
 
 
-def _union(outputs: JSONObject) -> JSONObject:
+def _unite(outputs: JSONObject) -> JSONObject:
     merged: JSONObject = {}
     for name, output in outputs.items():
         if not isinstance(output, dict):
@@ -113,7 +113,7 @@ def _union(outputs: JSONObject) -> JSONObject:
     return merged
 
 
-def _concat(outputs: JSONObject) -> list[JSON]:
+def _concatenate(outputs: JSONObject) -> list[JSON]:
     joined: list[JSON] = []
     for name, output in outputs.items():
         if not isinstance(output, list):
@@ -124,7 +124,7 @@ def _concat(outputs: JSONObject) -> list[JSON]:
 
 def _dedupe(outputs: JSONObject) -> list[JSON]:
     kept: list[JSON] = []
-    for item in _concat(outputs):
+    for item in _concatenate(outputs):
         if not any(same(item, other) for other in kept):
             kept.append(item)
     return kept
@@ -139,8 +139,8 @@ def _majority(outputs: JSONObject) -> JSON:
 REDUCERS: dict[str, Callable[[JSONObject], Any]] = {
     "keys": list,
     "values": lambda outputs: list(outputs.values()),
-    "union": _union,
-    "concat": _concat,
+    "union": _unite,
+    "concat": _concatenate,
     "dedupe": _dedupe,
     "first": lambda outputs: next(iter(outputs.values())),
     "last": lambda outputs: list(outputs.values())[-1],

@@ -23,10 +23,10 @@ from holdfast.protocol.plans import (
     fitting,
 )
 from holdfast.protocol.runs import Failure
-from holdfast.workflows.agents import AgentCall, agent_definition, within_own_limits
-from holdfast.workflows.assignees import asked_in
+from holdfast.workflows.agents import AgentCall, add_own_limits, define_agent
+from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.children import define_child
-from holdfast.workflows.failures import raised
+from holdfast.workflows.failures import make_error
 from holdfast.workflows.frame import Frame
 
 DEFAULT_MODEL = "default"
@@ -50,19 +50,19 @@ _PREVIOUS = ("previous_step", "output")
 
 async def run_plan(step: Plan, frame: Frame) -> JSON:
     """Run a plan and return its output; a failed or cancelled plan fails the step, with the output in the failure."""
-    value = frame.input_of(step)
-    frame = replace(frame, people=asked_in(step, frame))
+    value = frame.read_input(step)
+    frame = replace(frame, people=render_asked_people(step, frame))
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
     origin = PlanOrigin(given=source, planner=planner_of(step, frame), task=_task(step, value, frame))
     result: PlanResult
     if step.plan.driver == "agent":
         driver = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
         definition = _driven(step, driver, origin, frame)
-        result = await within_own_limits(frame, driver).run_child(definition, DrivenState())
+        result = await add_own_limits(frame, driver).run_child(definition, DrivenState())
     else:
         result = await frame.run_child(_by_engine(step, origin, frame), ScheduledState())
     if result.status in ("failed", "cancelled"):
-        raise raised(_failure(step, result, frame))
+        raise make_error(_failure(step, result, frame))
     return result.output
 
 
@@ -94,7 +94,7 @@ def _driven(step: Plan, driver: AgentCall, origin: PlanOrigin, frame: Frame) -> 
     own = driver.agent.model_dump(include=driver.agent.model_fields_set & _ROOM.keys())
     agent = driver.agent.model_copy(update=_ROOM | own)
     instructions = f"{text_of(frame.render(agent.instructions))}\n\n{DRIVING}".strip()
-    base = agent_definition(replace(driver, agent=agent), instructions, [], frame)
+    base = define_agent(replace(driver, agent=agent), instructions, [], frame)
     reach = reach_of([step], frame.blueprint)
     blueprint = base.blueprint.model_copy(update={"agents": reach.agents, "imports": reach.imports})
     blueprint = _with_reach(blueprint, origin.planner, frame)
@@ -127,7 +127,7 @@ def planner_of(step: Plan, frame: Frame) -> PlannerCall | None:
     agent = None if planner.agent is None else resolve_agent(planner.agent, frame.blueprint)
     if agent is None:
         return None
-    seen = frame.scope.seen()
+    seen = frame.scope.collect_steps()
     previous = frame.names.get("input") if before is None else seen.get(before.name, {}).get("output")
     place = frame.after(previous)
     try:

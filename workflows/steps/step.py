@@ -9,9 +9,9 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import ImportConfig, PlainStep
 from holdfast.protocol.agents import ToolRequest
 from holdfast.protocol.context import read
-from holdfast.workflows.agents import AgentCall, opening_of, run_agent
-from holdfast.workflows.assignees import asked_in
-from holdfast.workflows.attachments import with_files
+from holdfast.workflows.agents import AgentCall, make_opening, run_agent
+from holdfast.workflows.assignees import render_asked_people
+from holdfast.workflows.attachments import add_files
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.failures import Skip, failure
 from holdfast.workflows.frame import Frame
@@ -21,8 +21,8 @@ from holdfast.workflows.tools import call_tool
 
 
 async def run_plain(step: PlainStep, frame: Frame) -> JSON:
-    value = frame.input_of(step)
-    frame = replace(frame, people=asked_in(step, frame))
+    value = frame.read_input(step)
+    frame = replace(frame, people=render_asked_people(step, frame))
     if step.agent is not None:
         return await _run_agent(step, frame, value)
     if step.uses is None:
@@ -61,7 +61,7 @@ def _null_review(template: object, value: object, frame: Frame) -> str | None:
     """Return the review whose output is the value of the template, if that is null."""
     if value is not None:
         return None
-    steps = frame.scope.seen()
+    steps = frame.scope.collect_steps()
     match sorted(names_in(template)):
         case [("previous_step" | "output",)]:
             name = next((name for name, entry in reversed(steps.items()) if entry["status"] != "skipped"), "")
@@ -76,7 +76,7 @@ def _null_review(template: object, value: object, frame: Frame) -> str | None:
 async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
     how = {"timeout": step.timeout, "retry": step.retry, "ends_with_tool": step.ends_with_tool}
     asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, **how).with_tool_errors(step.tool_errors)
-    opening = with_files(opening_of(step, value, frame), step, frame)
+    opening = add_files(make_opening(step, value, frame), step, frame)
     result = await run_agent(asking, opening, frame)
     if result.declined:
         raise Skip("declined")

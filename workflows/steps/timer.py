@@ -16,7 +16,7 @@ from holdfast.workflows.frame import Frame
 
 
 async def run_timer(step: Timer, frame: Frame) -> JSON:
-    value = frame.input_of(step)
+    value = frame.read_input(step)
     moment = _end(step, frame.after(value))
     frame.note(TimerStarted(until=moment))
     await frame.host.wait_until(moment, frame.summary(f"{step.name}: until {moment.isoformat()}"))

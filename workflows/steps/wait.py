@@ -13,7 +13,7 @@ from holdfast.workflows.replies import DEFAULT, describe_reply
 
 
 async def run_wait(step: Wait, frame: Frame) -> JSON:
-    seen = frame.after(frame.input_of(step))
+    seen = frame.after(frame.read_input(step))
     key = text_of(seen.render(step.key))
     if not key.strip() or len(key) > LONGEST_KEY:
         reason = f"has {len(key)} characters; at most {LONGEST_KEY}" if key.strip() else "is empty"

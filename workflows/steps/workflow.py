@@ -29,7 +29,7 @@ LONGEST_ID = 1000
 
 
 async def run_workflow(step: OwnWorkflow, frame: Frame) -> JSON:
-    value = frame.input_of(step)
+    value = frame.read_input(step)
     seen = frame.after(value)
     block = step.workflow
     id_ = None if block.id is None else _id(step, seen)
@@ -48,7 +48,7 @@ async def run_workflow(step: OwnWorkflow, frame: Frame) -> JSON:
         step.retry,
         frame.summary(f"{step.name}: {name}"),
     )
-    return await _result_of(start, frame)
+    return await _await_result(start, frame)
 
 
 def _id(step: OwnWorkflow, frame: Frame) -> str:
@@ -68,7 +68,7 @@ async def _send(signal: str, id_: str, args: Sequence[JSON], frame: Frame) -> No
     frame.note(WorkflowSignalled(workflow=id_, signal=signal))
 
 
-async def _result_of(start: OwnStart, frame: Frame) -> JSON:
+async def _await_result(start: OwnStart, frame: Frame) -> JSON:
     """Start the workflow, wait for its end and return its result, which is measured like that of a tool."""
     try:
         raw = await frame.host.run_own(start, lambda id_: frame.note(WorkflowStarted(workflow=id_, name=start.name)))
@@ -77,13 +77,13 @@ async def _result_of(start: OwnStart, frame: Frame) -> JSON:
         message = f"a workflow with the id {error.workflow_id!r} is already running; give each its own id"
         raise failure("workflow_already_started", message, frame.address) from None
     except ChildWorkflowError as error:
-        raise _failed(error, frame) from error
+        raise _make_failure(error, frame) from error
     except Refusal as refusal:
         message = f"the result of the workflow {start.name} cannot be used: {refusal.message}"
         raise failure("bad_result", message, frame.address) from None
 
 
-def _failed(error: ChildWorkflowError, frame: Frame) -> ApplicationError:
+def _make_failure(error: ChildWorkflowError, frame: Frame) -> ApplicationError:
     """Return the failure of the step. The error's type is kept; its details are not ours to read.
 
     A workflow that somebody else cancelled has failed here: only a cancellation of the run ends the run.
