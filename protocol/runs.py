@@ -451,7 +451,8 @@ class Failure(HandedBack):
     reached: JSONObject | None = None
     """For a loop or a map: the context at the failure, with all writes of the failed iteration."""
     output: JSON = None
-    """What had been done: for a plan the results of its steps, for an agent the tools that it called."""
+    """What had been done: for a plan the results of its steps, for a loop the output of the last iteration that
+    completed, for an agent the tools that it called."""
 
     @property
     def called(self) -> list[str]:

@@ -106,12 +106,11 @@ class LoopWorkflow(RunWorkflow):
             "reason": cause.reason or self._failing.reason,
             "context": self.state.context,
             "reached": self.store.value if inner is None else inner,
+            "output": self.state.output if cause.output is None else cause.output,
             **self.collect_spending(),
         }
         if self._failing.reason == OUTPUT_FAILED:
-            # The iterations are done: what the last one gave is not lost with the form that it was to have.
             extra |= {"message": f"the iterations are done, but the output of the loop failed: {cause.message}"}
-            extra |= {"output": self.state.output}
         return cause.model_copy(update=extra)
 
     async def _run_iteration(self) -> Frame:

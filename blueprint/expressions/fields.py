@@ -4,4 +4,5 @@ from __future__ import annotations
 
 STEP_FIELDS = ("output", "reply", "status", "error")
 ERROR_FIELDS = ("type", "message", "address", "output")
-"""`output`: what had been done when it failed, as far as that is known: of a plan the results of its steps."""
+"""`output`: what had been done when it failed, as far as that is known: of a plan the results of its steps, of a loop
+the output of the last iteration that completed, of an agent the tools that it called."""

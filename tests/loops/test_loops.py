@@ -298,10 +298,12 @@ steps:
       body:
         - {name: log, input: "{{ context.log + [iteration] }}", sink_to: log}
         - {name: boom, when: iteration == 3, input: "{{ nothing.here + 1 }}"}
-  - {name: after, input: {log: "{{ context.log }}", error: "{{ steps.l.error.type }}", status: "{{ steps.l.status }}"}}
+  - name: after
+    input: {log: "{{ context.log }}", error: "{{ steps.l.error.type }}", status: "{{ steps.l.status }}",
+            done: "{{ steps.l.error.output }}"}
 """.replace("nothing.here", "context.nothing")
     )
-    assert await house.output(run) == {"log": [1, 2], "error": "expression_error", "status": "failed"}
+    assert await house.output(run) == {"log": [1, 2], "error": "expression_error", "status": "failed", "done": [1, 2]}
 
 
 async def test_a_loop_continues_as_new_and_stays_the_same_loop(house: Harness) -> None:
