@@ -51,25 +51,31 @@ from holdfast.protocol.runs import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
 from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.sections import MOST_PROCESSES
-from holdfast.runtime.connection import Connection, check_namespace, check_search_attributes, connect, payload_place
-from holdfast.runtime.distribution import WORKER, install_command
+from holdfast.runtime.connection import (
+    Connection,
+    check_namespace,
+    check_search_attributes,
+    connect,
+    find_payload_place,
+)
+from holdfast.runtime.distribution import WORKER, find_install_command
 from holdfast.runtime.embedded.inbox_key import inbox_key
-from holdfast.runtime.encryption import keep_content_out_of_logs, key_ring
-from holdfast.runtime.errors import ServerUnreachable, server_error
+from holdfast.runtime.encryption import keep_content_out_of_logs, load_key_ring
+from holdfast.runtime.errors import ServerUnreachable, make_server_error
 from holdfast.runtime.health import (
     READY,
     HttpReply,
     Routes,
-    checked,
     is_healthy,
+    report_health,
     serve_privately,
     serve_routes,
 )
-from holdfast.runtime.payloads.checkpoints import checkpoints_at
+from holdfast.runtime.payloads.checkpoints import open_checkpoints
 from holdfast.runtime.probe import ALIVE, LOOPBACK
 from holdfast.runtime.replay import replay
 from holdfast.runtime.sealed_cache import SealedCache
-from holdfast.runtime.secrets import stores
+from holdfast.runtime.secrets import open_backends
 from holdfast.runtime.shutdown import LEAVING_SECONDS, Shutdown
 from holdfast.runtime.supervisor import Lifeline, Ports, supervise
 from holdfast.runtime.workers import make_current
@@ -160,7 +166,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         log.error("%s", error)
         return 5
     except RPCError as error:
-        log.error("%s", server_error(error))
+        log.error("%s", make_server_error(error))
         return 5
 
 
@@ -236,7 +242,7 @@ async def _find_missing(config: Config, request: LookUp) -> LookedUp:
     DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
     servers = mcp_servers(config)
     agents = AgentActivities(config.worker.imports, _aliases(config))
-    tools = ToolActivities(config.worker.imports, servers, stores(config), _checkpoints(config), agents)
+    tools = ToolActivities(config.worker.imports, servers, open_backends(config), _checkpoints(config), agents)
     try:
         return await LookUpActivities(tools, ModelActivities(_aliases(config)), servers, agents).missing(request)
     finally:
@@ -284,11 +290,11 @@ def resources_of(config: Config) -> Resources:
 
 def _checkpoints(config: Config) -> CheckpointStore:
     """Return the store of graphs' checkpoints: beside the large payloads, where every worker finds them."""
-    return checkpoints_at(payload_place(config)) or NoCheckpoints()
+    return open_checkpoints(find_payload_place(config)) or NoCheckpoints()
 
 
 def _cache(config: Config) -> CacheStore:
-    place, ring = config.cache_place(), key_ring(config)
+    place, ring = config.cache_place(), load_key_ring(config)
     try:
         store = store_at(place)
     except ValueError as error:
@@ -307,7 +313,9 @@ def activities_of(
     """
     import_packages(config)
     folders = config.attachment_folders()
-    return all_activities(config.worker.imports, _aliases(config), servers, cache, stores(config), folders, checkpoints)
+    return all_activities(
+        config.worker.imports, _aliases(config), servers, cache, open_backends(config), folders, checkpoints
+    )
 
 
 def import_packages(config: Config) -> None:
@@ -319,7 +327,7 @@ def import_packages(config: Config) -> None:
             importlib.import_module(name)
         except ImportError as error:
             place = config.path or "HOLDFAST_IMPORTS"
-            way = install_command(error.name) or f"install it, or put it into {config.folder}"
+            way = find_install_command(error.name) or f"install it, or put it into {config.folder}"
             raise ConfigError(f"{place}: worker.imports: '{name}' cannot be imported: {error}; {way}") from error
         except SyntaxError as error:
             raise ConfigError(f"{error.filename}:{error.lineno}: worker.imports: '{name}': {error.msg}") from error
@@ -443,21 +451,21 @@ async def _answering(
         return
     async with (
         serve_privately(routes) as port,
-        lifeline.reporting(Ports(port, settings.metrics_port), shutdown.request),
+        lifeline.report(Ports(port, settings.metrics_port), shutdown.request),
     ):
         yield
 
 
 def _health(client: Client) -> Routes:
     async def alive() -> HttpReply:
-        return checked(True, "")
+        return report_health(True, "")
 
     async def ready() -> HttpReply:
         try:
             await client.service_client.check_health(timeout=READY_TIMEOUT)
         except RPCError:
-            return checked(False, "Temporal does not answer")
-        return checked(True, "")
+            return report_health(False, "Temporal does not answer")
+        return report_health(True, "")
 
     return {ALIVE: alive, READY: ready}
 

@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 from holdfast.protocol.runs import VIEW, WorkflowView
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary
+from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from tests.conftest import ATTRIBUTES
 
 LOOP = """
@@ -48,7 +48,7 @@ async def question_id(handle: WorkflowHandle[Any, Any], iteration: int) -> str |
 @asynccontextmanager
 async def server() -> AsyncIterator[Client]:
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(),
+        dev_server_existing_path=find_temporal_binary(),
         data_converter=DATA_CONVERTER,
         search_attributes=ATTRIBUTES,
         dev_server_extra_args=["--dynamic-config-value", UNTHROTTLED],

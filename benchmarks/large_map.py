@@ -18,7 +18,7 @@ from temporalio.client import Client
 from benchmarks.ground import server
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
-from holdfast.runtime.connection import converter
+from holdfast.runtime.connection import make_converter
 
 BLUEPRINT = """
 name: large
@@ -32,7 +32,7 @@ async def main(items: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             place = f"dir:{folder}/payloads"
             address = plain.service_client.config.target_host
-            client = await Client.connect(address, data_converter=converter(place))
+            client = await Client.connect(address, data_converter=make_converter(place))
             environment = {**os.environ, "TEMPORAL_ADDRESS": address, "HOLDFAST_PAYLOADS": place}
             with subprocess.Popen([sys.executable, str(WORKER)], env=environment, stderr=subprocess.DEVNULL) as worker:
                 await _measure(client, items, worker.pid)

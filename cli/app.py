@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from holdfast.runtime.distribution import installed_version
+from holdfast.runtime.distribution import find_version
 
 USAGE = 2
 UNSUPPORTED = ("win32", "cygwin")
@@ -205,7 +205,7 @@ app = typer.Typer(cls=Commands, rich_markup_mode=None, add_completion=True, pret
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"holdfast {installed_version() or '(a source tree that is not installed)'}")
+        typer.echo(f"holdfast {find_version() or '(a source tree that is not installed)'}")
         raise typer.Exit
 
 

@@ -14,7 +14,7 @@ from holdfast.blueprint.source import plain, read
 from holdfast.cli.new_files import check_free, print_command, write_all
 from holdfast.cli.output import DONE, say
 from holdfast.client.reading import BadUsage
-from holdfast.runtime.distribution import install_command
+from holdfast.runtime.distribution import find_install_command
 
 EXAMPLES = Path(__file__).parent / "templates"
 """A link to examples/ in the repository; the wheel holds the files."""
@@ -49,7 +49,7 @@ async def create_from_template(name: str, folder: Path | None, as_json: bool) ->
 def _missing(texts: Mapping[str, str]) -> list[str]:
     """Return the commands that install what the modules of a template import and what is not there."""
     modules = {module for text in texts.values() for module in _IMPORT.findall(text)}
-    needed = {command: module for module in sorted(modules) if (command := install_command(module)) is not None}
+    needed = {command: module for module in sorted(modules) if (command := find_install_command(module)) is not None}
     return [command for command, module in needed.items() if importlib.util.find_spec(module) is None]
 
 

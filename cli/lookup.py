@@ -51,7 +51,7 @@ def names_server() -> bool:
         return False
     from holdfast.runtime import connection  # noqa: PLC0415  see the head of this file
 
-    return connection.names_server()
+    return connection.is_server_named()
 
 
 def _profiles() -> list[Path]:

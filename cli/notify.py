@@ -17,7 +17,7 @@ from holdfast.cli.render import print_table
 from holdfast.client.reading import BadUsage, person
 from holdfast.protocol.people import user_of
 from holdfast.runtime.config import NOTICE_KINDS, Config, NoticeKind, NotifyTable, load_config
-from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.encryption import load_key_ring
 from holdfast.server.notices.channels import AddressBook, Channel, channel_of, described
 from holdfast.server.notices.messages import sample
 from holdfast.server.notices.notice import Contact, Delivery
@@ -58,7 +58,7 @@ def test(
 
 async def _list(as_json: bool) -> int:
     config = load_config()
-    store = read_store(config.record_place(), key_ring(config)) if config.notify.channels else None
+    store = read_store(config.record_place(), load_key_ring(config)) if config.notify.channels else None
     channels = [_shown(config.notify, name, store) for name in config.notify.channels]
     if as_json:
         print_json(channels)

@@ -20,12 +20,12 @@ from holdfast.client.reading import BadUsage, person
 from holdfast.runtime import embedded
 from holdfast.runtime.config import load_config
 from holdfast.runtime.config.sections import MOST_PROCESSES
-from holdfast.runtime.connection import ensure_search_attributes, payload_place, registering
+from holdfast.runtime.connection import ensure_search_attributes, explain_registration_errors, find_payload_place
 from holdfast.runtime.distribution import WORKER
 from holdfast.runtime.embedded import Startup
-from holdfast.runtime.namespace import RETENTION, extend_retention, missing_search_attributes, retention_of
-from holdfast.runtime.payloads import folder_of
-from holdfast.runtime.payloads.collection import StoredAmount, clear
+from holdfast.runtime.namespace import RETENTION, extend_retention, find_missing_search_attributes, read_retention
+from holdfast.runtime.payloads import find_folder
+from holdfast.runtime.payloads.collection import StoredAmount, collect_garbage
 from holdfast.server.web.addresses import once_link
 
 app = typer.Typer(rich_markup_mode=None)
@@ -96,12 +96,12 @@ def down(as_json: AsJson = False) -> None:
 async def _dev(db: Path | None, ui_port: int | None) -> int:
     config = load_config()
     user = config.serve.user or person(None)
-    await embedded.foreground(config, db, ui_port, lambda url: once_link(config, url, user))
+    await embedded.run_in_foreground(config, db, ui_port, lambda url: once_link(config, url, user))
     return DONE
 
 
 async def _down(as_json: bool) -> int:
-    stopped = await embedded.down(load_config())
+    stopped = await embedded.stop_all(load_config())
     if as_json:
         print_json({"stopped": stopped})
     else:
@@ -116,8 +116,8 @@ async def _down(as_json: bool) -> int:
 async def _setup(as_json: bool) -> int:
     session = await open_session(Startup.ALL)
     client = session.connection.client
-    with registering(client.namespace):
-        missing = await missing_search_attributes(client, client.namespace)
+    with explain_registration_errors(client.namespace):
+        missing = await find_missing_search_attributes(client, client.namespace)
         await ensure_search_attributes(client, client.namespace)
     days, trouble = await _keep_closed_runs(client)
     if as_json:
@@ -134,7 +134,7 @@ async def _keep_closed_runs(client: Client) -> tuple[int | None, str | None]:
     """Raise the namespace's retention if that is permitted; return its days now, and the reason if it was not."""
     days: int | None = None
     try:
-        days = (await retention_of(client, client.namespace)).days
+        days = (await read_retention(client, client.namespace)).days
         if days >= RETENTION.days:
             return days, None
         await extend_retention(client, client.namespace)
@@ -148,7 +148,7 @@ async def _keep_closed_runs(client: Client) -> tuple[int | None, str | None]:
 async def _gc(older_than: str, as_json: bool) -> int:
     folder, age = _folder_to_clear(), _age(older_than)
     session = await open_session()
-    done = await clear(session.connection.client, folder, age)
+    done = await collect_garbage(session.connection.client, folder, age)
     if as_json:
         print_json({"folder": str(folder), "removed": vars(done.removed), "kept": vars(done.kept)})
     else:
@@ -158,8 +158,8 @@ async def _gc(older_than: str, as_json: bool) -> int:
 
 def _folder_to_clear() -> Path:
     """Return the payloads folder. Raises `BadUsage` if payloads are not kept in one."""
-    place = payload_place(load_config())
-    folder = folder_of(place)
+    place = find_payload_place(load_config())
+    folder = find_folder(place)
     if folder is None and place:
         raise BadUsage(
             f"gc clears folders only; for {place} use a lifecycle rule of the bucket: let it remove objects that "

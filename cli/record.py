@@ -24,7 +24,7 @@ from holdfast.client.answering import find_question
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
 from holdfast.client.tree import UnknownRun
 from holdfast.runtime.config import Config
-from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import RecordCheckpoint, last_checkpoint, stored_key
@@ -221,7 +221,7 @@ def _checkpoint(path: Path) -> RecordCheckpoint:
 
 def _stored(config: Config) -> RecordStore:
     """Return the configured record. Raises `BadUsage` where nothing has been recorded, and `RecordError`."""
-    store = read_store(config.record_place(), key_ring(config))
+    store = read_store(config.record_place(), load_key_ring(config))
     if store is None:
         raise BadUsage(f"there is no record at {config.record_place()}: name it with --record, or in [record]")
     return store

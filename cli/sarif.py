@@ -9,7 +9,7 @@ from urllib.parse import quote
 from holdfast.blueprint.codes import CODES, ERRORS
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.runtime.distribution import installed_version
+from holdfast.runtime.distribution import find_version
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = list(CODES)
@@ -18,7 +18,7 @@ _RULES = list(CODES)
 def sarif_log(problems: Sequence[Problem]) -> JSONObject:
     """Return the log of these problems; its rules list every code, also those without a problem."""
     rules = [_rule(code, meaning) for code, meaning in CODES.items()]
-    version = installed_version()
+    version = find_version()
     driver = {"name": "holdfast", **({"version": version} if version else {}), "rules": rules}
     results = [_result(problem) for problem in problems]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}

@@ -14,7 +14,7 @@ from holdfast.cli.render import ago, print_table
 from holdfast.client.reading import BadUsage
 from holdfast.protocol.secrets import DIRECTORY, SecretReference, reference_in
 from holdfast.runtime.config import ConfigError, load_config
-from holdfast.runtime.connection import names_server
+from holdfast.runtime.connection import is_server_named
 from holdfast.runtime.secrets import UNSET, SecretDirectory, keeper
 
 app = typer.Typer(rich_markup_mode=None)
@@ -88,7 +88,7 @@ def _done(what: str, reference: SecretReference, as_json: bool) -> int:
 
 
 def _store() -> SecretDirectory:
-    store = keeper(load_config(), embedded=not names_server())
+    store = keeper(load_config(), embedded=not is_server_named())
     if store is None:
         raise ConfigError(UNSET)
     return store

@@ -24,9 +24,9 @@ from holdfast.protocol.people import user_of
 from holdfast.runtime.config import Config, ConfigError, load_config
 from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.variables import LogVariables
-from holdfast.runtime.connection import names_server
+from holdfast.runtime.connection import is_server_named
 from holdfast.runtime.embedded import Startup
-from holdfast.runtime.embedded.inbox import BACKGROUND, FIRST_PORT, GRACE, find_inbox, serve_command
+from holdfast.runtime.embedded.inbox import BACKGROUND, FIRST_PORT, GRACE, find_inbox, make_serve_command
 from holdfast.runtime.embedded.processes import stop
 from holdfast.runtime.embedded.server import HOST
 from holdfast.server.record.record import Record
@@ -77,7 +77,7 @@ async def _start(host: str, port: int, descriptor: int | None, options: _ServeOp
         return await _serve(socket.socket(fileno=descriptor), options)
     if options.user:
         _user(options.user)
-    if names_server():
+    if is_server_named():
         return await _serve(bind(host, port), options)
     config = load_config()
     await _make_room(config)
@@ -236,7 +236,7 @@ def _become(config: Config, listener: socket.socket, options: _ServeOptions) -> 
     """Replace this process by one whose command line tells that it is the inbox of the embedded server."""
     listener.set_inheritable(True)
     words = [*(["--as", options.user] if options.user else []), *(["--json"] if options.as_json else [])]
-    command = serve_command(config.home, listener, *words)
+    command = make_serve_command(config.home, listener, *words)
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(command[0], command)

@@ -21,14 +21,14 @@ from holdfast.protocol.access import RunAccess, is_seen_by_nobody
 from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.events import Event
 from holdfast.runtime.config import Config, ConfigError, WorkerVariables, has_runs, load_config
-from holdfast.runtime.connection import Connection, connect, names_server
+from holdfast.runtime.connection import Connection, connect, is_server_named
 from holdfast.runtime.embedded import Startup, ensure_inbox
 from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.runtime.embedded.server import find_homes
-from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import RecordError, ServerUnreachable
 from holdfast.runtime.secrets import keeper
-from holdfast.runtime.workers import pollers, why_no_work
+from holdfast.runtime.workers import describe_queue, explain_no_work
 from holdfast.server.web.addresses import once_link, temporal_address
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Session:
     async def say_if_nobody_works(self) -> None:
         """Tell the person who starts a run why no worker takes it, and the way out."""
         queue = self.connection.task_queue
-        reason = why_no_work(queue, await pollers(self.connection.client, queue))
+        reason = explain_no_work(queue, await describe_queue(self.connection.client, queue))
         if reason is not None:
             say(str(reason))
 
@@ -97,7 +97,7 @@ async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config
     answering = Answering(
         keys=config.answer_keys(),
         inbox=inbox_key(key_file) if key_file else None,
-        memory=QuestionMemory(config.home / "questions.json", key_ring(config)),
+        memory=QuestionMemory(config.home / "questions.json", load_key_ring(config)),
         groups=config.groups,
         secrets=keeper(config, embedded=connection.embedded),
         limits=config.limits,
@@ -117,7 +117,7 @@ def _config_of_runs(startup: Startup) -> Config:
     So a run of a blueprint that has a configuration of its own is found from where it was started.
     """
     config = load_config()
-    if startup is Startup.ALL or config.path or has_runs(config.home) or names_server():
+    if startup is Startup.ALL or config.path or has_runs(config.home) or is_server_named():
         return config
     homes = find_homes(Path.cwd())
     if len(homes) > 1:

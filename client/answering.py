@@ -50,8 +50,8 @@ from holdfast.protocol.questions import InvalidAnswer, Question
 from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value, digest_of
 from holdfast.runtime.errors import Ambiguous, NothingSent, is_missing
-from holdfast.runtime.secrets import SecretDirectory, forget, kept, says_the_same
-from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, last_poll
+from holdfast.runtime.secrets import SecretDirectory, forget_values, is_same_answer, store_values
+from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, find_last_poll
 
 Result = TypeVar("Result")
 TOKEN_LIFE = timedelta(minutes=10)
@@ -213,7 +213,7 @@ class Answering:
         """
         run = described.id
         ended = described.status != WorkflowExecutionStatus.RUNNING
-        if await last_poll(tree.client, described.task_queue) is None:
+        if await find_last_poll(tree.client, described.task_queue) is None:
             return OpenQuestions(run, self.memory.of(run), ended, "no worker answers")
         try:
             views = [] if ended else await _views(tree, run, BUSY_LOOKS if patient else 1)
@@ -281,7 +281,7 @@ class Answering:
                 del unsent[owner]
         except Refusal:
             for original, sendable in [pair for pairs in unsent.values() for pair in pairs]:
-                forget(sendable, original, self.secrets)
+                forget_values(sendable, original, self.secrets)
             raise
         return receipts
 
@@ -303,7 +303,7 @@ class Answering:
         if question is not None:
             answer = answer.model_copy(update={"question": question.id})
             if question.asked.hidden and answer.action == "accept":
-                answer = kept(question.asked, answer, self.secrets)
+                answer = store_values(question.asked, answer, self.secrets)
             check(question, answer)
             return question.owner, answer
         closing = await earlier.find_closing(answer.question)
@@ -321,7 +321,7 @@ class Answering:
             return answer
         if key is None or key != before.key:
             raise refusal_of_closed(reply)
-        if not says_the_same(answer.content, before.content, self.secrets):
+        if not is_same_answer(answer.content, before.content, self.secrets):
             raise Refusal("key_conflict", f"key {key!r} was used for another answer; use a new key")
         return answer.model_copy(update={"content": before.content})
 
@@ -384,8 +384,8 @@ class Answering:
         if early := await self._earlier_event(tree, event, views):
             return early
         waiting = [candidate for candidate in events_of(views) if candidate.asked.awaits == (event.name, event.key)]
-        kept = any(hint.id == event.id for hint in views[0].kept)
-        if not waiting or kept:
+        store_values = any(hint.id == event.id for hint in views[0].kept)
+        if not waiting or store_values:
             return await self._keep_event(tree, event, views[0].run)
         question = min(waiting, key=lambda candidate: (candidate.asked_at, candidate.address))
         batch = _batch_of(event, question.id)

@@ -20,7 +20,7 @@ from holdfast.runtime.errors import (
     RunExists,
     ServerError,
     ServerUnreachable,
-    server_error,
+    make_server_error,
 )
 from holdfast.runtime.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing, Unconfirmed
 
@@ -54,7 +54,7 @@ EXPECTED: tuple[type[Exception], ...] = (Refusal, *FAILURES)
 
 def in_our_words(error: Exception) -> Exception:
     """Return an error of the SDK as a `ServerError`, and any other one as it is."""
-    return server_error(error) if isinstance(error, RPCError) else error
+    return make_server_error(error) if isinstance(error, RPCError) else error
 
 
 def status_and_code(error: Exception, table: Mapping[type[Exception], tuple[int, str]] = FAILURES) -> tuple[int, str]:

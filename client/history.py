@@ -17,7 +17,7 @@ from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, read_answer
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
 from holdfast.runtime.errors import BadInput, is_missing
-from holdfast.runtime.workers import last_events
+from holdfast.runtime.workers import read_last_events
 
 BY = ", by "
 """What stands between command and person in the reason of a cancel or a termination, which Temporal keeps."""
@@ -39,7 +39,7 @@ async def ended_by(client: Client, workflow: str, run_id: str | None) -> str | N
     reasons = [
         event.workflow_execution_cancel_requested_event_attributes.cause
         or event.workflow_execution_terminated_event_attributes.reason
-        for event in reversed(await last_events(client, workflow, run_id, _EVENTS_READ))
+        for event in reversed(await read_last_events(client, workflow, run_id, _EVENTS_READ))
     ]
     people = [person for reason in reasons for _, by, person in [reason.partition(BY)] if by]
     return people[0] if people else None

@@ -31,7 +31,7 @@ from holdfast.protocol.runs import (
 )
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import Ambiguous, BadCursor
-from holdfast.runtime.namespace import quoted
+from holdfast.runtime.namespace import quote
 
 Row = TypeVar("Row")
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
@@ -246,7 +246,7 @@ async def _read_standing(client: Client, runs: Sequence[str]) -> tuple[dict[str,
     awaited: dict[str, set[str]] = {}
     stuck: set[str] = set()
     if runs:
-        inside = " OR ".join(f"WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/'" for run in runs)
+        inside = " OR ".join(f"WorkflowId = '{quote(run)}' OR WorkflowId STARTS_WITH '{quote(run)}/'" for run in runs)
         told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
         wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
         async for execution in client.list_workflows(wanted):
@@ -265,7 +265,7 @@ async def running_runs(client: Client, blueprint: str | None) -> list[str]:
 
 async def runs_beginning(client: Client, prefix: str, limit: int) -> list[str]:
     """Return the ids of the newest runs that begin with `prefix`, at most so many."""
-    wanted = f"WorkflowId STARTS_WITH '{quoted(prefix)}' AND {ALL_RUNS}"
+    wanted = f"WorkflowId STARTS_WITH '{quote(prefix)}' AND {ALL_RUNS}"
     return [execution.id async for execution in client.list_workflows(wanted if prefix else ALL_RUNS, limit=limit)]
 
 
@@ -300,19 +300,19 @@ class WaitingFilter:
         """Return the query in the language of Temporal's visibility."""
         conditions = [f"{WAITING_ATTRIBUTE} IS NOT NULL", "ExecutionStatus = 'Running'"]
         if self.names:
-            listed = ", ".join(f"'{quoted(name)}'" for name in self.names)
+            listed = ", ".join(f"'{quote(name)}'" for name in self.names)
             conditions.append(f"{WAITING_ATTRIBUTE} IN ({listed})")
         if self.permissions is not None:
             asked = sorted(self.permissions.person.names) + [MANY]
             conditions += filter(None, [self.permissions.condition(asked)])
         if self.blueprint is not None:
-            conditions.append(f"{BLUEPRINT_ATTRIBUTE} = '{quoted(self.blueprint)}'")
+            conditions.append(f"{BLUEPRINT_ATTRIBUTE} = '{quote(self.blueprint)}'")
         if self.since is not None:
             conditions.append(f"{SINCE_ATTRIBUTE} <= '{_stamp(self.since)}'")
         if self.deadline is not None:
             conditions.append(f"{DEADLINE_ATTRIBUTE} <= '{_stamp(self.deadline)}'")
         if self.question is not None:
-            conditions.append(f"{QUESTIONS_ATTRIBUTE} IN ('{quoted(self.question)}', '{MANY}')")
+            conditions.append(f"{QUESTIONS_ATTRIBUTE} IN ('{quote(self.question)}', '{MANY}')")
         return " AND ".join(conditions)
 
     @property
@@ -390,13 +390,13 @@ def open_workflows(client: Client) -> AsyncIterator[WorkflowExecution]:
 
 async def runs_waiting_for(client: Client, name: str, key: str) -> list[str]:
     """Return the ids of the runs with a step that may wait for this event: some wait for more than are listed."""
-    wanted = f"{EVENTS_ATTRIBUTE} IN ('{quoted(label_of(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
+    wanted = f"{EVENTS_ATTRIBUTE} IN ('{quote(label_of(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
     runs = {run_of(execution.id): None async for execution in client.list_workflows(wanted)}
     return list(runs)
 
 
 def _of(blueprint: str | None) -> str:
-    return ALL_RUNS if blueprint is None else f"{ALL_RUNS} AND {BLUEPRINT_ATTRIBUTE} = '{quoted(blueprint)}'"
+    return ALL_RUNS if blueprint is None else f"{ALL_RUNS} AND {BLUEPRINT_ATTRIBUTE} = '{quote(blueprint)}'"
 
 
 def _stamp(time: datetime) -> str:

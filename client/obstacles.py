@@ -14,9 +14,9 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.runtime.converters import failure_text
+from holdfast.runtime.converters import read_failure_text
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.workers import last_events, read_failed_task
+from holdfast.runtime.workers import read_failed_task, read_last_events
 
 MOST_LOSSES = 4
 """A deployment, a restart of a machine: a call may lose its worker so often."""
@@ -49,7 +49,7 @@ async def find_obstacles(client: Client, workflow: WorkflowExecutionDescription)
     failed = description.pending_workflow_task.attempt - 1
     if not lost and failed <= MOST_FAILED_TASKS:
         return []
-    events = await last_events(client, workflow.id, workflow.run_id, EVENTS_READ)
+    events = await read_last_events(client, workflow.id, workflow.run_id, EVENTS_READ)
     names = await read_summaries(client, events) if lost else {}
     obstacles = [await _lost_call(client, workflow.id, call, losses, names) for call, losses in lost]
     if failed > MOST_FAILED_TASKS:
@@ -76,7 +76,7 @@ async def _lost_call(
     client: Client, workflow: str, call: PendingActivityInfo, losses: int, names: dict[str, str]
 ) -> Obstacle:
     name = names.get(call.activity_id, call.activity_type.name)
-    last = await failure_text(client.data_converter, call.last_failure) or "its worker was lost"
+    last = await read_failure_text(client.data_converter, call.last_failure) or "its worker was lost"
     text = f"the call {name!r} ({call.activity_type.name}) has lost its worker {losses} times, the last time: {last}"
     return Obstacle(workflow, f"call:{call.activity_id}", "workers_lost", text)
 

@@ -15,7 +15,7 @@ from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.plans import PLAN_OUTPUT
 from holdfast.protocol.runs import CONTEXT, PIPELINE_WORKFLOW, RunResult
-from holdfast.runtime.errors import failure_from
+from holdfast.runtime.errors import read_failure
 from holdfast.runtime.workers import NoWorker
 
 
@@ -67,12 +67,12 @@ async def _of_another(run: str, handle: WorkflowHandle[Any, Any]) -> Outcome:
     try:
         return Outcome(run, "completed", await handle.result())
     except WorkflowFailureError as error:
-        status, failure = failure_from(error)
+        status, failure = read_failure(error)
         return Outcome(run, status, failure.output, failure.context, failure)
 
 
 async def _of_failure(tree: Tree, run: str, error: WorkflowFailureError) -> Outcome:
-    status, failure = failure_from(error)
+    status, failure = read_failure(error)
     context = await _last_context(tree, run) if failure.context is None else failure.context
     output = await _left_output(tree, run) if status == "cancelled" else failure.output
     return Outcome(run, status, output, context, failure)

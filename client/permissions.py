@@ -26,7 +26,7 @@ from holdfast.protocol.access import (
 )
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import ACCESS_ATTRIBUTE, ACCESS_MEMO, WAITING_ATTRIBUTE
-from holdfast.runtime.namespace import quoted
+from holdfast.runtime.namespace import quote
 
 MOST_KEPT = 5_000
 """The runs whose access is kept."""
@@ -108,5 +108,5 @@ class Permissions:
         condition = f"{ACCESS_ATTRIBUTE} = '{words}'"
         if not waits_for:
             return condition
-        names = ", ".join(f"'{quoted(name)}'" for name in waits_for)
+        names = ", ".join(f"'{quote(name)}'" for name in waits_for)
         return f"({condition} OR {WAITING_ATTRIBUTE} IN ({names}))"

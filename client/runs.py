@@ -37,11 +37,11 @@ from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import TASK_QUEUE, HistoryLimits, LossPolicy, PipelineState
-from holdfast.runtime.errors import BadInput, raising_server_errors
+from holdfast.runtime.errors import BadInput, raise_server_errors
 from holdfast.runtime.workers import check_hold
 
 
-@raising_server_errors
+@raise_server_errors
 class Runs:
     """The runs of one deployment. What Temporal refuses or does not answer is a `ServerError`.
 

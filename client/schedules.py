@@ -29,7 +29,7 @@ from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
 from holdfast.client.starting import attributes_of, check_start, define_run
 from holdfast.protocol.runs import ACCESS_MEMO, PIPELINE_WORKFLOW, PipelineState, summary_of
-from holdfast.runtime.errors import BadInput, is_missing, raising_server_errors, server_error
+from holdfast.runtime.errors import BadInput, is_missing, make_server_error, raise_server_errors
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
 OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
@@ -76,7 +76,7 @@ class ScheduleRow:
         }
 
 
-@raising_server_errors
+@raise_server_errors
 class Schedules:
     """The schedules of one deployment.
 
@@ -128,7 +128,7 @@ class Schedules:
         except ScheduleAlreadyRunningError:
             raise BadInput(f"schedule {name!r} exists; remove it first: holdfast schedule delete {name}") from None
         except RPCError as error:
-            if error.status != RPCStatusCode.INVALID_ARGUMENT or server_error(error).code == "not_set_up":
+            if error.status != RPCStatusCode.INVALID_ARGUMENT or make_server_error(error).code == "not_set_up":
                 raise
             raise BadInput(f"the server does not take schedule {name!r}: {error.message}") from None
 

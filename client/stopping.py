@@ -29,8 +29,8 @@ from holdfast.client.history import ending_reason
 from holdfast.client.obstacles import EVENTS_READ, read_summaries
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
 from holdfast.runtime.errors import is_missing
-from holdfast.runtime.namespace import quoted
-from holdfast.runtime.workers import NoWorker, last_events, read_failed_task
+from holdfast.runtime.namespace import quote
+from holdfast.runtime.workers import NoWorker, read_failed_task, read_last_events
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -85,7 +85,7 @@ class Family:
 
     async def _listed(self) -> AsyncIterator[str]:
         """Yield the ids that visibility lists, which lags behind."""
-        name = quoted(self.run)
+        name = quote(self.run)
         below = f"(RootWorkflowId = '{name}' OR WorkflowId STARTS_WITH '{name}/') AND ExecutionStatus = 'Running'"
         async for execution in self.client.list_workflows(below):
             yield execution.id
@@ -131,7 +131,7 @@ class Family:
         Args:
             workflow: The workflow as it was then.
         """
-        events = await last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
+        events = await read_last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         names = await read_summaries(self.client, events)
         completed, in_flight, texts = _completed(events), [], []
         for activity in _at_work(workflow):
@@ -249,7 +249,7 @@ class Family:
         return await at_once(self._reason, list(running))
 
     async def _reason(self, workflow: WorkflowExecutionDescription) -> Left:
-        events = await last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
+        events = await read_last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         description = workflow.raw_description
         names = await read_summaries(self.client, events)
         pending = _at_work(workflow)

@@ -28,9 +28,9 @@ from holdfast.protocol.address import in_order
 from holdfast.protocol.answers import REFUSALS, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import VIEW, WorkflowView
-from holdfast.runtime.converters import query_failure_text
+from holdfast.runtime.converters import read_query_failure_text
 from holdfast.runtime.errors import is_missing
-from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, last_poll, why_silent
+from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, explain_silence, find_last_poll
 
 Result = TypeVar("Result")
 CLOSED = ("completed", "failed", "cancelled")
@@ -71,7 +71,7 @@ class Tree:
 
     async def worker_polls(self, workflow: str) -> bool:
         """Return whether a worker has polled the workflow's task queue lately. Raises `UnknownRun`."""
-        return await last_poll(self.client, (await self.describe(workflow)).task_queue) is not None
+        return await find_last_poll(self.client, (await self.describe(workflow)).task_queue) is not None
 
     async def describe(self, workflow: str) -> WorkflowExecutionDescription:
         """Return the server's description of a workflow, which needs no worker. Raises `UnknownRun`."""
@@ -88,7 +88,7 @@ class Tree:
             described = await self.describe(workflow)
         except UnknownRun:
             return NoWorker(self.task_queue)
-        return await why_silent(self.client, workflow, described)
+        return await explain_silence(self.client, workflow, described)
 
     async def query(
         self,
@@ -148,7 +148,7 @@ class Tree:
             silence = await self.silence(workflow)
             if isinstance(silence, TaskFailing):
                 raise silence from None
-            reason = await query_failure_text(self.client.data_converter, error)
+            reason = await read_query_failure_text(self.client.data_converter, error)
             raise Unanswered(workflow, reason) from None
         except RPCError as error:
             if is_missing(error):

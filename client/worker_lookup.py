@@ -24,7 +24,7 @@ from holdfast.blueprint.positions import path_text
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.lookup import CONNECT_SECONDS, Checked, Placed, Unchecked, problems_of, request_of
 from holdfast.protocol.lookup import LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, Wanted
-from holdfast.runtime.workers import last_poll
+from holdfast.runtime.workers import find_last_poll
 
 START_SECONDS = 1.0
 """The time for a worker to take the look-up; without one the run starts unchecked."""
@@ -115,7 +115,7 @@ async def _by_workflow(client: Client, task_queue: str, request: LookUp) -> Look
 async def _polls_soon(client: Client, task_queue: str) -> bool:
     """Return whether a worker polls the queue within a second."""
     for _ in range(LOOKS):
-        if await last_poll(client, task_queue) is not None:
+        if await find_last_poll(client, task_queue) is not None:
             return True
         await asyncio.sleep(START_SECONDS / LOOKS)
     return False

@@ -19,11 +19,11 @@ from temporalio.worker import ReplayerConfig, UnsandboxedWorkflowRunner, Worker,
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from holdfast.runtime.config import Config, ConfigError, WorkerSettings, load_config
-from holdfast.runtime.connection import check_search_attributes, payload_place
-from holdfast.runtime.converters import encrypting, joined_with, takes_ours
-from holdfast.runtime.encryption import keep_content_out_of_logs, key_ring
+from holdfast.runtime.connection import check_search_attributes, find_payload_place
+from holdfast.runtime.converters import add_encryption, join_converter, takes_ours
+from holdfast.runtime.encryption import keep_content_out_of_logs, load_key_ring
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.payloads import storage
+from holdfast.runtime.payloads import make_storage
 from holdfast.worker import Resources, open_door, resources_of
 from holdfast.workflows import OWN_RUNNER, PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
 
@@ -47,7 +47,7 @@ class Plugin(SimplePlugin):
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or load_config()
-        self._ring = key_ring(self.config)
+        self._ring = load_key_ring(self.config)
         self._resources: Resources | None = None
         super().__init__(NAME, workflows=WORKFLOWS, activities=self._with_ours, workflow_runner=_shared)
 
@@ -90,15 +90,17 @@ class Plugin(SimplePlugin):
         return [*(activities or ()), *ours]
 
     def _converter(self, converter: DataConverter | None, *, store: bool) -> DataConverter:
-        joint = self._encrypted(joined_with(converter or DataConverter.default))
+        joint = self._encrypted(join_converter(converter or DataConverter.default))
         if joint.external_storage is not None:
             return joint
-        return replace(joint, external_storage=storage(payload_place(self.config), store=store, ring=self._ring))
+        return replace(
+            joint, external_storage=make_storage(find_payload_place(self.config), store=store, ring=self._ring)
+        )
 
     def _encrypted(self, converter: DataConverter) -> DataConverter:
         """Return the converter with the codec of `[encryption]`, unless the client has one of its own."""
         if converter.payload_codec is None:
-            return encrypting(converter, self._ring)
+            return add_encryption(converter, self._ring)
         if self._ring:
             raise ConfigError(
                 "[encryption] has keys, and the client has a payload_codec of its own: leave one of them out, as other "

@@ -36,9 +36,9 @@ from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.config.sections import PayloadsSection
-from holdfast.runtime.converters import failure_text
+from holdfast.runtime.converters import read_failure_text
 from holdfast.runtime.errors import ServerError
-from holdfast.runtime.workers import last_events, read_failed_task
+from holdfast.runtime.workers import read_failed_task, read_last_events
 from holdfast.testkit.environment import INBOX, start_server
 
 PATIENCE = timedelta(seconds=60)
@@ -211,12 +211,12 @@ class Environment:
         for raw in await self._describe(id):
             execution = raw.workflow_execution_info.execution
             if raw.pending_workflow_task.attempt > 1:
-                events = await last_events(client, execution.workflow_id, execution.run_id, 1)
+                events = await read_last_events(client, execution.workflow_id, execution.run_id, 1)
                 if (task := await read_failed_task(client, events)) is not None:
                     found.append(task.message)
             for call in raw.pending_activities:
                 if call.HasField("last_failure"):
-                    message = await failure_text(client.data_converter, call.last_failure)
+                    message = await read_failure_text(client.data_converter, call.last_failure)
                     found.append(f"{call.activity_type.name}: {message}")
         return "; ".join(found)
 

@@ -21,20 +21,20 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
 from holdfast.runtime import embedded as local
 from holdfast.runtime.config import Config, ConfigError, load_config
-from holdfast.runtime.converters import DATA_CONVERTER, encrypting
+from holdfast.runtime.converters import DATA_CONVERTER, add_encryption
 from holdfast.runtime.embedded import Startup
 from holdfast.runtime.embedded.server import NAMESPACE, find_server
-from holdfast.runtime.encryption import KeyRing, key_ring
-from holdfast.runtime.errors import ServerUnreachable, server_error
-from holdfast.runtime.namespace import missing_search_attributes, register_search_attributes
-from holdfast.runtime.payloads import directory, folder_of, storage
+from holdfast.runtime.encryption import KeyRing, load_key_ring
+from holdfast.runtime.errors import ServerUnreachable, make_server_error
+from holdfast.runtime.namespace import find_missing_search_attributes, register_search_attributes
+from holdfast.runtime.payloads import directory, find_folder, make_storage
 from holdfast.runtime.temporal_profile import (
     ADDRESS,
     DEFAULT_ADDRESS,
+    find_origin,
     is_configured,
     load_profile,
-    origin_of,
-    tls_of,
+    make_tls_config,
 )
 
 log = logging.getLogger(__name__)
@@ -45,16 +45,16 @@ LAG = 15.0
 """Seconds that a new namespace or search attribute may take to reach the server's caches."""
 
 
-def converter(place: str, *, store: bool = True, ring: KeyRing | None = None) -> DataConverter:
+def make_converter(place: str, *, store: bool = True, ring: KeyRing | None = None) -> DataConverter:
     """Return a converter that encrypts with a ring of keys, and keeps large payloads in a store (see `Config.place`).
 
     Without `store` it only reads.
     """
-    large = replace(DATA_CONVERTER, external_storage=storage(place, store=store, ring=ring))
-    return encrypting(large, ring or KeyRing())
+    large = replace(DATA_CONVERTER, external_storage=make_storage(place, store=store, ring=ring))
+    return add_encryption(large, ring or KeyRing())
 
 
-def payload_place(config: Config) -> str:
+def find_payload_place(config: Config) -> str:
     """Return the store for large payloads of the configured server, else that of the embedded one."""
     return config.place(embedded=not is_configured(load_profile()))
 
@@ -94,14 +94,14 @@ async def connect(
     profile, ui_url = load_profile(), None
     embedded = embedded and not is_configured(profile)
     place = config.place(embedded=embedded)
-    data_converter = converter(place, ring=key_ring(config))
+    data_converter = make_converter(place, ring=load_key_ring(config))
     if embedded:
         server = await local.reach(config, startup, tell)
         profile, ui_url = ClientConfigProfile(address=server.address, namespace=server.namespace), server.ui_url
-    client = await _open(profile, data_converter)
+    client = await _connect(profile, data_converter)
     namespace = await check_namespace(client)
-    if namespace is not None and (folder := folder_of(place)):
-        directory.enter(
+    if namespace is not None and (folder := find_folder(place)):
+        directory.enter_namespace(
             folder, namespace.namespace_info.id, f"{client.namespace} at {client.service_client.config.target_host}"
         )
     return Connection(client, config, config.worker.task_queue, ui_url, embedded)
@@ -121,18 +121,18 @@ async def connect_if_running(config: Config) -> Client | None:
         if server is None:
             return None
         profile = ClientConfigProfile(address=server.address, namespace=NAMESPACE)
-    return await _open(profile, converter(config.place(embedded=embedded), ring=key_ring(config)))
+    return await _connect(profile, make_converter(config.place(embedded=embedded), ring=load_key_ring(config)))
 
 
-def names_server() -> bool:
+def is_server_named() -> bool:
     """Return whether the environment names a server, which is used instead of the embedded one. Raises ConfigError."""
     return is_configured(load_profile())
 
 
-async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:
+async def _connect(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:
     """Return a connected client. Raises ConfigError or ServerUnreachable."""
     address = profile.address or DEFAULT_ADDRESS
-    tls = tls_of(profile)
+    tls = make_tls_config(profile)
     try:
         async with asyncio.timeout(PATIENCE):
             return await Client.connect(
@@ -145,13 +145,13 @@ async def _open(profile: ClientConfigProfile, data_converter: DataConverter) -> 
                 data_converter=data_converter,
             )
     except TimeoutError as error:
-        raise ServerUnreachable(_unreachable(address, profile, f"no reply in {PATIENCE:.0f} s")) from error
+        raise ServerUnreachable(_explain_unreachable(address, profile, f"no reply in {PATIENCE:.0f} s")) from error
     except ValueError as error:  # of the address and of metadata, in the SDK's own words
-        raise ConfigError(_unusable(address, str(error))) from error
+        raise ConfigError(_explain_unusable(address, str(error))) from error
     except RuntimeError as error:
         if "Invalid headers" in str(error):  # of TEMPORAL_API_KEY and TEMPORAL_GRPC_META_…
-            raise ConfigError(_unusable(address, _reason(error))) from error
-        raise ServerUnreachable(_unreachable(address, profile, _reason(error))) from error
+            raise ConfigError(_explain_unusable(address, _find_reason(error))) from error
+        raise ServerUnreachable(_explain_unreachable(address, profile, _find_reason(error))) from error
 
 
 _REASONS = {
@@ -164,22 +164,22 @@ _REASONS = {
 """Causes in the SDK's nested messages, and what they mean in plain words."""
 
 
-def _reason(error: RuntimeError) -> str:
+def _find_reason(error: RuntimeError) -> str:
     """Return the cause in the SDK's nested message, in plain words if it is a common one."""
     text = str(error).removeprefix("Failed client connect: ")
     return next((plain for cause, plain in _REASONS.items() if cause in text), text)
 
 
-def _unusable(address: str, text: str) -> str:
+def _explain_unusable(address: str, text: str) -> str:
     """Return the message for settings that the SDK refuses before it connects."""
     target, separator, reason = text.partition("invalid target URL: ")
     if separator and not target:
-        return f"{origin_of(ADDRESS, 'address')}: {address!r} is not an address: {reason}; write HOST:PORT"
+        return f"{find_origin(ADDRESS, 'address')}: {address!r} is not an address: {reason}; write HOST:PORT"
     return f"TEMPORAL_…: {text}; correct the variable, or the profile"
 
 
-def _unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str:
-    origin = f"as {origin_of(ADDRESS, 'address')} says" if profile.address else "the default: no address is set"
+def _explain_unreachable(address: str, profile: ClientConfigProfile, reason: str) -> str:
+    origin = f"as {find_origin(ADDRESS, 'address')} says" if profile.address else "the default: no address is set"
     return (
         f"no Temporal server at {address} ({origin}): {reason}. "
         "Start it, correct TEMPORAL_ADDRESS and TEMPORAL_TLS_…, or unset TEMPORAL_… to use the embedded server"
@@ -205,7 +205,7 @@ async def check_namespace(client: Client) -> DescribeNamespaceResponse | None:
                 f"{client.namespace} --retention 90d"
             ) from error
         if error.status != RPCStatusCode.PERMISSION_DENIED:  # a key for runs alone may not describe
-            text = f"the server at {client.service_client.config.target_host}: {server_error(error)}"
+            text = f"the server at {client.service_client.config.target_host}: {make_server_error(error)}"
             raise ServerUnreachable(text) from error
         return None
     return reply
@@ -214,7 +214,7 @@ async def check_namespace(client: Client) -> DescribeNamespaceResponse | None:
 async def check_search_attributes(client: Client) -> None:
     """Raise `ServerUnreachable` if our search attributes are missing: every workflow task would fail for ever."""
     try:
-        missing = await missing_search_attributes(client, client.namespace)
+        missing = await find_missing_search_attributes(client, client.namespace)
     except RPCError as error:
         log.warning("search attributes could not be checked: %s", error)
         return
@@ -242,7 +242,7 @@ async def ensure_search_attributes(client: Client, namespace: str) -> None:
 
 
 @contextmanager
-def registering(namespace: str) -> Iterator[None]:
+def explain_registration_errors(namespace: str) -> Iterator[None]:
     """Raise `ServerUnreachable` with the way out where search attributes may not be registered by this client."""
     try:
         yield

@@ -70,7 +70,7 @@ DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)
 """The converter without external storage: every value is kept in Temporal."""
 
 
-def encrypting(converter: DataConverter, ring: KeyRing) -> DataConverter:
+def add_encryption(converter: DataConverter, ring: KeyRing) -> DataConverter:
     """Return a converter that encrypts what it converts, failures too; it decrypts with an empty ring's message."""
     codec = EncryptionCodec(ring)
     if not ring:
@@ -78,7 +78,7 @@ def encrypting(converter: DataConverter, ring: KeyRing) -> DataConverter:
     return replace(converter, payload_codec=codec, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
 
 
-async def failure_text(converter: DataConverter, failure: ProtoFailure) -> str:
+async def read_failure_text(converter: DataConverter, failure: ProtoFailure) -> str:
     """Return the message of a failure in a history, which may be encrypted."""
     own = ProtoFailure()
     own.CopyFrom(failure)  # decoding changes it
@@ -86,7 +86,7 @@ async def failure_text(converter: DataConverter, failure: ProtoFailure) -> str:
     return error.message if isinstance(error, FailureError) else str(error)
 
 
-async def query_failure_text(converter: DataConverter, error: WorkflowQueryFailedError) -> str:
+async def read_query_failure_text(converter: DataConverter, error: WorkflowQueryFailedError) -> str:
     """Return why a query failed. The SDK gives the message of the failure, which says nothing of an encrypted one."""
     # Only the reply that the SDK was handling when it raised this has the failure itself.
     reply = error.__context__
@@ -94,7 +94,7 @@ async def query_failure_text(converter: DataConverter, error: WorkflowQueryFaile
     for detail in () if status is None else status.details:
         failed = QueryFailedFailure()
         if detail.Unpack(failed) and failed.HasField("failure"):
-            return await failure_text(converter, failed.failure)
+            return await read_failure_text(converter, failed.failure)
     return str(error)
 
 
@@ -111,7 +111,7 @@ class JointPayloads(PayloadConverter):
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         """See base class."""
-        return [payload for value in values for payload in self._for(_is_ours(value), value).to_payloads([value])]
+        return [payload for value in values for payload in self._choose(_is_ours(value), value).to_payloads([value])]
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """See base class."""
@@ -121,10 +121,10 @@ class JointPayloads(PayloadConverter):
     def _read(self, payload: Payload, hint: type | None) -> Any:
         if hint is RawValue:
             return RawValue(payload)
-        [value] = self._for(_mentions_ours(hint)).from_payloads([payload], None if hint is None else [hint])
+        [value] = self._choose(_mentions_ours(hint)).from_payloads([payload], None if hint is None else [hint])
         return value
 
-    def _for(self, ours: bool, value: object = None) -> PayloadConverter:
+    def _choose(self, ours: bool, value: object = None) -> PayloadConverter:
         return self._ours if ours or isinstance(value, RawValue) else self._own
 
 
@@ -135,7 +135,7 @@ def _mentions_ours(hint: object) -> bool:
     return any(map(_mentions_ours, typing.get_args(hint)))
 
 
-def joined_with(converter: DataConverter) -> DataConverter:
+def join_converter(converter: DataConverter) -> DataConverter:
     """Return a client's converter, its codec and storage untouched, that converts our values as well."""
     own = converter.payload_converter_class
     if takes_ours(converter):

@@ -9,7 +9,7 @@ WORKER = ("-P", "-m", "holdfast.worker")
 _EXTRAS = {"langgraph": "langgraph", "mcp": "mcp", "openai": "openai", "anthropic": "anthropic", "redis": "redis"}
 
 
-def installed_version() -> str | None:
+def find_version() -> str | None:
     """Return the version of the distribution; None in a source tree that is not installed."""
     try:
         return importlib.metadata.version("holdfast")
@@ -17,10 +17,10 @@ def installed_version() -> str | None:
         return None
 
 
-def install_command(module: str | None) -> str | None:
+def find_install_command(module: str | None) -> str | None:
     """Return the command that installs a module which an extra brings; None for a module of no extra.
 
-    >>> install_command("langgraph.graph"), install_command("my_tools")
+    >>> find_install_command("langgraph.graph"), find_install_command("my_tools")
     ("pip install 'holdfast[langgraph]'", None)
     """
     extra = _EXTRAS.get((module or "").partition(".")[0])

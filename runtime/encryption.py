@@ -55,7 +55,7 @@ class Seal:
     """Encrypts and decrypts by a key that is derived from a text for one purpose."""
 
     def __init__(self, key: str, purpose: bytes) -> None:
-        self._aead = AESGCM(derived(key, purpose))
+        self._aead = AESGCM(derive_key(key, purpose))
 
     def seal(self, data: bytes, context: bytes) -> bytes:
         """Return the data encrypted; the same context is needed to open it."""
@@ -70,12 +70,12 @@ class Seal:
             raise Unsealable("it was encrypted with another key, or has been changed") from None
 
 
-def derived(key: str, purpose: bytes) -> bytes:
+def derive_key(key: str, purpose: bytes) -> bytes:
     """Return a key of 32 bytes for one purpose, from which neither the text nor the key of another purpose follows."""
     return HKDF(SHA256(), 32, salt=None, info=purpose).derive(key.encode())
 
 
-def key_in_environment(name: str, setting: str) -> KeySource:
+def make_environment_source(name: str, setting: str) -> KeySource:
     """Return the source of a key that a variable holds. Raises `ConfigError` when it is used, if it is no good."""
 
     def key(_: bool) -> str:
@@ -83,12 +83,12 @@ def key_in_environment(name: str, setting: str) -> KeySource:
         if not text:
             hint = "make one with: openssl rand -base64 32"
             raise ConfigError(f"{setting}: the variable {name} is not set; clients and workers need it: {hint}")
-        return _long_enough(text, f"{setting}: the variable {name}")
+        return _check_length(text, f"{setting}: the variable {name}")
 
     return key
 
 
-def key_in_file(path: Path, what: str, *, makes: bool) -> KeySource:
+def make_file_source(path: Path, what: str, *, makes: bool) -> KeySource:
     """Return the source of a key in a file that only its owner may read; `makes`: it is made when it is needed.
 
     Args:
@@ -106,34 +106,34 @@ def key_in_file(path: Path, what: str, *, makes: bool) -> KeySource:
             raise ConfigError(f"{path}: {what} cannot be read: {error.strerror}") from None
         if stat.S_IMODE(mode) & 0o077:
             raise ConfigError(f"{path}: others may read {what}. Type: chmod 600 {path}")
-        return _long_enough(text, f"{path}: {what}")
+        return _check_length(text, f"{path}: {what}")
 
     return key
 
 
-def key_by_command(command: Sequence[str], setting: str) -> KeySource:
+def make_command_source(command: Sequence[str], setting: str) -> KeySource:
     """Return the source of a key that a command prints, such as that of a key management service."""
 
     def key(_: bool) -> str:
         try:
-            text = _output_of(tuple(command))
+            text = _run_command(tuple(command))
         except (OSError, subprocess.SubprocessError) as error:
             printed = error.stderr if isinstance(error, subprocess.CalledProcessError) else None
             reason = (printed or str(error)).strip()[-300:]
             raise ConfigError(f"{setting}: {command[0]} returned no key: {reason}") from None
-        return _long_enough(text, f"{setting}: what {command[0]} prints")
+        return _check_length(text, f"{setting}: what {command[0]} prints")
 
     return key
 
 
 @cache  # payloads, record and cache ask for the same key, and a key management service may be slow, or ask a person
-def _output_of(command: tuple[str, ...]) -> str:
+def _run_command(command: tuple[str, ...]) -> str:
     """Return what a command prints. Raises as `subprocess.run`."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)
     return done.stdout.strip()
 
 
-def _long_enough(text: str, place: str) -> str:
+def _check_length(text: str, place: str) -> str:
     if len(text) < SHORTEST_KEY:
         hint = "make a key with: openssl rand -base64 32"
         raise ConfigError(f"{place} is shorter than {SHORTEST_KEY} characters; {hint}")
@@ -199,13 +199,13 @@ class KeyRing:
         """The bytes by which sealed data is longer."""
         return 1 + len((self.active or "").encode()) + NONCE_BYTES + TAG_BYTES
 
-    def derived(self, purpose: bytes) -> bytes:
+    def derive_key(self, purpose: bytes) -> bytes:
         """Return a key for another purpose, derived from the one that encrypts."""
-        return next(self.derived_keys(purpose))
+        return next(self.derive_keys(purpose))
 
-    def derived_keys(self, purpose: bytes) -> Iterator[bytes]:
+    def derive_keys(self, purpose: bytes) -> Iterator[bytes]:
         """Yield such a key for each of the ring, that of the key that encrypts first."""
-        return (derived(key, purpose) for key in self._keys.values())
+        return (derive_key(key, purpose) for key in self._keys.values())
 
     def seal_text(self, text: str, context: str) -> str:
         """Return a text for a database: encrypted, or as it is where there is no key."""
@@ -232,34 +232,34 @@ class EncryptionCodec(PayloadCodec):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """See base class."""
-        return [self.sealed(payload) for payload in payloads] if self.ring else list(payloads)
+        return [self.encrypt(payload) for payload in payloads] if self.ring else list(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """See base class. Raises NotDecrypted."""
-        return [self.opened(payload) for payload in payloads]
+        return [self.decrypt(payload) for payload in payloads]
 
-    def sealed(self, payload: Payload) -> Payload:
+    def encrypt(self, payload: Payload) -> Payload:
         """Return a payload encrypted."""
         data = self.ring.seal(payload.SerializeToString(), PAYLOAD)
         return Payload(metadata={"encoding": ENCODING, KEY_ID: (self.ring.active or "").encode()}, data=data)
 
-    def opened(self, payload: Payload) -> Payload:
+    def decrypt(self, payload: Payload) -> Payload:
         """Return a payload decrypted; one that is not encrypted as it is. Raises `NotDecrypted`."""
         if payload.metadata.get("encoding") != ENCODING:
             return payload
         return Payload.FromString(self.ring.open(payload.data, PAYLOAD))
 
 
-def key_ids(message: Message) -> set[str]:
+def find_key_ids(message: Message) -> set[str]:
     """Return the ids of the keys that the payloads in a message of Temporal's API, such as a history, need."""
     return {
         payload.metadata[KEY_ID].decode(errors="replace")
-        for payload in _payloads_in(message)
+        for payload in _list_payloads(message)
         if KEY_ID in payload.metadata
     }
 
 
-def _payloads_in(message: Message) -> Iterator[Payload]:
+def _list_payloads(message: Message) -> Iterator[Payload]:
     """Yield the payloads in a message, wherever they stand."""
     if isinstance(message, Payload):
         yield message
@@ -267,11 +267,11 @@ def _payloads_in(message: Message) -> Iterator[Payload]:
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
-        for inner in _messages_of(value):
-            yield from _payloads_in(inner)
+        for inner in _list_messages(value):
+            yield from _list_payloads(inner)
 
 
-def _messages_of(value: object) -> Iterator[Message]:
+def _list_messages(value: object) -> Iterator[Message]:
     """Yield the messages in the value of a field: itself, those of a list, or the values of a map."""
     match value:
         case Message():
@@ -297,42 +297,42 @@ def keep_content_out_of_logs(converter: DataConverter) -> None:
     codec = converter.payload_codec
     if isinstance(codec, EncryptionCodec) and codec.ring:
         for name in _LOGGERS:
-            logging.getLogger(name).addFilter(_without_content)  # again is no second time
+            logging.getLogger(name).addFilter(_remove_content)  # again is no second time
 
 
-def _without_content(record: logging.LogRecord) -> bool:
+def _remove_content(record: logging.LogRecord) -> bool:
     if record.exc_info and record.exc_info[1]:
         error = record.exc_info[1]
         text = f"{type(error).__name__} (omitted: [encryption] has keys)"
-        if (unreadable := _unreadable(error)) is not None:
+        if (unreadable := _find_unreadable(error)) is not None:
             text = f"{type(unreadable).__name__}: {unreadable}"
         record.msg = f"{record.getMessage()}: {text}"
         record.args, record.exc_info, record.exc_text = (), None, None
     return True
 
 
-def _unreadable(error: BaseException | None) -> ServerUnreachable | None:
+def _find_unreadable(error: BaseException | None) -> ServerUnreachable | None:
     """Return the failure to read a value that led to an error; its message is ours, and has no content."""
     while error is not None and not isinstance(error, ServerUnreachable):
         error = error.__cause__ or error.__context__
     return error
 
 
-def key_ring(config: Config) -> KeyRing:
+def load_key_ring(config: Config) -> KeyRing:
     """Return the keys of a configuration. Raises `ConfigError` if one of them cannot be had."""
     keys: dict[str, str] = {}
     for section in config.encryption.keys:
         setting = f"{config.path or 'holdfast.toml'}: encryption.keys: {section.id}"
-        text = _source(section, config.folder, setting)(False)
+        text = _make_source(section, config.folder, setting)(False)
         if text is None:
             raise ConfigError(f"{setting}: there is no file {section.file}; make a key with: openssl rand -base64 32")
         keys[section.id] = text
     return KeyRing(keys)
 
 
-def _source(section: EncryptionKeySection, folder: Path, setting: str) -> KeySource:
+def _make_source(section: EncryptionKeySection, folder: Path, setting: str) -> KeySource:
     if section.env is not None:
-        return key_in_environment(section.env, setting)
+        return make_environment_source(section.env, setting)
     if section.file is not None:
-        return key_in_file(folder / Path(section.file).expanduser(), "this key of [encryption]", makes=False)
-    return key_by_command(section.command or (), setting)
+        return make_file_source(folder / Path(section.file).expanduser(), "this key of [encryption]", makes=False)
+    return make_command_source(section.command or (), setting)

@@ -74,15 +74,15 @@ class NothingSent(RuntimeError):
     """An answer or command that was not sent: no worker answers, and it cannot go as a signal."""
 
 
-def failure_from(error: WorkflowFailureError) -> tuple[Literal["cancelled", "failed"], Failure]:
+def read_failure(error: WorkflowFailureError) -> tuple[Literal["cancelled", "failed"], Failure]:
     """Return the status of a run that did not complete, `cancelled` or `failed`, and its failure."""
     cause: BaseException | None = error.cause
     if isinstance(cause, CancelledError):
         return "cancelled", Failure(type="cancelled", message="the run was cancelled")
-    return "failed", _typed(cause) or _untyped(cause)
+    return "failed", _read_typed(cause) or _read_untyped(cause)
 
 
-def _typed(cause: BaseException | None) -> Failure | None:
+def _read_typed(cause: BaseException | None) -> Failure | None:
     while isinstance(cause, ApplicationError | ActivityError | ChildWorkflowError):
         if isinstance(cause, ApplicationError) and (failure := Failure.read(cause.details, cause.type)):
             return failure
@@ -90,7 +90,7 @@ def _typed(cause: BaseException | None) -> Failure | None:
     return None
 
 
-def _untyped(cause: BaseException | None) -> Failure:
+def _read_untyped(cause: BaseException | None) -> Failure:
     match cause:
         case ApplicationError():
             trace = "" if cause.failure is None else cause.failure.stack_trace
@@ -117,12 +117,12 @@ class ServerError(RPCError):
         self.code = code
 
 
-def server_error(error: RPCError) -> ServerError:
+def make_server_error(error: RPCError) -> ServerError:
     """Return an error of the SDK in our words."""
     if isinstance(error, ServerError):
         return error
     status = error.status.name.lower().replace("_", " ")
-    if (namespace := _missing_namespace(error)) is not None:
+    if (namespace := _find_missing_namespace(error)) is not None:
         way = f"temporal operator namespace create -n {namespace} --retention 90d; then run: holdfast setup"
         text = f"the Temporal server has no namespace '{namespace}'; set TEMPORAL_NAMESPACE, or make it: {way}"
         return ServerError("namespace_missing", text, error)
@@ -143,10 +143,10 @@ def server_error(error: RPCError) -> ServerError:
 
 def is_missing(error: RPCError) -> bool:
     """Return whether what was asked for is not there. A namespace that is not there is another matter."""
-    return error.status == RPCStatusCode.NOT_FOUND and _missing_namespace(error) is None
+    return error.status == RPCStatusCode.NOT_FOUND and _find_missing_namespace(error) is None
 
 
-def _missing_namespace(error: RPCError) -> str | None:
+def _find_missing_namespace(error: RPCError) -> str | None:
     failure = NamespaceNotFoundFailure()
     for detail in error.grpc_status.details if error.status == RPCStatusCode.NOT_FOUND else ():
         if detail.Unpack(failure):
@@ -155,44 +155,44 @@ def _missing_namespace(error: RPCError) -> str | None:
 
 
 @contextmanager
-def _in_our_words() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except RPCError as error:
         if isinstance(error, ServerError):
             raise
-        raise server_error(error) from error
+        raise make_server_error(error) from error
     except RuntimeError as error:
         if not str(error).startswith(_NO_CONNECTION):
             raise
         lost = RPCError(str(error).removeprefix(_NO_CONNECTION), RPCStatusCode.UNAVAILABLE, b"")
-        raise server_error(lost) from error
+        raise make_server_error(lost) from error
 
 
-def raising_server_errors(class_: Class) -> Class:
+def raise_server_errors(class_: Class) -> Class:
     """Make the public methods of a class that wait for Temporal raise `ServerError` where the SDK raises `RPCError`."""
     for name, method in list(vars(class_).items()):
         if not name.startswith("_"):
             if inspect.iscoroutinefunction(method):
-                setattr(class_, name, _awaiting(method))
+                setattr(class_, name, _wrap_coroutine(method))
             elif inspect.isasyncgenfunction(method):
-                setattr(class_, name, _yielding(method))
+                setattr(class_, name, _wrap_generator(method))
     return class_
 
 
-def _awaiting(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_coroutine(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        with _in_our_words():
+        with _translate_errors():
             return await method(*args, **kwargs)
 
     return call
 
 
-def _yielding(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_generator(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def call(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        with _in_our_words():
+        with _translate_errors():
             async with aclosing(method(*args, **kwargs)) as items:
                 async for item in items:
                     yield item

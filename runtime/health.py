@@ -25,7 +25,7 @@ class HttpReply:
     text: str
     type: str = "text/plain; charset=utf-8"
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Return the answer as it is sent."""
         body = self.text.encode()
         head = f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\nContent-Type: {self.type}\r\n"
@@ -35,7 +35,7 @@ class HttpReply:
 Routes = Mapping[str, Callable[[], Awaitable[HttpReply]]]
 
 
-def checked(is_well: bool, problem: str) -> HttpReply:
+def report_health(is_well: bool, problem: str) -> HttpReply:
     """Return 200, or 503 with the problem."""
     return HttpReply(HTTPStatus.OK, "ok\n") if is_well else HttpReply(HTTPStatus.SERVICE_UNAVAILABLE, f"{problem}\n")
 
@@ -76,7 +76,7 @@ async def _start(port: int, routes: Routes, host: str | None) -> asyncio.Server:
         request = await reader.readline()
         route = next((route for path, route in routes.items() if request.startswith(f"GET {path} ".encode())), None)
         reply = await route() if route else HttpReply(HTTPStatus.NOT_FOUND, "")
-        writer.write(reply.encoded())
+        writer.write(reply.encode())
         await writer.drain()
         writer.close()
 

@@ -37,7 +37,7 @@ ATTRIBUTE_KEYS: tuple[SearchAttributeKey[Any], ...] = tuple(
 """Our search attributes, for a server that registers them as it starts."""
 
 
-async def missing_search_attributes(client: Client, namespace: str) -> list[str]:
+async def find_missing_search_attributes(client: Client, namespace: str) -> list[str]:
     """Return the names of our search attributes that are not registered in a namespace, or have another type."""
     request = ListSearchAttributesRequest(namespace=namespace)
     reply = await client.operator_service.list_search_attributes(request, retry=True)
@@ -47,12 +47,12 @@ async def missing_search_attributes(client: Client, namespace: str) -> list[str]
 async def register_search_attributes(client: Client, namespace: str) -> list[str]:
     """Register the attributes that are missing, and return those that still are: the caches of the server lag."""
     try:
-        missing = await missing_search_attributes(client, namespace)
+        missing = await find_missing_search_attributes(client, namespace)
         if missing:
             wanted = {name: ATTRIBUTES[name] for name in missing}
             request = AddSearchAttributesRequest(namespace=namespace, search_attributes=wanted)
             await client.operator_service.add_search_attributes(request, retry=True)
-            missing = await missing_search_attributes(client, namespace)
+            missing = await find_missing_search_attributes(client, namespace)
     except RPCError as error:
         # Somebody else is registering them now, or the server has hardly begun: whoever asked looks again.
         if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.UNAVAILABLE):
@@ -61,7 +61,7 @@ async def register_search_attributes(client: Client, namespace: str) -> list[str
     return missing
 
 
-async def retention_of(client: Client, namespace: str) -> timedelta:
+async def read_retention(client: Client, namespace: str) -> timedelta:
     """Return how long a namespace keeps closed runs."""
     request = DescribeNamespaceRequest(namespace=namespace)
     described = await client.workflow_service.describe_namespace(request, retry=True)
@@ -78,6 +78,6 @@ async def extend_retention(client: Client, namespace: str) -> None:
     )
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Escape text for the quotes of a visibility query."""
     return text.replace("\\", "\\\\").replace("'", "\\'")

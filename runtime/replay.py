@@ -18,8 +18,8 @@ from temporalio.workflow import _Definition
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.runtime.config import ConfigError, load_config
-from holdfast.runtime.connection import converter, payload_place
-from holdfast.runtime.encryption import KeyRing, key_ids, key_ring
+from holdfast.runtime.connection import find_payload_place, make_converter
+from holdfast.runtime.encryption import KeyRing, find_key_ids, load_key_ring
 
 _UNREADABLE = re.compile(r'message: "(.*?)", source: .*"(?:PayloadsUnreachable|NotDecrypted)"')
 """A failure to read a payload, in an error of the SDK's core."""
@@ -46,10 +46,11 @@ def replay(
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
     config = load_config()
-    ring = key_ring(config)
+    ring = load_key_ring(config)
     # Failures are kept readable: they are printed here, and go nowhere else.
     data_converter = replace(
-        converter(payload_place(config), store=False, ring=ring), failure_converter_class=DefaultFailureConverter
+        make_converter(find_payload_place(config), store=False, ring=ring),
+        failure_converter_class=DefaultFailureConverter,
     )
     replayer = Replayer(
         workflows=workflows,
@@ -57,22 +58,22 @@ def replay(
         unsandboxed_workflow_runner=own_runner,
         data_converter=data_converter,
     )
-    types = {_name_of(workflow) for workflow in workflows}
-    rows = asyncio.run(_replay_all(replayer, _histories(path), types, ring))
+    types = {_read_type_name(workflow) for workflow in workflows}
+    rows = asyncio.run(_replay_all(replayer, _read_histories(path), types, ring))
     if as_json:
         print(json.dumps(rows, indent=2))
     else:
         for row in rows:
-            print(_line(row))
+            print(_write_line(row))
     return all(row["ok"] for row in rows)
 
 
-def _name_of(workflow: type) -> str | None:
+def _read_type_name(workflow: type) -> str | None:
     """Return the type under which a workflow class is known to Temporal; None for one that takes any type."""
     return _Definition.must_from_class(workflow).name
 
 
-def _line(row: JSONObject) -> str:
+def _write_line(row: JSONObject) -> str:
     """Return a result of `replay` as a line of text."""
     verdict = {True: "is followed", False: f"is NOT followed: {row['error']}"}.get(
         row["ok"], f"is not replayed: {row['error']}"
@@ -83,30 +84,30 @@ def _line(row: JSONObject) -> str:
 async def _replay_all(
     replayer: Replayer, histories: Sequence[WorkflowHistory], types: Collection[str | None], ring: KeyRing
 ) -> list[JSONObject]:
-    return [await _replayed(replayer, history, types, ring) for history in histories]
+    return [await _replay(replayer, history, types, ring) for history in histories]
 
 
-async def _replayed(
+async def _replay(
     replayer: Replayer, history: WorkflowHistory, types: Collection[str | None], ring: KeyRing
 ) -> JSONObject:
     """Replay a history. One of a type that is not known here is left alone: it says nothing of this code."""
     type_ = history.events[0].workflow_execution_started_event_attributes.workflow_type.name
     if type_ not in types and None not in types:
-        return _row(history, None, f"no workflow of type {type_!r} here; name its module by --workflows")
-    if missing := _missing_keys(history, ring):
+        return _make_row(history, None, f"no workflow of type {type_!r} here; name its module by --workflows")
+    if missing := _find_missing_keys(history, ring):
         # A worker with this configuration could not read it either: such a run would break.
-        return _row(history, False, f"it is encrypted with the key {missing[0]!r}; add it to keys in [encryption]")
+        return _make_row(history, False, f"it is encrypted with the key {missing[0]!r}; add it to keys in [encryption]")
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-    return _row(history, result.replay_failure is None, _reason(result.replay_failure))
+    return _make_row(history, result.replay_failure is None, _find_reason(result.replay_failure))
 
 
-def _missing_keys(history: WorkflowHistory, ring: KeyRing) -> list[str]:
+def _find_missing_keys(history: WorkflowHistory, ring: KeyRing) -> list[str]:
     """Return the ids of the keys that a history is encrypted with and that the ring does not have."""
-    needed: set[str] = set().union(*(key_ids(event) for event in history.events))
+    needed: set[str] = set().union(*(find_key_ids(event) for event in history.events))
     return sorted(id_ for id_ in needed if id_ not in ring)
 
 
-def _row(history: WorkflowHistory, ok: bool | None, error: str | None) -> JSONObject:
+def _make_row(history: WorkflowHistory, ok: bool | None, error: str | None) -> JSONObject:
     """Return a result; `ok` is None for a history that was not replayed."""
     return {
         "workflow": history.workflow_id,
@@ -117,7 +118,7 @@ def _row(history: WorkflowHistory, ok: bool | None, error: str | None) -> JSONOb
     }
 
 
-def _reason(failure: Exception | None) -> str | None:
+def _find_reason(failure: Exception | None) -> str | None:
     """Return why a history does not replay: of what is known of the core's errors only the message."""
     if failure is None:
         return None
@@ -126,7 +127,7 @@ def _reason(failure: Exception | None) -> str | None:
     return cause[1] if cause else text
 
 
-def _histories(path: Path) -> list[WorkflowHistory]:
+def _read_histories(path: Path) -> list[WorkflowHistory]:
     """Return the histories of a file: one, as Temporal saves it, or a list with workflow ids. Raises `ConfigError`."""
     try:
         value = json.loads(path.read_bytes())

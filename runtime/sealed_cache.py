@@ -39,15 +39,15 @@ class SealedCache:
 
     async def get(self, key: str) -> CacheHit:
         """Return the value under a key. One that cannot be decrypted is none: its step can simply run again."""
-        for name in self._names(key):
+        for name in self._derive_names(key):
             hit = await self._inner.get(name)
             if hit.found:
-                return self._opened(hit.value, name)
+                return self._decrypt(hit.value, name)
         return CacheHit()
 
     async def put(self, entry: CacheEntry) -> None:
         """Keep a value, encrypted."""
-        name = next(self._names(entry.key))
+        name = next(self._derive_names(entry.key))
         sealed = self._ring.seal(json.dumps(entry.value).encode(), name.encode())
         value = base64.b64encode(sealed).decode()
         await self._inner.put(entry.model_copy(update={"key": name, "value": value}))
@@ -56,12 +56,12 @@ class SealedCache:
         """Close the store."""
         await self._inner.close()
 
-    def _names(self, key: str) -> Iterator[str]:
+    def _derive_names(self, key: str) -> Iterator[str]:
         """Yield the names under which a value is kept: by the key that encrypts, then by those before it."""
-        for secret in self._ring.derived_keys(_NAMES):
+        for secret in self._ring.derive_keys(_NAMES):
             yield hmac.new(secret, key.encode(), sha256).hexdigest()
 
-    def _opened(self, value: JSON, name: str) -> CacheHit:
+    def _decrypt(self, value: JSON, name: str) -> CacheHit:
         try:
             sealed = base64.b64decode(str(value), validate=True)
             return CacheHit(found=True, value=json.loads(self._ring.open(sealed, name.encode())))

@@ -20,7 +20,7 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Asked, InvalidAnswer
 from holdfast.protocol.secrets import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
 from holdfast.runtime.config import Config, ConfigError
-from holdfast.runtime.encryption import KeySource, Seal, key_in_environment, key_in_file
+from holdfast.runtime.encryption import KeySource, Seal, make_environment_source, make_file_source
 from holdfast.runtime.own_files import write_whole
 
 MARK = b"\x00holdfast:secret:1\x00"
@@ -85,11 +85,11 @@ class _KeyringErrors(Protocol):
     NoKeyringError: type[Exception]
 
 
-def key_in_keyring(folder: Path) -> KeySource:
+def make_keyring_source(folder: Path) -> KeySource:
     """Return the source of a key in the keyring, which makes it when the store first needs it. Raises `ConfigError`."""
 
     def key(is_needed: bool) -> str | None:
-        keyring = _keyring()
+        keyring = _load_keyring()
         try:
             secret = keyring.get_password(KEYRING_SERVICE, KEYRING_ACCOUNT)
             if secret is None and is_needed:
@@ -105,7 +105,7 @@ def key_in_keyring(folder: Path) -> KeySource:
     return key
 
 
-def _keyring() -> _Keyring:
+def _load_keyring() -> _Keyring:
     # When it is used: the package is an extra, and takes a moment that other commands can save.
     try:
         keyring: _Keyring = importlib.import_module("keyring")
@@ -144,7 +144,7 @@ def _await_key_of_other_process(keyring: _Keyring, mark: Path) -> str:
 
 
 class SecretBackend(Protocol):
-    """A store that tools read values from, by id. A new one needs a row in `stores` and in `protocol.secrets.IDS`."""
+    """A store that tools read values from, by id. A new one: a row in `open_backends` and in `protocol.secrets.IDS`."""
 
     def read(self, id: str) -> str | None:
         """Return the value; None if there is none. Raises OSError."""
@@ -178,22 +178,22 @@ class SecretDirectory:
         self._write(id, value)
         return True
 
-    def list(self) -> list[KeptSecret]:
+    def list(self) -> list[StoredSecret]:
         """Return what is kept, without the values, oldest first. Raises OSError."""
         if not self.folder.is_dir():
             return []
         files = [path for path in self.folder.iterdir() if reference_in(str(SecretReference(DIRECTORY, path.name)))]
-        return sorted(map(_kept_secret, files), key=lambda kept: kept.since)
+        return sorted(map(_describe_file, files), key=lambda store_values: store_values.since)
 
     def _write(self, id_: str, value: str) -> None:
         try:
-            self._make()
+            self._make_folder()
             write_whole(self.folder / id_, self._cipher.seal(value, id_), lasts=True)
         except OSError as error:
             text = f"{self.folder}: a secret cannot be kept there: {error.strerror}; nothing was sent. Make it writable"
             raise ConfigError(f"{text}, or set store in [secrets] to another folder") from None
 
-    def _make(self) -> None:
+    def _make_folder(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if stat.S_IMODE(self.folder.stat().st_mode) & 0o077:
             text = f"{self.folder}: others may look into it, so no secret is kept there; nothing was sent"
@@ -216,7 +216,7 @@ class SecretDirectory:
         return True
 
 
-class KeptSecret(NamedTuple):
+class StoredSecret(NamedTuple):
     """A value in the store, described without reading it."""
 
     reference: SecretReference
@@ -225,11 +225,11 @@ class KeptSecret(NamedTuple):
     is_encrypted: bool
 
 
-def _kept_secret(path: Path) -> KeptSecret:
+def _describe_file(path: Path) -> StoredSecret:
     with path.open("rb") as file:
         sealed = is_encrypted(file.read(len(MARK)))
     since = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return KeptSecret(SecretReference(DIRECTORY, path.name), since, sealed)
+    return StoredSecret(SecretReference(DIRECTORY, path.name), since, sealed)
 
 
 class Environment:
@@ -247,7 +247,7 @@ class Environment:
 KEY_NAME = "the key of the secret store"
 
 
-def stores(config: Config, *, embedded: bool = False) -> dict[str, SecretBackend]:
+def open_backends(config: Config, *, embedded: bool = False) -> dict[str, SecretBackend]:
     """Return the stores that the tools of a worker read from, by the name that references carry."""
     backends: dict[str, SecretBackend] = {ENVIRONMENT: Environment(config.secrets.env)}
     if (store := keeper(config, embedded=embedded)) is not None:
@@ -261,15 +261,17 @@ def keeper(config: Config, *, embedded: bool) -> SecretDirectory | None:
     if folder is None:
         return None
     if config.secrets.key_env is not None:
-        return SecretDirectory(folder, SecretCipher(key_in_environment(config.secrets.key_env, "[secrets] key_env")))
+        return SecretDirectory(
+            folder, SecretCipher(make_environment_source(config.secrets.key_env, "[secrets] key_env"))
+        )
     if config.secrets.key is not None:
-        return SecretDirectory(folder, SecretCipher(key_in_keyring(folder)))
+        return SecretDirectory(folder, SecretCipher(make_keyring_source(folder)))
     # Only the embedded set makes a key of its own: elsewhere a file beside the store might be on one machine alone.
-    key = key_in_file(folder.with_name(f"{folder.name}.key"), KEY_NAME, makes=embedded)
+    key = make_file_source(folder.with_name(f"{folder.name}.key"), KEY_NAME, makes=embedded)
     return SecretDirectory(folder, SecretCipher(key))
 
 
-def kept(asked: Asked, answer: Answer, store: SecretDirectory | None) -> Answer:
+def store_values(asked: Asked, answer: Answer, store: SecretDirectory | None) -> Answer:
     """Put the values of an answer into the store; return the answer with references in their place.
 
     Raises:
@@ -285,32 +287,32 @@ def kept(asked: Asked, answer: Answer, store: SecretDirectory | None) -> Answer:
         raise Refusal("invalid_answer", text) from None
     if store is None and not all(map(reference_in, values.values())):
         raise ConfigError(UNSET)
-    references = {name: value if store is None else _stored(value, store) for name, value in values.items()}
+    references = {name: value if store is None else _store_value(value, store) for name, value in values.items()}
     plain = answer.content if isinstance(answer.content, dict) else {}
     return answer.model_copy(update={"content": references.get("", {**plain, **references})})
 
 
-def _stored(value: str, store: SecretDirectory) -> str:
+def _store_value(value: str, store: SecretDirectory) -> str:
     return value if reference_in(value) else store.put(value)
 
 
-def forget(stored: Answer, original: Answer, store: SecretDirectory | None) -> None:
+def forget_values(stored: Answer, original: Answer, store: SecretDirectory | None) -> None:
     """Delete the values that were stored for an answer that was refused; not those that it referred to itself."""
-    for reference in map(reference_in, _values(stored.content) - _values(original.content)):
+    for reference in map(reference_in, _list_values(stored.content) - _list_values(original.content)):
         if store is not None and reference is not None and reference.store == DIRECTORY:
             store.drop(reference.id)
 
 
-def _values(content: object) -> set[str]:
+def _list_values(content: object) -> set[str]:
     values = content.values() if isinstance(content, dict) else [content]
     return {value for value in values if isinstance(value, str)}
 
 
-def says_the_same(content: object, before: object, store: SecretDirectory | None) -> bool:
+def is_same_answer(content: object, before: object, store: SecretDirectory | None) -> bool:
     """Return whether an answer equals an earlier one: by its references, or by the values that they stand for."""
     if isinstance(content, dict) and isinstance(before, dict):
         pairs = [(content[name], before.get(name)) for name in content]
-        return content.keys() == before.keys() and all(says_the_same(new, old, store) for new, old in pairs)
+        return content.keys() == before.keys() and all(is_same_answer(new, old, store) for new, old in pairs)
     reference = reference_in(before)
     if content == before or reference is None or store is None or reference.store != DIRECTORY:
         return bool(content == before)

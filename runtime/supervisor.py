@@ -24,7 +24,7 @@ from http import HTTPStatus
 from typing import Any
 
 from holdfast.runtime.config import WorkerSettings
-from holdfast.runtime.health import READY, HttpReply, checked, serve_routes
+from holdfast.runtime.health import READY, HttpReply, report_health, serve_routes
 from holdfast.runtime.probe import ALIVE, LOOPBACK
 from holdfast.runtime.shutdown import LEAVING_SECONDS, Shutdown, signal_code
 
@@ -66,7 +66,7 @@ class Lifeline:
         self._socket = socket.socket(fileno=descriptor)
 
     @asynccontextmanager
-    async def reporting(self, ports: Ports, on_end: Callable[[], None]) -> AsyncIterator[None]:
+    async def report(self, ports: Ports, on_end: Callable[[], None]) -> AsyncIterator[None]:
         """Tell the supervisor that this process is ready; `on_end` is called if the supervisor ends meanwhile."""
         reader, writer = await asyncio.open_connection(sock=self._socket)
         writer.write(json.dumps(asdict(ports)).encode() + b"\n")
@@ -112,10 +112,10 @@ class MetricFamily:
         yield from self.samples
 
 
-def labelled(texts: Mapping[int, str]) -> str:
+def label_metrics(texts: Mapping[int, str]) -> str:
     """Return the metrics of processes, by number, as one text.
 
-    >>> print(labelled({1: "# TYPE a counter\\na 1", 2: '# TYPE a counter\\na{b="c"} 2'}), end="")
+    >>> print(label_metrics({1: "# TYPE a counter\\na 1", 2: '# TYPE a counter\\na{b="c"} 2'}), end="")
     # TYPE a counter
     a{process="1"} 1
     a{process="2",b="c"} 2
@@ -263,7 +263,7 @@ class _Supervisor:
         stopping = asyncio.create_task(self._stop_when_requested())
         # The first one alone: what is wrong with the configuration is told once, and ends the supervisor.
         first = asyncio.create_task(self._keep(self._children[0]))
-        await _first_of(self._children[0].ready.wait(), asyncio.shield(first))
+        await _await_first(self._children[0].ready.wait(), asyncio.shield(first))
         rest = [] if first.done() else [asyncio.create_task(self._keep(child)) for child in self._children[1:]]
         codes = await asyncio.gather(first, *rest)
         stopping.cancel()
@@ -282,13 +282,13 @@ class _Supervisor:
             started = time.monotonic()
             code = await child.live()
             if self._shutdown.requested:
-                return _code_at_shutdown(code)
+                return _read_exit_code(code)
             # None was ever ready: the configuration is wrong, and would be at each further start.
             if not any(other.ready.is_set() for other in self._children):
                 return code if code >= 0 else signal_code(-code)
             pause = FIRST_PAUSE if time.monotonic() - started > STEADY_SECONDS else pause
-            log.error("process %d ended with %s; it starts again in %.0f s", child.number, _reason(code), pause)
-            await _first_of(self._shutdown.wait(), asyncio.sleep(pause))
+            log.error("process %d ended with %s; it starts again in %.0f s", child.number, _describe_end(code), pause)
+            await _await_first(self._shutdown.wait(), asyncio.sleep(pause))
             if self._shutdown.requested:
                 return 0
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -301,15 +301,15 @@ class _Supervisor:
         """Answer 200 if every process does, else 503 with the numbers of the others."""
         well = await asyncio.gather(*(child.is_well(path) for child in self._children))
         ill = [str(child.number) for child, is_well in zip(self._children, well, strict=True) if not is_well]
-        return checked(not ill, f"not well: process {', '.join(ill)} of {len(self._children)}")
+        return report_health(not ill, f"not well: process {', '.join(ill)} of {len(self._children)}")
 
     async def metrics(self) -> HttpReply:
         """Answer with the metrics of every process that serves them now, and with those of the supervisor."""
         texts = await asyncio.gather(*(child.metrics() for child in self._children))
         served = {child.number: text for child, text in zip(self._children, texts, strict=True) if text is not None}
-        return HttpReply(HTTPStatus.OK, self._own_metrics() + labelled(served), PROMETHEUS_TEXT)
+        return HttpReply(HTTPStatus.OK, self._write_own_metrics() + label_metrics(served), PROMETHEUS_TEXT)
 
-    def _own_metrics(self) -> str:
+    def _write_own_metrics(self) -> str:
         ready = sum(child.is_ready for child in self._children)
         lines = [
             f"# TYPE {PROCESSES} gauge",
@@ -320,7 +320,7 @@ class _Supervisor:
         return "".join(f"{line}\n" for line in lines)
 
 
-async def _first_of(*waited: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> None:
+async def _await_first(*waited: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> None:
     """Wait for the first of these, and cancel the others."""
     tasks = [asyncio.ensure_future(work) for work in waited]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -330,10 +330,10 @@ async def _first_of(*waited: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _code_at_shutdown(code: int) -> int:
+def _read_exit_code(code: int) -> int:
     """Return the exit code of a process that was asked to end; SIGTERM ends one that has hardly begun."""
     return 0 if code == -signal.SIGTERM else code if code >= 0 else signal_code(-code)
 
 
-def _reason(code: int) -> str:
+def _describe_end(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

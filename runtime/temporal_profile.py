@@ -30,7 +30,7 @@ def load_profile() -> ClientConfigProfile:
     try:
         profile = ClientConfigProfile.load(override_env_vars=dict(os.environ))
     except RuntimeError as error:
-        raise ConfigError(_unreadable(error)) from None
+        raise ConfigError(_explain_unreadable(error)) from None
     if profile.address:
         _check_address(profile.address)
     return profile
@@ -42,14 +42,14 @@ def is_configured(profile: ClientConfigProfile) -> bool:
     return named or profile != ClientConfigProfile()
 
 
-def origin_of(variable: str, key: str) -> str:
+def find_origin(variable: str, key: str) -> str:
     """Return where a setting comes from: its variable if that is set, else the key of the profile."""
     if os.environ.get(variable):
         return variable
     return f"{key} of the Temporal profile '{os.environ.get('TEMPORAL_PROFILE') or 'default'}'"
 
 
-def tls_of(profile: ClientConfigProfile) -> bool | TLSConfig | None:
+def make_tls_config(profile: ClientConfigProfile) -> bool | TLSConfig | None:
     """Return the TLS settings; None leaves it to the SDK, which uses TLS if there is an API key.
 
     Raises `ConfigError` for files that cannot be read or hold no key or certificate.
@@ -82,7 +82,7 @@ def _check_variables() -> None:
         )
 
 
-def _unreadable(error: RuntimeError) -> str:
+def _explain_unreadable(error: RuntimeError) -> str:
     """Return the message for settings that the SDK refuses: its text shows an error of TOML in four lines."""
     text = str(error).removeprefix("Configuration loading error: ").removeprefix("Invalid configuration: ").strip()
     file = os.environ.get("TEMPORAL_CONFIG_FILE")
@@ -95,27 +95,27 @@ def _unreadable(error: RuntimeError) -> str:
 
 def _check_address(address: str) -> None:
     """Raise `ConfigError` for anything but HOST:PORT: the SDK takes some of it for another server, or raises."""
-    problem, suggestion = _problem_with(address)
+    problem, suggestion = _find_problem(address)
     if problem is None:
         return
     # What stands before an @ may be a password.
     named = "the address" if "@" in address else repr(address)
     way = f"write HOST:PORT: {suggestion}" if suggestion else f"write HOST:PORT, such as {DEFAULT_ADDRESS}"
     tls = f", and {TLS}=true for TLS" if address.strip().partition("://")[0].lower() in _SCHEMES_WITH_TLS else ""
-    raise ConfigError(f"{origin_of(ADDRESS, 'address')}: {named} {problem}; {way}{tls}")
+    raise ConfigError(f"{find_origin(ADDRESS, 'address')}: {named} {problem}; {way}{tls}")
 
 
-def _problem_with(address: str) -> tuple[str | None, str]:
+def _find_problem(address: str) -> tuple[str | None, str]:
     """Return what is wrong with an address, None for nothing, and the address that was meant, "" if that is unclear.
 
-    >>> _problem_with("https://temporal.example.com/api")
+    >>> _find_problem("https://temporal.example.com/api")
     ('is a URL', 'temporal.example.com:7233')
-    >>> _problem_with("localhost")
+    >>> _find_problem("localhost")
     ('has no port', 'localhost:7233')
     """
     _, separator, rest = address.strip().rpartition("://")
     authority = re.split(r"[/?#]", rest.lstrip("/"), maxsplit=1)[0]
-    suggestion, fault = _host_and_port(authority.rpartition("@")[2].strip())
+    suggestion, fault = _complete_address(authority.rpartition("@")[2].strip())
     if separator:
         return "is a URL", suggestion
     if "@" in rest:
@@ -127,7 +127,7 @@ def _problem_with(address: str) -> tuple[str | None, str]:
     return fault, suggestion
 
 
-def _host_and_port(text: str) -> tuple[str, str | None]:
+def _complete_address(text: str) -> tuple[str, str | None]:
     """Return the host and the port as HOST:PORT, with the usual port for none, and what is wrong with the text."""
     if text.count(":") > 1 and _is_ipv6(text):
         return f"[{text.removesuffix(f':{PORT}')}]:{PORT}", "is an IPv6 address without brackets"

@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.address import run_of
 from holdfast.protocol.runs import HOLD_MARK
-from holdfast.runtime.converters import failure_text
+from holdfast.runtime.converters import read_failure_text
 from holdfast.runtime.errors import ServerUnreachable
 
 ALIVE_SECONDS = 10.0
@@ -173,7 +173,7 @@ class FailedTask(NamedTuple):
         )
 
 
-async def pollers(client: Client, task_queue: str) -> DescribeTaskQueueResponse:
+async def describe_queue(client: Client, task_queue: str) -> DescribeTaskQueueResponse:
     """Return what the server knows of a task queue's workflow pollers and their versions."""
     return await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
@@ -185,14 +185,14 @@ async def pollers(client: Client, task_queue: str) -> DescribeTaskQueueResponse:
     )
 
 
-def fresh_pollers(reply: DescribeTaskQueueResponse) -> list[PollerInfo]:
+def list_fresh_pollers(reply: DescribeTaskQueueResponse) -> list[PollerInfo]:
     """Return the pollers that have polled lately: the server remembers for minutes those that have gone."""
-    return [poller for poller in reply.pollers if (_seconds_since([poller]) or 0.0) <= GONE_SECONDS]
+    return [poller for poller in reply.pollers if (_count_seconds_since([poller]) or 0.0) <= GONE_SECONDS]
 
 
-async def last_poll(client: Client, task_queue: str) -> float | None:
+async def find_last_poll(client: Client, task_queue: str) -> float | None:
     """Return how many seconds ago a worker polled; None if the server knows of none."""
-    return _seconds_since((await pollers(client, task_queue)).pollers)
+    return _count_seconds_since((await describe_queue(client, task_queue)).pollers)
 
 
 async def check_hold(client: Client, task_queue: str) -> None:
@@ -200,26 +200,28 @@ async def check_hold(client: Client, task_queue: str) -> None:
 
     The server remembers those that have gone for minutes, so only the last one counts; of no worker nothing is known.
     """
-    polling = (await pollers(client, task_queue)).pollers
+    polling = (await describe_queue(client, task_queue)).pollers
     last = max(polling, key=lambda poller: poller.last_access_time.ToDatetime(UTC), default=None)
     if last is not None and last.identity.endswith(HOLD_MARK):
         raise OnHold(task_queue)
 
 
-async def why_silent(client: Client, workflow: str, described: WorkflowExecutionDescription) -> NoWorker:
+async def explain_silence(client: Client, workflow: str, described: WorkflowExecutionDescription) -> NoWorker:
     """Return the error that explains why a workflow does not answer."""
     queue = described.task_queue
-    reply = await pollers(client, queue)
-    if (reason := why_no_work(queue, reply, _pinned_to(described))) is not None:
+    reply = await describe_queue(client, queue)
+    if (reason := explain_no_work(queue, reply, _find_pinned_version(described))) is not None:
         return reason
     attempt = described.raw_description.pending_workflow_task.attempt
-    events = await last_events(client, workflow, described.run_id, RECENT_EVENTS) if attempt > 1 else []
+    events = await read_last_events(client, workflow, described.run_id, RECENT_EVENTS) if attempt > 1 else []
     if (failed := await read_failed_task(client, events)) is not None:
         return TaskFailing(workflow, attempt, failed)
-    return Busy(queue, _seconds_since(reply.pollers) or 0.0)
+    return Busy(queue, _count_seconds_since(reply.pollers) or 0.0)
 
 
-def why_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pinned: Version | None = None) -> NoWorker | None:
+def explain_no_work(
+    task_queue: str, reply: DescribeTaskQueueResponse, pinned: Version | None = None
+) -> NoWorker | None:
     """Return the error that explains why nobody takes work from a queue; None if somebody may.
 
     Args:
@@ -227,52 +229,52 @@ def why_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pinned: Versi
         reply: What the server knows of it.
         pinned: The version whose workers alone get the work; None: those of the current version, or the ramping one.
     """
-    fresh = fresh_pollers(reply)
+    fresh = list_fresh_pollers(reply)
     if not fresh:
         return NoWorker(task_queue)
-    running, routing = list(dict.fromkeys(map(_version_of, fresh))), reply.versioning_info
-    current = _named(routing.current_deployment_version)
+    running, routing = list(dict.fromkeys(map(_read_version, fresh))), reply.versioning_info
+    current = _make_version(routing.current_deployment_version)
     wanted = pinned or current
     is_ramping = pinned is None and routing.ramping_version_percentage > 0
-    if wanted in running or (is_ramping and _named(routing.ramping_deployment_version) in running):
+    if wanted in running or (is_ramping and _make_version(routing.ramping_deployment_version) in running):
         return None
     if wanted.build:
         return OtherVersion(task_queue, running, wanted, is_pinned=pinned is not None)
     return NoCurrentVersion(task_queue, *running[-1])
 
 
-def current_version(reply: DescribeTaskQueueResponse) -> str:
+def find_current_version(reply: DescribeTaskQueueResponse) -> str:
     """Return the build of the version that is current for a queue; "" if none is."""
     return reply.versioning_info.current_deployment_version.build_id
 
 
-def _seconds_since(polling: Sequence[PollerInfo]) -> float | None:
+def _count_seconds_since(polling: Sequence[PollerInfo]) -> float | None:
     last = max((poller.last_access_time.ToDatetime(UTC) for poller in polling), default=None)
     return None if last is None else max(0.0, (datetime.now(UTC) - last).total_seconds())
 
 
-def _version_of(poller: PollerInfo) -> Version:
+def _read_version(poller: PollerInfo) -> Version:
     options = poller.deployment_options
     if options.worker_versioning_mode != WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED:
         return Version("", "")
     return Version(options.deployment_name, options.build_id)
 
 
-def _named(version: WorkerDeploymentVersion) -> Version:
+def _make_version(version: WorkerDeploymentVersion) -> Version:
     return Version(version.deployment_name, version.build_id)
 
 
-def _pinned_to(described: WorkflowExecutionDescription) -> Version | None:
+def _find_pinned_version(described: WorkflowExecutionDescription) -> Version | None:
     """Return the version whose workers alone may go on with a workflow; None if it moves to the current one."""
     info = described.raw_description.workflow_execution_info.versioning_info
     if info.HasField("versioning_override"):
         override = info.versioning_override
-        return _named(override.pinned.version) if override.HasField("pinned") else None
+        return _make_version(override.pinned.version) if override.HasField("pinned") else None
     is_pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
-    return _named(info.deployment_version) if is_pinned else None
+    return _make_version(info.deployment_version) if is_pinned else None
 
 
-async def last_events(client: Client, workflow: str, run_id: str | None, most: int) -> Sequence[HistoryEvent]:
+async def read_last_events(client: Client, workflow: str, run_id: str | None, most: int) -> Sequence[HistoryEvent]:
     """Return the last events of a workflow's history, the newest first, which needs no worker."""
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=client.namespace,
@@ -291,7 +293,7 @@ async def read_failed_task(client: Client, events: Iterable[HistoryEvent]) -> Fa
     for event in events:
         if event.HasField("workflow_task_failed_event_attributes"):
             failure = event.workflow_task_failed_event_attributes.failure
-            message = await failure_text(client.data_converter, failure) or "see it in Temporal's UI"
+            message = await read_failure_text(client.data_converter, failure) or "see it in Temporal's UI"
             return FailedTask(message, event.event_time.ToDatetime(UTC))
         if event.HasField("workflow_task_timed_out_event_attributes"):
             return FailedTask("it timed out", event.event_time.ToDatetime(UTC))

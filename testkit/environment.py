@@ -24,8 +24,8 @@ from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
 from holdfast.protocol.guard import Key
 from holdfast.runtime.config import Config, SecretsSection
-from holdfast.runtime.connection import converter
-from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary
+from holdfast.runtime.connection import make_converter
+from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.namespace import ATTRIBUTE_KEYS
 from holdfast.runtime.secrets import keeper
@@ -83,7 +83,7 @@ class TestEnvironment:
         async with AsyncExitStack() as exits:
             folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
             exits.callback(shutil.rmtree, folder, ignore_errors=True)
-            environment = await start_server(folder, data_converter=converter(f"dir:{folder / 'payloads'}"))
+            environment = await start_server(folder, data_converter=make_converter(f"dir:{folder / 'payloads'}"))
             await exits.enter_async_context(environment)
             return cls(exits.pop_all(), folder, environment)
 
@@ -166,7 +166,7 @@ async def start_server(folder: Path, **options: Any) -> WorkflowEnvironment:
             return await WorkflowEnvironment.start_time_skipping_v2(
                 ts_config=CLOCK_STOPPED,
                 # Without a path the SDK would download a server, and fail offline.
-                dev_server_existing_path=temporal_binary(),
+                dev_server_existing_path=find_temporal_binary(),
                 search_attributes=ATTRIBUTE_KEYS,
                 dev_server_extra_args=SERVER_OPTIONS,
                 **options,

@@ -8,14 +8,14 @@ from temporalio.client import (
 from temporalio.converter import DataConverter
 from temporalio.worker import Replayer
 
-from holdfast.runtime.connection import converter
+from holdfast.runtime.connection import make_converter
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.conftest import Harness
 
 
 def storing(client: Client, place: str) -> Client:
     config = client.config()
-    config["data_converter"] = converter(place)
+    config["data_converter"] = make_converter(place)
     return Client(**config)
 
 

@@ -18,7 +18,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import OPTIONS, temporal_binary
+from holdfast.runtime.embedded.server import OPTIONS, find_temporal_binary
 from holdfast.testkit.environment import ONE_PARTITION
 
 HOST = "127.0.0.1"
@@ -93,7 +93,7 @@ def _start(log: Path) -> dict[str, Any]:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]
-    command = [temporal_binary(), "server", "start-dev", "--headless", "--ip", HOST, "--port", str(port), *OPTIONS]
+    command = [find_temporal_binary(), "server", "start-dev", "--headless", "--ip", HOST, "--port", str(port), *OPTIONS]
     command += [word for value in SETTINGS for word in ("--dynamic-config-value", value)]
     command += [word for name in namespaces() for word in ("--namespace", name)]
     with log.open("a") as out:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.runtime.embedded.server import OPTIONS, temporal_binary
+from holdfast.runtime.embedded.server import OPTIONS, find_temporal_binary
 from holdfast.testkit.environment import DYNAMIC_CONFIG
 from tests.repository import ROOT
 from tests.server import SETTINGS
@@ -20,7 +20,7 @@ NAMES = sorted({setting.split("=")[0] for setting in (*EMBEDDED, *SETTINGS, *DYN
 
 @pytest.fixture(scope="module")
 def server_binary() -> mmap.mmap:
-    with Path(temporal_binary()).open("rb") as file:
+    with Path(find_temporal_binary()).open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 

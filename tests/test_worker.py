@@ -22,7 +22,7 @@ from holdfast.runtime.config import ConfigError, WorkerVariables
 from holdfast.runtime.connection import ensure_search_attributes
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.distribution import WORKER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.namespace import ATTRIBUTE_KEYS, ATTRIBUTES
 from holdfast.runtime.probe import find_problem
@@ -31,7 +31,7 @@ from holdfast.worker import create_worker, explaining_end, main, versioning
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=find_temporal_binary()) as environment:
         yield environment
 
 
@@ -107,7 +107,7 @@ async def test_a_build_id_makes_it_a_version_of_the_deployment(
 
 @pytest.mark.slow
 async def test_missing_search_attributes_are_told_with_the_command_that_registers_them(tmp_path: Path) -> None:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as bare:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=find_temporal_binary()) as bare:
         address = bare.client.service_client.config.target_host
         code, told = await end(start(tmp_path, TEMPORAL_ADDRESS=address))
     assert code == 5
@@ -126,7 +126,7 @@ async def test_a_server_that_comes_up_after_the_worker_is_found(tmp_path: Path) 
     port = free_port()
     process = start(tmp_path, TEMPORAL_ADDRESS=f"127.0.0.1:{port}")
     await read_until(process, "Trying again")
-    options = {"dev_server_existing_path": temporal_binary(), "search_attributes": ATTRIBUTE_KEYS}
+    options = {"dev_server_existing_path": find_temporal_binary(), "search_attributes": ATTRIBUTE_KEYS}
     async with await WorkflowEnvironment.start_local(port=port, **options):
         await read_until(process, "polling task queue")
         process.send_signal(signal.SIGTERM)
@@ -243,7 +243,7 @@ async def test_a_worker_of_a_namespace_that_has_gone_says_so(server: WorkflowEnv
 
 @pytest.mark.slow
 async def test_a_worker_of_a_server_that_has_gone_says_so() -> None:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=find_temporal_binary()) as environment:
         client = await Client.connect(
             environment.client.service_client.config.target_host, data_converter=DATA_CONVERTER
         )

@@ -23,7 +23,7 @@ from holdfast.cli.render import console
 from holdfast.cli.session import quiet_core
 from holdfast.client.archive import is_record_installed
 from holdfast.runtime.config import Config, load_config
-from holdfast.runtime.connection import names_server
+from holdfast.runtime.connection import is_server_named
 
 __all__ = ["Deployment", "Finding", "Status", "app", "examine"]
 
@@ -48,7 +48,7 @@ async def examine(config: Config) -> list[Finding]:
     Nothing is started and nothing is changed, but for values of a moment: a standalone activity, a value in the cache,
     and a secret that is removed again. Raises `ConfigError` for Temporal's own configuration.
     """
-    findings = [*check_machine(config, is_shared=names_server()), *_check_hooks(config), check_rules(config)]
+    findings = [*check_machine(config, is_shared=is_server_named()), *_check_hooks(config), check_rules(config)]
     if any(finding.check == "encryption" and finding.status == "fault" for finding in findings):
         return [*findings, Finding("server", "unchecked", "a client needs every key of [encryption] to connect")]
     deployment, reached = await reach(config)

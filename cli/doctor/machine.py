@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from holdfast.cli.doctor.findings import Finding, fault_of
 from holdfast.runtime.config import Config, ConfigError
-from holdfast.runtime.encryption import key_ring
-from holdfast.runtime.payloads import folder_of
+from holdfast.runtime.encryption import load_key_ring
+from holdfast.runtime.payloads import find_folder
 
 USERS = {
     "answers": "clients, workers and the inbox",
@@ -63,7 +63,7 @@ def _check_keys(config: Config, *, is_shared: bool) -> Finding:
 
 def _check_encryption(config: Config) -> Finding:
     try:
-        keys = key_ring(config).ids
+        keys = load_key_ring(config).ids
     except ConfigError as error:
         return fault_of("encryption", error)
     if not keys:
@@ -110,7 +110,7 @@ def _of_key(key: str, value: object, place: str) -> Iterator[tuple[str, str]]:
 
 def _check_folders(config: Config) -> list[Finding]:
     folders = {"state": config.home}
-    if payloads := folder_of(config.place(embedded=False)):
+    if payloads := find_folder(config.place(embedded=False)):
         folders["payloads"] = payloads
     if secrets := config.secret_folder(embedded=False):
         folders["secrets"] = secrets

@@ -13,7 +13,7 @@ from holdfast.blueprint.words.text import duration
 from holdfast.cli.doctor.findings import Finding
 from holdfast.cli.doctor.server import Deployment
 from holdfast.runtime.config import ConfigError
-from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import RecordError
 from holdfast.server.record.progress import Progress, closed_workflows
 from holdfast.server.record.record import Lag
@@ -27,7 +27,7 @@ LATE = timedelta(minutes=5)
 async def check_record(deployment: Deployment) -> list[Finding]:
     """Return what is wrong with the record."""
     try:
-        store = await asyncio.to_thread(read_store, deployment.config.record_place(), key_ring(deployment.config))
+        store = await asyncio.to_thread(read_store, deployment.config.record_place(), load_key_ring(deployment.config))
         if store is None:
             message = "nothing is recorded: runs that Temporal deletes are lost"
             return [Finding("record", "warning", message, START)]

@@ -12,7 +12,7 @@ from holdfast.client.listing import CALM_PAGE, OPEN
 from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.stopping import at_once
 from holdfast.protocol.address import run_of
-from holdfast.runtime.errors import is_missing, server_error
+from holdfast.runtime.errors import is_missing, make_server_error
 
 MOST = 500
 """Open workflows that are looked at, the newest first; the recorder of `holdfast serve` looks at all."""
@@ -34,7 +34,7 @@ async def check_runs(deployment: Deployment) -> list[Finding]:
     try:
         listed = [execution async for execution in client.list_workflows(OPEN, limit=MOST, page_size=CALM_PAGE)]
     except RPCError as error:
-        if server_error(error).code != "not_set_up":  # the check of the namespace says so
+        if make_server_error(error).code != "not_set_up":  # the check of the namespace says so
             raise
         return []
     found = [obstacle for obstacles in await at_once(look, listed) for obstacle in obstacles]

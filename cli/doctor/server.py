@@ -12,9 +12,9 @@ from temporalio.service import RPCError
 from holdfast.blueprint.amounts import counted
 from holdfast.cli.doctor.findings import Finding, fault_of
 from holdfast.runtime.config import Config, ConfigError
-from holdfast.runtime.connection import check_namespace, connect_if_running, names_server
+from holdfast.runtime.connection import check_namespace, connect_if_running, is_server_named
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.namespace import RETENTION, missing_search_attributes
+from holdfast.runtime.namespace import RETENTION, find_missing_search_attributes
 
 SETUP = "Run: holdfast setup"
 
@@ -33,7 +33,7 @@ class Deployment:
 async def reach(config: Config) -> tuple[Deployment | None, list[Finding]]:
     """Return the deployment with what was found on the way to it; None if it cannot be reached."""
     try:
-        embedded = not names_server()
+        embedded = not is_server_named()
         client = await connect_if_running(config)
         if client is None:
             remedy = "Set TEMPORAL_ADDRESS; or start the local server: holdfast dev."
@@ -61,7 +61,7 @@ async def check_server(deployment: Deployment) -> list[Finding]:
 
 async def _check_attributes(client: Client) -> Finding:
     try:
-        missing = await missing_search_attributes(client, client.namespace)
+        missing = await find_missing_search_attributes(client, client.namespace)
     except RPCError as error:
         return Finding("search_attributes", "unchecked", f"they could not be listed: {error.message}")
     if missing:

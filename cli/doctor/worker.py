@@ -27,7 +27,7 @@ from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import NotDecrypted
 from holdfast.runtime.payloads import PayloadsUnreachable
 from holdfast.runtime.secrets import SecretDirectory, keeper
-from holdfast.runtime.workers import NoWorker, current_version, fresh_pollers, pollers, why_no_work
+from holdfast.runtime.workers import NoWorker, describe_queue, explain_no_work, find_current_version, list_fresh_pollers
 
 SECONDS = 15.0
 """The time for a worker to take and do the check: one that is idle needs milliseconds."""
@@ -39,8 +39,8 @@ SAME_KEYS = "Give all processes the same [encryption] keys, with the same values
 async def check_workers(deployment: Deployment) -> list[Finding]:
     """Return what is wrong with the workers of the configured task queue."""
     queue = deployment.config.worker.task_queue
-    reply = await pollers(deployment.client, queue)
-    reason = why_no_work(queue, reply)
+    reply = await describe_queue(deployment.client, queue)
+    reason = explain_no_work(queue, reply)
     if reason is not None:
         return [_no_work(reason, embedded=deployment.embedded)]
     return [*_describe(queue, reply), *await _check_one(deployment, queue)]
@@ -56,14 +56,14 @@ def _no_work(reason: NoWorker, *, embedded: bool) -> Finding:
 
 def _describe(queue: str, reply: DescribeTaskQueueResponse) -> list[Finding]:
     """Return who polls the queue, and under which versions."""
-    fresh = fresh_pollers(reply)
+    fresh = list_fresh_pollers(reply)
     findings = [Finding("worker", "ok", f"{len(fresh)} on task queue '{queue}'")]
     if any(poller.identity.endswith(HOLD_MARK) for poller in fresh):
         remedy = "Start it without [worker] hold and HOLDFAST_HOLD once runs may go on."
         findings.append(Finding("hold", "warning", "a worker is on hold: it starts no activity", remedy))
     builds = {poller.deployment_options.build_id for poller in fresh} - {""}
     if builds:
-        current = current_version(reply) or "none"
+        current = find_current_version(reply) or "none"
         findings.append(Finding("version", "ok", f"running builds: {', '.join(sorted(builds))}; current: {current}"))
     return findings
 

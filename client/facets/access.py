@@ -17,11 +17,11 @@ from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal
 from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import SHOWN
-from holdfast.runtime.errors import raising_server_errors
+from holdfast.runtime.errors import raise_server_errors
 from holdfast.runtime.workers import NoWorker
 
 
-@raising_server_errors
+@raise_server_errors
 class AccessControl:
     """What the person may do for whom these runs are.
 

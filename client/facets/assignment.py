@@ -18,10 +18,10 @@ from holdfast.protocol.assignment import (
     Reassignment,
     Release,
 )
-from holdfast.runtime.errors import raising_server_errors
+from holdfast.runtime.errors import raise_server_errors
 
 
-@raising_server_errors
+@raise_server_errors
 class QuestionAssignment:
     """Commands that change whom a question waits for; each needs a worker, which checks who sends it."""
 

@@ -22,7 +22,7 @@ from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.context import BadWrite, with_value
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import PAUSE, PAUSED_MEMO, PIPELINE_WORKFLOW, RESUME, TELL
-from holdfast.runtime.errors import Ambiguous, BadInput, raising_server_errors
+from holdfast.runtime.errors import Ambiguous, BadInput, raise_server_errors
 
 CANCEL_SECONDS = 30.0
 """The default time that `cancel` waits for the end of a run."""
@@ -33,7 +33,7 @@ SEND_AGAIN = "nothing waits for it there: send the command again once a worker a
 """The hint for a workflow that a command has not reached, of a run that takes no signals."""
 
 
-@raising_server_errors
+@raise_server_errors
 class RunControl:
     """Commands to a run and everything in it."""
 

@@ -12,14 +12,14 @@ from holdfast.client.outcomes import read_state
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import EventReceipt, read_event
-from holdfast.runtime.errors import raising_server_errors
+from holdfast.runtime.errors import raise_server_errors
 from holdfast.runtime.workers import Busy, NoWorker
 
 EVENT_LOOKS = 5
 """How often a run is looked at for the step that waits for an event."""
 
 
-@raising_server_errors
+@raise_server_errors
 class ExternalEvents:
     """Events that other systems send to runs."""
 

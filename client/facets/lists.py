@@ -15,10 +15,10 @@ from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.people import ANYONE, MANY, names_of
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Status
-from holdfast.runtime.errors import raising_server_errors
+from holdfast.runtime.errors import raise_server_errors
 
 
-@raising_server_errors
+@raise_server_errors
 class RunLists:
     """The lists of runs and of workflows that wait, from Temporal's visibility, newest first.
 

@@ -11,10 +11,10 @@ from holdfast.client.plans import Planned, check_change, planned, send_change
 from holdfast.client.trace import trace_run
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Refusal
-from holdfast.runtime.errors import raising_server_errors
+from holdfast.runtime.errors import raise_server_errors
 
 
-@raising_server_errors
+@raise_server_errors
 class RunPlans:
     """The plans that steps of a run follow."""
 

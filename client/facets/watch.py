@@ -17,12 +17,12 @@ from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import Address, name_at
 from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.runs import WorkflowView
-from holdfast.runtime.errors import raising_server_errors
+from holdfast.runtime.errors import raise_server_errors
 
 PACE_SECONDS = 0.2
 
 
-@raising_server_errors
+@raise_server_errors
 class RunWatch:
     """The events, the trace and the context of a run."""
 

@@ -143,17 +143,17 @@ class Config(File):
         external = self.payloads.external
         if external is None:
             return f"dir:{self.home / 'payloads'}" if embedded else ""
-        return f"dir:{self._resolved(external)}" if external.startswith("dir:") else external
+        return f"dir:{self._resolve(external)}" if external.startswith("dir:") else external
 
     def secret_folder(self, *, embedded: bool) -> Path | None:
         """Return the folder for answers to `ask: secret`; None if none is configured."""
         if self.secrets.store is None:
             return self.home / "secrets" if embedded else None
-        return self._resolved(self.secrets.store)
+        return self._resolve(self.secrets.store)
 
     def attachment_folders(self) -> list[Path]:
         """Return the folders whose files questions may show, absolute."""
-        return [self._resolved(folder) for folder in self.worker.attachments]
+        return [self._resolve(folder) for folder in self.worker.attachments]
 
     def check_folders(self) -> None:
         """Raise `ConfigError` if a setting that names a folder names a file, or something below one."""
@@ -162,9 +162,9 @@ class Config(File):
         named += [("payloads.external", external)] if external is not None and external.startswith("dir:") else []
         named += [("secrets.store", store)] if store is not None else []
         for key, place in named:
-            _check_folder(self._resolved(place), f"{self.path or FILE_NAME}: {key}: {place}")
+            _check_folder(self._resolve(place), f"{self.path or FILE_NAME}: {key}: {place}")
 
-    def _resolved(self, place: str) -> Path:
+    def _resolve(self, place: str) -> Path:
         """Return the absolute path of a setting that names a folder."""
         return (self.folder / Path(place.removeprefix("dir:")).expanduser()).resolve()
 
@@ -178,7 +178,7 @@ def load_config(start: Path | None = None) -> Config:
     folder = path.parent if path else _find_state(start) or start
     home = Path(variables.home).expanduser().resolve() if variables.home else folder / STATE_FOLDER
     _check_folder(home, f"HOLDFAST_HOME={variables.home}" if variables.home else f"{home}")
-    config = Config(home=home, folder=folder, path=path, **_sections(file, variables))
+    config = Config(home=home, folder=folder, path=path, **_merge_sections(file, variables))
     config.check_folders()
     return config
 
@@ -243,7 +243,7 @@ def _check_folder(path: Path, place: str) -> None:
         raise ConfigError(f"{place}: {there} is a file, and no folder; {way}, or remove the file")
 
 
-def _sections(file: File, variables: Overrides) -> JSONObject:
+def _merge_sections(file: File, variables: Overrides) -> JSONObject:
     """Return the tables of the file, with the values of the variables that are set in place of its own."""
     sections, values = dict(file), dict(variables)
     for name in variables.model_fields_set & OVERRIDDEN.keys():

@@ -57,17 +57,17 @@ def read_file(path: Path) -> File:
         text = path.read_text(encoding="utf-8")
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _syntax(path, error) from error
+        raise _make_syntax_error(path, error) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}; make it a readable UTF-8 file") from error
     try:
         return File.model_validate(raw)
     except ValidationError as error:
-        problems = [_problem(path, text, detail) for detail in error.errors()]
-        raise ConfigError("\n".join(map(_line_of, problems)), problems) from None
+        problems = [_make_problem(path, text, detail) for detail in error.errors()]
+        raise ConfigError("\n".join(map(_write_line, problems)), problems) from None
 
 
-def _syntax(path: Path, error: tomllib.TOMLDecodeError) -> ConfigError:
+def _make_syntax_error(path: Path, error: tomllib.TOMLDecodeError) -> ConfigError:
     """Return the error of a file that is no TOML, with line and column in front."""
     message, _, position = str(error).partition(" (at ")
     numbers = re.findall(r"\d+", position)
@@ -76,27 +76,27 @@ def _syntax(path: Path, error: tomllib.TOMLDecodeError) -> ConfigError:
     return ConfigError(f"{':'.join([str(path), *numbers])}: {text}", [Problem(str(path), line, column, "", CODE, text)])
 
 
-def _problem(path: Path, text: str, detail: ErrorDetails) -> Problem:
+def _make_problem(path: Path, text: str, detail: ErrorDetails) -> Problem:
     """Return one problem: place, key, problem, way out."""
     key = [str(part) for part in detail["loc"]]
-    return Problem(str(path), _line(text, key), 1, ".".join(key), CODE, _explanation(key, detail))
+    return Problem(str(path), _find_line(text, key), 1, ".".join(key), CODE, _explain(key, detail))
 
 
-def _line_of(problem: Problem) -> str:
+def _write_line(problem: Problem) -> str:
     return f"{problem.file}:{problem.line}: {problem.path}: {problem.message}"
 
 
-def _explanation(key: list[str], detail: ErrorDetails) -> str:
+def _explain(key: list[str], detail: ErrorDetails) -> str:
     """Return the problem with a value, and the way out."""
     if detail["type"] == "missing":
         return f'missing; add {key[-1]} = "…"'
     if detail["type"] == UNSHOWN:
         return detail["msg"]
     if key[:2] == ["worker", "imports"] and detail["type"] == "string_pattern_mismatch":
-        return f"must be a module as Python imports it, such as my_tools, not {_shown(detail['input'])}"
+        return f"must be a module as Python imports it, such as my_tools, not {_show(detail['input'])}"
     if detail["type"] != "extra_forbidden":
-        return f"{_plain_words(detail)}, not {_shown(detail['input'])}"
-    valid = _valid_keys(key)
+        return f"{_plain_words(detail)}, not {_show(detail['input'])}"
+    valid = _list_valid_keys(key)
     hint = did_you_mean(key[-1], valid)
     return f"unknown key ({hint})" if hint else f"unknown key; known here: {', '.join(valid)}"
 
@@ -117,12 +117,12 @@ def _plain_words(detail: ErrorDetails) -> str:
     return PLAIN_WORDS.get(detail["type"], detail["msg"]).format_map(detail.get("ctx", {}))
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """Return a value as the file has it."""
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _valid_keys(key: list[str]) -> list[str]:
+def _list_valid_keys(key: list[str]) -> list[str]:
     """Return the keys that are valid in the table of this one."""
     kind: Any = File
     for part in key[:-1]:
@@ -137,17 +137,17 @@ def _open_part(kind: Any) -> Any:
     return get_type_hints(kind)["__pydantic_extra__"] if isinstance(kind, type) else kind
 
 
-def _line(text: str, key: list[str]) -> int:
+def _find_line(text: str, key: list[str]) -> int:
     """Return the line, from 1, of a key, or of its nearest table: tomllib reports no positions."""
     best, line = 0, 1
-    for number, path in _keys_of(text):
+    for number, path in _list_keys(text):
         common = len(os.path.commonprefix([key, path]))
         if common > best:
             best, line = common, number
     return line
 
 
-def _keys_of(text: str) -> Iterator[tuple[int, list[str]]]:
+def _list_keys(text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the full path of every table header and key of a file."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):

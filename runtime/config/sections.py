@@ -90,7 +90,7 @@ class ModelSection(Section):
     """Seconds that a request may take; in the file any duration, such as 90 or 1m30s."""
 
 
-def _matching(pattern: str, message: LiteralString, code: LiteralString = UNSHOWN) -> AfterValidator:
+def _match(pattern: str, message: LiteralString, code: LiteralString = UNSHOWN) -> AfterValidator:
     """Return a check that a text matches a pattern. With UNSHOWN the text, maybe a secret, is not told."""
 
     def check(text: str) -> str:
@@ -102,12 +102,12 @@ def _matching(pattern: str, message: LiteralString, code: LiteralString = UNSHOW
 
 
 Variable = Annotated[
-    str, _matching(r"[A-Za-z_][A-Za-z0-9_]*", "must be the name of an environment variable, not its value")
+    str, _match(r"[A-Za-z_][A-Za-z0-9_]*", "must be the name of an environment variable, not its value")
 ]
-Protocol = Annotated[str, _matching(r"\d{4}-\d\d-\d\d", "must be a version of the protocol, such as 2025-11-25")]
+Protocol = Annotated[str, _match(r"\d{4}-\d\d-\d\d", "must be a version of the protocol, such as 2025-11-25")]
 Endpoint = Annotated[
     str,
-    _matching(r"https?://[^/?#@\s]+([/?#]\S*)?", "must be an http:// or https:// URL, without user or password"),
+    _match(r"https?://[^/?#@\s]+([/?#]\S*)?", "must be an http:// or https:// URL, without user or password"),
 ]
 
 
@@ -218,7 +218,7 @@ class AnswersSection(Section):
 
 PayloadStore = Annotated[
     str,
-    _matching(
+    _match(
         r"dir:.*\S|s3://[a-z0-9][a-z0-9.-]+(/.*)?|gs://[a-z0-9][a-z0-9._-]+(/.*)?|",
         'must be dir:PATH, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or "" to keep every value in Temporal',
         "place",
@@ -234,7 +234,7 @@ class PayloadsSection(Section):
 
 CacheStore = Annotated[
     str,
-    _matching(
+    _match(
         r"sqlite:(?!//|:).+|rediss?://[^/?#@\s]+(/\d*)?",
         "must be sqlite:PATH or redis://HOST:PORT/DB; a URL with a password goes into the variable of url_env",
     ),
@@ -302,12 +302,12 @@ class EncryptionSection(Section):
 
 Database = Annotated[
     str,
-    _matching(
+    _match(
         r"sqlite:(?!//|:).+|postgresql://([^/?#@:\s]+@)?[^/?#@\s]+/[^?#\s]+(\?\S*)?",
         "must be sqlite:PATH or postgresql://USER@HOST/DATABASE; one with a password goes into the variable of url_env",
     ),
 ]
-PublicKey = Annotated[str, _matching(r"[0-9a-f]{64}", "must be 64 hexadecimal digits, as checkpoints have them")]
+PublicKey = Annotated[str, _match(r"[0-9a-f]{64}", "must be 64 hexadecimal digits, as checkpoints have them")]
 
 
 class RecordSection(Section):
@@ -328,7 +328,7 @@ class RecordSection(Section):
         return self
 
 
-SecretStore = Annotated[str, _matching(r"dir:.*\S", "must be dir:PATH, a folder that clients and workers share")]
+SecretStore = Annotated[str, _match(r"dir:.*\S", "must be dir:PATH, a folder that clients and workers share")]
 
 
 class SecretsSection(Section):
@@ -409,10 +409,10 @@ class ServeSection(Section):
         return self
 
 
-Email = Annotated[str, _matching(r"[^@\s<>,;]+@[^@\s<>,;]+", "must be an e-mail address", "email")]
+Email = Annotated[str, _match(r"[^@\s<>,;]+@[^@\s<>,;]+", "must be an e-mail address", "email")]
 Locale = Annotated[
     str,
-    _matching(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", 'must be the tag of a language, such as "en" or "pt-BR"', "locale"),
+    _match(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", 'must be the tag of a language, such as "en" or "pt-BR"', "locale"),
 ]
 
 
@@ -475,7 +475,7 @@ class NotifySection(Section):
     """Deliveries at the same time."""
 
     @model_validator(mode="after")
-    def _fitting(self) -> NotifySection:
+    def _check_fit(self) -> NotifySection:
         ways = [way for way in (self.webhook, self.command, self.apprise_env) if way is not None]
         if len(ways) != 1:
             raise PydanticCustomError(
@@ -505,7 +505,7 @@ class NotifyTable(Section):
         return self.__pydantic_extra__ or {}
 
     @model_validator(mode="after")
-    def _known(self) -> NotifyTable:
+    def _check_known(self) -> NotifyTable:
         if self.fallback is not None and self.fallback not in self.channels:
             raise PydanticCustomError(
                 UNSHOWN,
@@ -548,7 +548,7 @@ class HookSection(Section):
         return {key: template for key, template in every.items() if template is not None}
 
     @model_validator(mode="after")
-    def _fitting(self) -> HookSection:
+    def _check_fit(self) -> HookSection:
         if (self.blueprint is None) == (self.event is None):
             raise PydanticCustomError(UNSHOWN, 'must have either blueprint = "…" or event = "…"')
         if (self.event is None) != (self.key is None):

@@ -21,13 +21,29 @@ from temporalio.client import Client
 from holdfast.runtime.config import Config, has_runs
 from holdfast.runtime.embedded import home as state_folder
 from holdfast.runtime.embedded import inbox
-from holdfast.runtime.embedded.home import locked
+from holdfast.runtime.embedded.home import lock_home
 from holdfast.runtime.embedded.processes import stop
-from holdfast.runtime.embedded.server import NAMESPACE, Server, ServerGone, answering, find_server, start_server
-from holdfast.runtime.embedded.worker import ensure_worker, find_workers, grace
+from holdfast.runtime.embedded.server import (
+    NAMESPACE,
+    Server,
+    ServerGone,
+    find_server,
+    start_server,
+    wait_until_serving,
+)
+from holdfast.runtime.embedded.worker import ensure_worker, find_workers, read_grace
 from holdfast.runtime.errors import ServerUnreachable
 
-__all__ = ["Embedded", "ServerUnreachable", "Startup", "down", "ensure", "ensure_inbox", "foreground", "reach"]
+__all__ = [
+    "Embedded",
+    "ServerUnreachable",
+    "Startup",
+    "stop_all",
+    "ensure",
+    "ensure_inbox",
+    "run_in_foreground",
+    "reach",
+]
 
 
 INBOX_PACE = 10.0
@@ -63,13 +79,13 @@ async def reach(config: Config, startup: Startup, tell: Callable[[str], None] | 
         return await ensure(config, tell)
     server = find_server(config.home)
     if server is None:
-        raise ServerUnreachable(_nothing_runs(config.home))
+        raise ServerUnreachable(_explain_nothing_runs(config.home))
     if not find_workers(config.home):
         return await ensure(config, tell)
     return Embedded(server.address, NAMESPACE, server.ui_url)
 
 
-def _nothing_runs(home: Path) -> str:
+def _explain_nothing_runs(home: Path) -> str:
     """Return the message for a command that needs a server which it does not start."""
     if has_runs(home):
         return (
@@ -88,7 +104,7 @@ async def ensure(config: Config, tell: Callable[[str], None] | None = None) -> E
     `tell` is called with a message before anything that takes some seconds.
     """
     tell = tell or _ignore
-    async with locked(config.home):
+    async with lock_home(config.home):
         if find_server(config.home) is None:
             tell(f"Starting a local Temporal server in {_display(config.home)} …")
         server, client = await _ensure_server(config)
@@ -119,34 +135,34 @@ async def ensure_inbox(config: Config) -> str | None:
     """
     if not inbox.is_installed():
         return None
-    async with locked(config.home):
+    async with lock_home(config.home):
         server = find_server(config.home)
         return (await inbox.ensure_inbox(config, server)).url if server else None
 
 
-async def down(config: Config) -> bool:
+async def stop_all(config: Config) -> bool:
     """Stop inbox, worker and server; return False if none ran."""
     if not config.home.is_dir():
         return False
-    async with locked(config.home):
+    async with lock_home(config.home):
         server, workers, web = find_server(config.home), find_workers(config.home), inbox.find_inbox(config.home)
         # The server last: the others still tell it what they have done.
         await stop([web.pid] if web else [], inbox.GRACE)
-        await stop(workers, grace())
+        await stop(workers, read_grace())
         await stop([server.pid] if server else [], 10)
         state_folder.change(config.home, stopped=True)
     return server is not None or bool(workers) or web is not None
 
 
-async def foreground(
+async def run_in_foreground(
     config: Config, db: Path | None = None, ui_port: int | None = None, enter: Callable[[str], str] | None = None
 ) -> None:
     """Run server, worker and inbox until SIGINT, SIGTERM or `holdfast down`; restart what dies.
 
     `enter` makes the link that is printed of the inbox's address.
     """
-    offset = state_folder.size(config.home / "worker.log")
-    async with locked(config.home):
+    offset = state_folder.measure_log(config.home / "worker.log")
+    async with lock_home(config.home):
         server, _ = await _ensure_server(config, db, ui_port)
         state_folder.change(config.home, stopped=False)
     leave = asyncio.Event()
@@ -166,7 +182,7 @@ async def foreground(
     except StoppedElsewhere:
         _say("stopped by holdfast down")
     finally:
-        await down(config)
+        await stop_all(config)
 
 
 @dataclass
@@ -199,7 +215,7 @@ class StoppedElsewhere(Exception):
 
 async def _restart(config: Config, db: Path | None, ui_port: int | None, trouble: str | None) -> str | None:
     """Start what does not run; return the error that prevents it, which is printed once."""
-    async with locked(config.home):
+    async with lock_home(config.home):
         if state_folder.read(config.home).stopped:
             raise StoppedElsewhere
         try:
@@ -221,7 +237,7 @@ async def _ensure_server(config: Config, db: Path | None = None, ui_port: int | 
                 f"--ui-port {server.ui_port}; stop it first: holdfast down"
             )
         with suppress(ServerGone):
-            return server, await answering(server, config.home)
+            return server, await wait_until_serving(server, config.home)
     return await start_server(config.home, (db or config.home / "temporal.db").resolve(), ui_port)
 
 

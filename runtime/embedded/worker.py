@@ -18,12 +18,12 @@ from temporalio.client import Client
 from holdfast.runtime.config import Config, WorkerVariables
 from holdfast.runtime.distribution import WORKER
 from holdfast.runtime.embedded import home as state_folder
-from holdfast.runtime.embedded.home import begin, tail
+from holdfast.runtime.embedded.home import begin_log, read_log_tail
 from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
-from holdfast.runtime.embedded.processes import TICK, commands, ending, mark, spawn, stop
-from holdfast.runtime.embedded.server import NAMESPACE, Server, clean_environment
+from holdfast.runtime.embedded.processes import TICK, describe_end, list_commands, make_mark, spawn, stop
+from holdfast.runtime.embedded.server import NAMESPACE, Server, read_clean_environment
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.workers import pollers
+from holdfast.runtime.workers import describe_queue
 
 ROOT = Path(__file__).resolve().parents[2]
 OUR_CODE = ("activities", "blueprint", "protocol", "runtime", "worker.py", "workflows")
@@ -33,11 +33,11 @@ PATIENCE = 60.0
 
 def find_workers(home: Path) -> list[int]:
     """Return the process ids of this folder's workers: one or none, more only after a command was killed."""
-    ours = ["-X", mark(home), *WORKER]
-    return [pid for pid, arguments in commands() if arguments[-len(ours) :] == ours]
+    ours = ["-X", make_mark(home), *WORKER]
+    return [pid for pid, arguments in list_commands() if arguments[-len(ours) :] == ours]
 
 
-def grace() -> float:
+def read_grace() -> float:
     """Return the seconds a worker gets to stop: those to finish its activities, and 5 more."""
     return WorkerVariables.read().grace + 5
 
@@ -47,17 +47,17 @@ async def ensure_worker(config: Config, server: Server, client: Client, tell: Ca
     home = config.home
     state, running = state_folder.read(home), find_workers(home)
     salt = state.salt or secrets.token_hex(16)
-    fingerprint, keys = _fingerprint(config, server), _keys(config, salt)
+    fingerprint, keys = _compute_fingerprint(config, server), _keys(config, salt)
     # A key that is not set in this terminal does not replace the worker: another terminal has set it.
     if len(running) == 1 and fingerprint == state.fingerprint and keys.items() <= state.keys.items():
         return
     tell("Restarting the worker: its code or configuration has changed …" if running else "Starting its worker …")
-    await stop(running, grace())
+    await stop(running, read_grace())
     state_folder.change(home, fingerprint=fingerprint, keys=keys, salt=salt, stopped=False)
     log = home / "worker.log"
-    start = begin(log)
-    command = [sys.executable, "-X", mark(home), *WORKER]
-    process = spawn(command, log=log, folder=config.folder, environment=_environment(config, server))
+    start = begin_log(log)
+    command = [sys.executable, "-X", make_mark(home), *WORKER]
+    process = spawn(command, log=log, folder=config.folder, environment=_make_worker_environment(config, server))
     await _wait_for_poller(process, client, config, start)
 
 
@@ -67,26 +67,26 @@ async def _wait_for_poller(process: subprocess.Popen[bytes], client: Client, con
     deadline = time.monotonic() + PATIENCE
     while not await _polls(client, config.worker.task_queue, process.pid):
         if process.poll() is not None:
-            raise ServerUnreachable(f"the worker {ending(process.returncode)}:\n{tail(log, start)}")
+            raise ServerUnreachable(f"the worker {describe_end(process.returncode)}:\n{read_log_tail(log, start)}")
         if time.monotonic() > deadline:
             raise ServerUnreachable(f"the worker has not started in {PATIENCE:.0f} s; its log is {log}")
         await asyncio.sleep(TICK)
 
 
 async def _polls(client: Client, queue: str, pid: int) -> bool:
-    return any(poller.identity.startswith(f"{pid}@") for poller in (await pollers(client, queue)).pollers)
+    return any(poller.identity.startswith(f"{pid}@") for poller in (await describe_queue(client, queue)).pollers)
 
 
-def _environment(config: Config, server: Server) -> dict[str, str]:
-    """Return the worker's environment: that of `environment_of`, with the user's modules."""
-    environment = environment_of(config, server)
+def _make_worker_environment(config: Config, server: Server) -> dict[str, str]:
+    """Return the worker's environment: that of `make_environment`, with the user's modules."""
+    environment = make_environment(config, server)
     path = environment.get("PYTHONPATH")
     return environment | {"PYTHONPATH": os.pathsep.join([str(config.folder), path] if path else [str(config.folder)])}
 
 
-def environment_of(config: Config, server: Server) -> dict[str, str]:
+def make_environment(config: Config, server: Server) -> dict[str, str]:
     """Return the environment of a process beside the server: this command's, with its address and our stores."""
-    return clean_environment() | {
+    return read_clean_environment() | {
         "TEMPORAL_ADDRESS": server.address,
         "TEMPORAL_NAMESPACE": NAMESPACE,
         "TEMPORAL_CONFIG_FILE": os.devnull,
@@ -105,7 +105,7 @@ PROVIDER_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMIN
 """Keys that providers read from the environment: a worker that was started before one was set lacks it."""
 
 
-def _fingerprint(config: Config, server: Server) -> str:
+def _compute_fingerprint(config: Config, server: Server) -> str:
     """Return a digest of the code and settings of a worker; it is replaced when this changes.
 
     Of the interpreter its environment counts, and not its name: `python` and the `python3.11` of a script are the same.
@@ -115,10 +115,10 @@ def _fingerprint(config: Config, server: Server) -> str:
     parts = [sys.prefix, sys.version, server.address, str(config.folder), repr(config.worker), *places, text]
     ours = [file for name in OUR_CODE for file in _python_files(ROOT / name)]
     theirs = [file for name in config.worker.imports for file in _module_files(name, config.folder)]
-    return digest_of_files(parts, {*ours, *theirs})
+    return compute_digest(parts, {*ours, *theirs})
 
 
-def digest_of_files(parts: Sequence[str], files: Iterable[Path]) -> str:
+def compute_digest(parts: Sequence[str], files: Iterable[Path]) -> str:
     """Return a digest of these texts, and of the names, times and sizes of the files."""
     listed = []
     for file in sorted(files):

@@ -23,7 +23,7 @@ from holdfast.runtime.payloads.directory import PayloadDirectory
 from holdfast.runtime.payloads.driver import PieceDriver
 from holdfast.runtime.payloads.store import PayloadsUnreachable, Store
 
-__all__ = ["THRESHOLD", "PayloadsUnreachable", "folder_of", "storage"]
+__all__ = ["THRESHOLD", "PayloadsUnreachable", "find_folder", "make_storage"]
 
 THRESHOLD = 16 * 1024
 """Bytes from which a payload is stored outside. With the SDK's 256 KiB a conversation would fill its history."""
@@ -31,12 +31,12 @@ NAMES = (PayloadDirectory.name, buckets.S3, buckets.GCS)
 """Names of the drivers, as histories contain them."""
 
 
-def storage(place: str, *, store: bool = True, ring: KeyRing | None = None) -> ExternalStorage:
+def make_storage(place: str, *, store: bool = True, ring: KeyRing | None = None) -> ExternalStorage:
     """Return the storage that reads claims and, with `store`, puts large payloads into the place. Raises `ConfigError`.
 
     Replay must not store: it would write files for runs that another machine recorded.
     """
-    chosen = _driver(place, ring)
+    chosen = _make_driver(place, ring)
     others = [UnconfiguredStore(name, place) for name in NAMES if chosen is None or name != chosen.name()]
     return ExternalStorage(
         drivers=[*others, *([chosen] if chosen else [])],
@@ -45,21 +45,21 @@ def storage(place: str, *, store: bool = True, ring: KeyRing | None = None) -> E
     )
 
 
-def folder_of(place: str) -> Path | None:
+def find_folder(place: str) -> Path | None:
     """Return the folder of a `dir:` place; None for any other."""
     return Path(place.removeprefix("dir:")) if place.startswith("dir:") else None
 
 
-def _driver(place: str, ring: KeyRing | None) -> StorageDriver | None:
-    store = store_at(place)
+def _make_driver(place: str, ring: KeyRing | None) -> StorageDriver | None:
+    store = open_payload_store(place)
     return PieceDriver(store, ring) if store else None
 
 
-def store_at(place: str) -> Store | None:
+def open_payload_store(place: str) -> Store | None:
     """Return the store at a place; None for no place. Raises `ConfigError`."""
-    if folder := folder_of(place):
+    if folder := find_folder(place):
         return PayloadDirectory(folder)
-    return buckets.bucket_at(place) if place else None
+    return buckets.make_bucket(place) if place else None
 
 
 class UnconfiguredStore(StorageDriver):

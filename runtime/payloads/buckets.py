@@ -61,7 +61,7 @@ class NamedObjects:
         return await self.service.get(self.bucket, self.prefix + name)
 
 
-def objects(place: str) -> NamedObjects:
+def open_objects(place: str) -> NamedObjects:
     """Return the objects at `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. Raises `ConfigError`."""
     scheme, _, rest = place.partition("://")
     bucket, _, prefix = rest.partition("/")
@@ -73,9 +73,9 @@ def objects(place: str) -> NamedObjects:
     return NamedObjects(GcsObjects(), bucket, prefix)
 
 
-def bucket_at(place: str) -> Bucket:
-    """Return the store at a place (see `objects`). Raises `ConfigError`."""
-    at = objects(place)
+def make_bucket(place: str) -> Bucket:
+    """Return the store at a place (see `open_objects`). Raises `ConfigError`."""
+    at = open_objects(place)
     kind = S3Bucket if place.startswith("s3:") else GcsBucket
     return kind(at.service, at.bucket, at.prefix, place)
 
@@ -100,8 +100,8 @@ def _is_installed(module: str) -> bool:
 class Bucket(Store):
     """A bucket, below a prefix. A claim holds both, so that payloads are found after the setting has changed."""
 
-    def __init__(self, objects: Objects, bucket: str, prefix: str, place: str) -> None:
-        self._objects, self._bucket, self._prefix, self._place = objects, bucket, prefix, place
+    def __init__(self, open_objects: Objects, bucket: str, prefix: str, place: str) -> None:
+        self._objects, self._bucket, self._prefix, self._place = open_objects, bucket, prefix, place
         self._seen: dict[str, float] = {}
         """When each object was last seen, by its name."""
 
@@ -118,7 +118,7 @@ class Bucket(Store):
         """See base class."""
         return str(int(time.time() // SHARED))
 
-    def place_of(self, name: str) -> str:
+    def locate(self, name: str) -> str:
         """See base class."""
         return f"{self._place.rstrip('/')}/{name}"
 
@@ -126,9 +126,9 @@ class Bucket(Store):
         """See base class."""
         # Two processes that begin at once may make two; then each stores what the other has, and all is found.
         key = self._prefix + KEY
-        if not await self._tried("read", self._objects.exists(self._bucket, key)):
-            await self._tried("stored", self._objects.put(self._bucket, key, secrets.token_bytes(KEY_BYTES)))
-        return await self._tried("read", self._objects.get(self._bucket, key))
+        if not await self._try("read", self._objects.exists(self._bucket, key)):
+            await self._try("stored", self._objects.put(self._bucket, key, secrets.token_bytes(KEY_BYTES)))
+        return await self._try("read", self._objects.get(self._bucket, key))
 
     async def renew(self, sizes: Mapping[str, int]) -> set[str]:
         """See base class. The age that a lifecycle rule sees stays: periods make up for that."""
@@ -138,10 +138,10 @@ class Bucket(Store):
         self._see(name for name, is_there in zip(asked, exists, strict=True) if is_there)
         return {name for name in sizes if self._seen.get(name, since) > since}
 
-    async def write(self, objects: Mapping[str, bytes]) -> None:
+    async def write(self, open_objects: Mapping[str, bytes]) -> None:
         """See base class."""
-        await self._each(self._put(name, raw) for name, raw in objects.items())
-        self._see(objects)
+        await self._each(self._put(name, raw) for name, raw in open_objects.items())
+        self._see(open_objects)
 
     async def read(self, names: Collection[str], location: Location) -> dict[str, bytes]:
         """See base class."""
@@ -154,13 +154,13 @@ class Bucket(Store):
         self._seen = {name: at for name, at in self._seen.items() if now - at < TRUSTED} | dict.fromkeys(names, now)
 
     async def _exists(self, name: str) -> bool:
-        return await self._tried("read", self._objects.exists(self._bucket, self._prefix + name))
+        return await self._try("read", self._objects.exists(self._bucket, self._prefix + name))
 
     async def _put(self, name: str, raw: bytes) -> None:
-        await self._tried("stored", self._objects.put(self._bucket, self._prefix + name, raw))
+        await self._try("stored", self._objects.put(self._bucket, self._prefix + name, raw))
 
     async def _get(self, bucket: str, key: str) -> bytes:
-        return await self._tried("read", self._objects.get(bucket, key), f" [bucket={bucket}, key={key}]")
+        return await self._try("read", self._objects.get(bucket, key), f" [bucket={bucket}, key={key}]")
 
     async def _each(self, works: Iterable[Awaitable[T]]) -> list[T]:
         """Return the results of these works, of which so many go on at once."""
@@ -172,7 +172,7 @@ class Bucket(Store):
 
         return list(await asyncio.gather(*map(done, works)))
 
-    async def _tried(self, action: str, work: Awaitable[T], place: str = "") -> T:
+    async def _try(self, action: str, work: Awaitable[T], place: str = "") -> T:
         try:
             return await work
         except Exception as error:  # each service has errors of its own, and none of its packages need be here

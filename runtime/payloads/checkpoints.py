@@ -37,11 +37,11 @@ class CheckpointRecords(Protocol):
     async def append(self, thread: str, number: int, record: bytes) -> None: ...
 
 
-def checkpoints_at(place: str) -> CheckpointRecords | None:
+def open_checkpoints(place: str) -> CheckpointRecords | None:
     """Return the store at the place of large payloads; None for "", which keeps them in Temporal."""
     if place.startswith("dir:"):
         return CheckpointDirectory(Path(place.removeprefix("dir:")))
-    return CheckpointBucket(buckets.objects(place), place) if place else None
+    return CheckpointBucket(buckets.open_objects(place), place) if place else None
 
 
 class CheckpointDirectory:
@@ -93,14 +93,14 @@ class CheckpointBucket:
         """Return the records of a thread: those under the numbers from 0 up to the first that is missing."""
         records: list[bytes] = []
         with self._failures("read"):
-            while (record := await self._objects.get(_key(thread, len(records)))) is not None:
+            while (record := await self._objects.get(_make_key(thread, len(records)))) is not None:
                 records.append(record)
         return records
 
     async def append(self, thread: str, number: int, record: bytes) -> None:
         """Store a record."""
         with self._failures("kept"):
-            await self._objects.put(_key(thread, number), record)
+            await self._objects.put(_make_key(thread, number), record)
 
     @contextlib.contextmanager
     def _failures(self, action: str) -> Iterator[None]:
@@ -111,11 +111,11 @@ class CheckpointBucket:
             raise ApplicationError(text, type=UNREACHABLE) from None
 
 
-def _key(thread: str, number: int) -> str:
+def _make_key(thread: str, number: int) -> str:
     return f"{CHECKPOINTS}/{thread}/{number:08}"
 
 
-def threads(folder: Path) -> Iterator[tuple[str, Path]]:
+def list_threads(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the folders with threads of checkpoints, each with the Temporal run id that they belong to."""
     for path in (folder / CHECKPOINTS).glob("*"):
         if _RUN_ID.fullmatch(path.name):

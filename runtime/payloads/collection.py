@@ -27,9 +27,9 @@ from temporalio.service import RPCError
 
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import is_missing
-from holdfast.runtime.payloads.checkpoints import threads
+from holdfast.runtime.payloads.checkpoints import list_threads
 from holdfast.runtime.payloads.directory import NAMESPACES, PayloadDirectory, mend, remove
-from holdfast.runtime.payloads.driver import LARGEST_LIST, opened
+from holdfast.runtime.payloads.driver import LARGEST_LIST, read_unencrypted
 
 SAFE_AGE = 3600.0
 """Seconds that every payload is kept: it is stored before the event that refers to it is written."""
@@ -52,14 +52,14 @@ class StoredAmount:
 
 
 @dataclass(frozen=True)
-class Collected:
+class CollectionResult:
     """The amounts that were removed and kept."""
 
     removed: StoredAmount
     kept: StoredAmount
 
 
-async def clear(client: Client, folder: Path, age: float = SAFE_AGE) -> Collected:
+async def collect_garbage(client: Client, folder: Path, age: float = SAFE_AGE) -> CollectionResult:
     """Remove payloads older than `age` seconds that nothing in the namespace refers to. Raises `ConfigError`."""
     await _check_namespaces(client, folder)
     before = time.time() - age
@@ -67,20 +67,20 @@ async def clear(client: Client, folder: Path, age: float = SAFE_AGE) -> Collecte
     # Listed before the histories are read: what is stored from now on is in no list, and is kept.
     objects = {mend(path).name: stat for path, stat in directory.files()}
     old = {name for name, stat in objects.items() if stat.st_mtime < before}
-    unused = await _unused(client, set(objects)) if old else set()
+    unused = await _find_unused(client, set(objects)) if old else set()
     inner = InnerReferences(directory)
-    unused -= inner.below([name for name in objects if name not in old or name not in unused])
+    unused -= inner.list_below([name for name in objects if name not in old or name not in unused])
     removed = _remove(directory, unused & old, inner, before)
-    done = Collected(StoredAmount(), StoredAmount())
+    done = CollectionResult(StoredAmount(), StoredAmount())
     for name, stat in objects.items():
         (done.removed if name in removed else done.kept).add(stat.st_size)
     await _clear_checkpoints(client, folder, before, done)
     return done
 
 
-async def _clear_checkpoints(client: Client, folder: Path, before: float, done: Collected) -> None:
+async def _clear_checkpoints(client: Client, folder: Path, before: float, done: CollectionResult) -> None:
     """Remove the checkpoints of graphs that belong to runs which have ended, or are no longer known."""
-    for run_id, path in threads(folder):
+    for run_id, path in list_threads(folder):
         sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
         ended = path.stat().st_mtime < before and not await _is_open(client, run_id)
         if ended:
@@ -104,13 +104,13 @@ def _remove(directory: PayloadDirectory, names: set[str], inner: InnerReferences
     """
     removed: set[str] = set()
     kept: set[str] = set()
-    for name in sorted(names, key=inner.height, reverse=True):
+    for name in sorted(names, key=inner.measure_height, reverse=True):
         if name in kept:
             continue
         if remove(directory.path(name), before):
             removed.add(name)
         else:
-            kept |= inner.below([name])
+            kept |= inner.list_below([name])
     return removed
 
 
@@ -121,31 +121,31 @@ class InnerReferences:
         self._directory = directory
         self._known: dict[str, list[str]] = {}
 
-    def below(self, names: Iterable[str]) -> set[str]:
+    def list_below(self, names: Iterable[str]) -> set[str]:
         """Return the names of all objects that these refer to, by whatever many lists, and of these themselves."""
         reached, todo = set[str](), list(names)
         while todo:
             name = todo.pop()
             if name not in reached:
                 reached.add(name)
-                todo += self._inside(name)
+                todo += self._list_inside(name)
         return reached
 
-    def height(self, name: str) -> int:
+    def measure_height(self, name: str) -> int:
         """Return how many lists lie on the way down from an object; 0 for a piece."""
-        return 1 + max(map(self.height, inside)) if (inside := self._inside(name)) else 0
+        return 1 + max(map(self.measure_height, inside)) if (inside := self._list_inside(name)) else 0
 
-    def _inside(self, name: str) -> list[str]:
+    def _list_inside(self, name: str) -> list[str]:
         if name not in self._known:
-            self._known[name] = _names_in(self._directory.path(name))
+            self._known[name] = _read_names(self._directory.path(name))
         return self._known[name]
 
 
-def _names_in(path: Path) -> list[str]:
+def _read_names(path: Path) -> list[str]:
     """Return the names in a list; none for a piece, and for what is gone."""
     try:
         with path.open("rb") as file:
-            stored = opened(file.read(LARGEST_LIST))
+            stored = read_unencrypted(file.read(LARGEST_LIST))
     except FileNotFoundError:
         return []
     return stored.names if stored and stored.is_list else []
@@ -164,48 +164,50 @@ async def _check_namespaces(client: Client, folder: Path) -> None:
             )
 
 
-async def _unused(client: Client, names: set[str]) -> set[str]:
+async def _find_unused(client: Client, names: set[str]) -> set[str]:
     """Return the names that occur nowhere in the namespace: in no history, running activity or schedule.
 
     Any 64 hex digits count as a reference, wherever they occur: better to keep a file too many.
     """
     unused = set(names)
     listing = ListWorkflowExecutionsRequest(namespace=client.namespace, page_size=AT_ONCE)
-    async for page in _pages(client.workflow_service.list_workflow_executions, listing):
-        used = await asyncio.gather(*(_in_workflow(client, execution) for execution in page.executions))
+    async for page in _read_pages(client.workflow_service.list_workflow_executions, listing):
+        used = await asyncio.gather(*(_read_workflow_digests(client, execution) for execution in page.executions))
         unused = unused.difference(*used)
     schedules = ListSchedulesRequest(namespace=client.namespace, maximum_page_size=AT_ONCE)
-    async for page in _pages(client.workflow_service.list_schedules, schedules):
-        used = await asyncio.gather(*(_in_schedule(client, schedule.schedule_id) for schedule in page.schedules))
+    async for page in _read_pages(client.workflow_service.list_schedules, schedules):
+        used = await asyncio.gather(
+            *(_read_schedule_digests(client, schedule.schedule_id) for schedule in page.schedules)
+        )
         unused = unused.difference(*used)
     return unused
 
 
-async def _in_workflow(client: Client, info: WorkflowExecutionInfo) -> set[str]:
+async def _read_workflow_digests(client: Client, info: WorkflowExecutionInfo) -> set[str]:
     """Return the digests in an execution's history and, while it is open, in its activities' heartbeats."""
     service = client.workflow_service
     history = GetWorkflowExecutionHistoryRequest(
         namespace=client.namespace, execution=info.execution, skip_archival=True
     )
     digests: set[str] = set()
-    with _unless_deleted():
-        async for page in _pages(service.get_workflow_execution_history, history):
-            digests |= _digests(page)
+    with _skip_deleted():
+        async for page in _read_pages(service.get_workflow_execution_history, history):
+            digests |= _find_digests(page)
         if not info.HasField("close_time"):
             about = DescribeWorkflowExecutionRequest(namespace=client.namespace, execution=info.execution)
-            digests |= _digests(await service.describe_workflow_execution(about, retry=True))
+            digests |= _find_digests(await service.describe_workflow_execution(about, retry=True))
     return digests
 
 
-async def _in_schedule(client: Client, schedule: str) -> set[str]:
+async def _read_schedule_digests(client: Client, schedule: str) -> set[str]:
     about = DescribeScheduleRequest(namespace=client.namespace, schedule_id=schedule)
-    with _unless_deleted():
-        return _digests(await client.workflow_service.describe_schedule(about, retry=True))
+    with _skip_deleted():
+        return _find_digests(await client.workflow_service.describe_schedule(about, retry=True))
     return set()
 
 
 @contextmanager
-def _unless_deleted() -> Iterator[None]:
+def _skip_deleted() -> Iterator[None]:
     """Skip what has been deleted since it was listed."""
     try:
         yield
@@ -214,11 +216,11 @@ def _unless_deleted() -> Iterator[None]:
             raise
 
 
-def _digests(reply: Message) -> set[str]:
+def _find_digests(reply: Message) -> set[str]:
     return {digest.decode() for digest in _DIGEST.findall(reply.SerializeToString())}
 
 
-async def _pages(call: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
+async def _read_pages(call: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
     """Yield the pages of a listing."""
     while True:
         page = await call(request, retry=True)

@@ -33,7 +33,7 @@ class PayloadDirectory(Store):
     def __str__(self) -> str:
         return str(self.folder)
 
-    def place_of(self, name: str) -> str:
+    def locate(self, name: str) -> str:
         """See base class."""
         return str(self.path(name))
 
@@ -43,7 +43,7 @@ class PayloadDirectory(Store):
 
     async def renew(self, sizes: Mapping[str, int]) -> set[str]:
         """See base class."""
-        return await asyncio.to_thread(lambda: {name for name in sizes if _renewed(self.path(name), sizes[name])})
+        return await asyncio.to_thread(lambda: {name for name in sizes if _renew(self.path(name), sizes[name])})
 
     async def write(self, objects: Mapping[str, bytes]) -> None:
         """See base class."""
@@ -113,7 +113,7 @@ def _link(draft: Path, path: Path) -> None:
     draft.unlink()
 
 
-def _renewed(path: Path, size: int) -> bool:
+def _renew(path: Path, size: int) -> bool:
     """Return whether the payload exists in full; its age is then reset, so that gc keeps it for the new event."""
     try:
         if path.stat().st_size != size:  # a machine lost power while writing it
@@ -141,7 +141,7 @@ def write_new(folder: Path, path: Path, raw: bytes) -> None:
         file.write(raw)
 
 
-def enter(folder: Path, namespace: str, label: str) -> None:
+def enter_namespace(folder: Path, namespace: str, label: str) -> None:
     """Record that histories of this namespace (an id) refer to payloads in the folder: gc checks all of them.
 
     `label` names the namespace to people.

@@ -21,7 +21,7 @@ from temporalio.converter import (
 )
 
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
-from holdfast.runtime.payloads.pieces import FAN, Namer, PayloadPart, Whole, whole_of
+from holdfast.runtime.payloads.pieces import FAN, Namer, PayloadPart, SplitPayload, split_payload
 from holdfast.runtime.payloads.store import Location, PayloadsUnreachable, Store
 
 PIECES, REST, ENVELOPE = "pieces", "rest", "envelope"
@@ -63,26 +63,26 @@ class PieceSeal:
         is_encrypted = self._ring and not part.is_list
         return 1 + len(part.data) + (self._ring.overhead if is_encrypted else _CHECK_BYTES)
 
-    def object_of(self, part: PayloadPart) -> bytes:
+    def make_object(self, part: PayloadPart) -> bytes:
         """Return the object that holds a part."""
         if self._ring and not part.is_list:
             return _SEALED + self._ring.seal(part.data, part.name.encode())
-        return (_LIST if part.is_list else _PIECE) + _check(part.data) + part.data
+        return (_LIST if part.is_list else _PIECE) + _compute_check(part.data) + part.data
 
-    def part_in(self, raw: bytes, name: str) -> Stored | None:
+    def read_part(self, raw: bytes, name: str) -> Stored | None:
         """Return what an object holds; None if it is damaged. Raises `NotDecrypted`."""
         if raw[:1] == _SEALED:
             return Stored(self._ring.open(raw[1:], name.encode()), False)
-        return opened(raw)
+        return read_unencrypted(raw)
 
 
-def opened(raw: bytes) -> Stored | None:
+def read_unencrypted(raw: bytes) -> Stored | None:
     """Return what an object that is not encrypted holds, as no list is; None if it is damaged."""
     kind, check, data = raw[:1], raw[1 : 1 + _CHECK_BYTES], raw[1 + _CHECK_BYTES :]
-    return Stored(data, kind == _LIST) if kind in (_PIECE, _LIST) and check == _check(data) else None
+    return Stored(data, kind == _LIST) if kind in (_PIECE, _LIST) and check == _compute_check(data) else None
 
 
-def _check(data: bytes) -> bytes:
+def _compute_check(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()[:_CHECK_BYTES]
 
 
@@ -105,32 +105,32 @@ class PieceDriver(StorageDriver):
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """See base class. Raises PayloadsUnreachable."""
-        self._key = self._key or await self._naming_key()
-        payloads = [self._codec.opened(payload) for payload in payloads]
+        self._key = self._key or await self._read_naming_key()
+        payloads = [self._codec.decrypt(payload) for payload in payloads]
         namespace = context.target.namespace if context.target else ""
         namer = Namer(self._key, f"{namespace} {self._store.period}".encode())
-        wholes = await asyncio.to_thread(lambda: [whole_of(payload.data, namer) for payload in payloads])
-        await self._keep([part for whole in wholes for part in whole.parts])
-        return [self._claim(payload, whole) for payload, whole in zip(payloads, wholes, strict=True)]
+        wholes = await asyncio.to_thread(lambda: [split_payload(payload.data, namer) for payload in payloads])
+        await self._store_missing([part for whole in wholes for part in whole.parts])
+        return [self._make_claim(payload, whole) for payload, whole in zip(payloads, wholes, strict=True)]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
         """See base class. Raises PayloadsUnreachable."""
-        return list(await asyncio.gather(*(self._payload(dict(claim.claim_data)) for claim in claims)))
+        return list(await asyncio.gather(*(self._read_payload(dict(claim.claim_data)) for claim in claims)))
 
-    async def _naming_key(self) -> bytes:
+    async def _read_naming_key(self) -> bytes:
         """Return the key of names: in a store that is encrypted one that does not lie there."""
         ring = self._codec.ring
-        return ring.derived(NAMES) if ring else await self._store.key()
+        return ring.derive_key(NAMES) if ring else await self._store.key()
 
-    def _claim(self, payload: Payload, whole: Whole) -> StorageDriverClaim:
+    def _make_claim(self, payload: Payload, whole: SplitPayload) -> StorageDriverClaim:
         names = " ".join(part.name for part in whole.parts)
-        rest = self._codec.ring.seal_text(_text(whole.rest), REST)
+        rest = self._codec.ring.seal_text(_encode_text(whole.rest), REST)
         envelope = Payload(metadata=payload.metadata).SerializeToString(deterministic=True)
-        return StorageDriverClaim({**self._store.location, PIECES: names, REST: rest, ENVELOPE: _text(envelope)})
+        return StorageDriverClaim({**self._store.location, PIECES: names, REST: rest, ENVELOPE: _encode_text(envelope)})
 
-    async def _keep(self, parts: Iterable[PayloadPart]) -> None:
+    async def _store_missing(self, parts: Iterable[PayloadPart]) -> None:
         """Store the parts that are missing.
 
         A list that is there has its parts, as garbage collection removes lists first. So only those of a missing list
@@ -142,22 +142,22 @@ class PieceDriver(StorageDriver):
         if not missing:
             return
         if inner := [inside for part in missing.values() for inside in part.parts]:
-            await self._keep(inner)
-        await self._store.write({name: self._seal.object_of(part) for name, part in missing.items()})
+            await self._store_missing(inner)
+        await self._store.write({name: self._seal.make_object(part) for name, part in missing.items()})
         for name, part in missing.items():
             self._cache.put(name, Stored(part.data, part.is_list))
 
-    async def _payload(self, claim: dict[str, str]) -> Payload:
+    async def _read_payload(self, claim: dict[str, str]) -> Payload:
         # Claims come from histories, where anyone who may signal can write.
         try:
-            names, rest = claim[PIECES].split(), _bytes(self._codec.ring.open_text(claim[REST], REST))
-            payload = Payload.FromString(_bytes(claim[ENVELOPE]))
+            names, rest = claim[PIECES].split(), _decode_text(self._codec.ring.open_text(claim[REST], REST))
+            payload = Payload.FromString(_decode_text(claim[ENVELOPE]))
         except (KeyError, binascii.Error, DecodeError):
             raise PayloadsUnreachable(f"a claim on {self._store} names no payload; its sender is wrong") from None
-        payload.data = b"".join([*await self._pieces(names, claim), rest])
+        payload.data = b"".join([*await self._read_pieces(names, claim), rest])
         return payload
 
-    async def _pieces(self, names: list[str], location: Location) -> list[bytes]:
+    async def _read_pieces(self, names: list[str], location: Location) -> list[bytes]:
         """Return the pieces that these names stand for, those in lists among them."""
         for _ in range(DEEPEST):
             parts = await self._read(names, location)
@@ -181,25 +181,25 @@ class PieceDriver(StorageDriver):
         parts = {name: self._cache.get(name) for name in set(names)}
         if missing := [name for name, part in parts.items() if part is None]:
             for name, raw in (await self._store.read(missing, location)).items():
-                parts[name] = self._checked(name, raw)
+                parts[name] = self._check_part(name, raw)
         return [part for name in names if (part := parts[name]) is not None]
 
-    def _checked(self, name: str, raw: bytes) -> Stored:
-        part = self._seal.part_in(raw, name)
+    def _check_part(self, name: str, raw: bytes) -> Stored:
+        part = self._seal.read_part(raw, name)
         if part is None:
             raise PayloadsUnreachable(
-                f"{self._store.place_of(name)} is damaged: it does not hold what was stored ({len(raw)} bytes, and "
+                f"{self._store.locate(name)} is damaged: it does not hold what was stored ({len(raw)} bytes, and "
                 "another digest). Put it back from a backup; the run then goes on"
             )
         self._cache.put(name, part)
         return part
 
 
-def _text(raw: bytes) -> str:
+def _encode_text(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _bytes(text: str) -> bytes:
+def _decode_text(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 

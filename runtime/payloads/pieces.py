@@ -41,7 +41,7 @@ class PayloadPart:
 
 
 @dataclass(frozen=True)
-class Whole:
+class SplitPayload:
     """A payload in parts: those that are objects, and the bytes after them."""
 
     parts: tuple[PayloadPart, ...]
@@ -57,11 +57,11 @@ class Namer:
     realm: bytes
     """The payloads that share their parts: those of a namespace, in a bucket those of a period."""
 
-    def piece(self, data: bytes) -> PayloadPart:
+    def make_piece(self, data: bytes) -> PayloadPart:
         """Return a piece of these bytes."""
         return PayloadPart(self._name(b"piece", data), data)
 
-    def list_of(self, parts: Sequence[PayloadPart]) -> PayloadPart:
+    def make_list(self, parts: Sequence[PayloadPart]) -> PayloadPart:
         """Return a list of these parts."""
         names = " ".join(part.name for part in parts).encode()
         return PayloadPart(self._name(b"list", names), names, tuple(parts))
@@ -72,11 +72,11 @@ class Namer:
         return digest.hexdigest()
 
 
-def whole_of(raw: bytes, namer: Namer) -> Whole:
+def split_payload(raw: bytes, namer: Namer) -> SplitPayload:
     """Return these bytes in parts."""
     pieces = list(cut(raw))
     rest = pieces.pop() if len(pieces[-1]) < SMALLEST else b""
-    return Whole(tuple(_gathered([namer.piece(piece) for piece in pieces], namer)), rest)
+    return SplitPayload(tuple(_group([namer.make_piece(piece) for piece in pieces], namer)), rest)
 
 
 def cut(raw: bytes) -> Iterator[bytes]:
@@ -92,10 +92,10 @@ def cut(raw: bytes) -> Iterator[bytes]:
     yield raw[start:]
 
 
-def _gathered(parts: list[PayloadPart], namer: Namer) -> list[PayloadPart]:
+def _group(parts: list[PayloadPart], namer: Namer) -> list[PayloadPart]:
     """Return the parts with each full group of them as a list; what is appended later leaves these lists alone."""
     if len(parts) < FAN:
         return parts
     end = len(parts) // FAN * FAN
     groups = [parts[start : start + FAN] for start in range(0, end, FAN)]
-    return [*_gathered([namer.list_of(group) for group in groups], namer), *parts[end:]]
+    return [*_group([namer.make_list(group) for group in groups], namer), *parts[end:]]

@@ -33,7 +33,7 @@ class Store(ABC):
         return ""
 
     @abstractmethod
-    def place_of(self, name: str) -> str:
+    def locate(self, name: str) -> str:
         """Return the place of an object, for people."""
 
     @abstractmethod

@@ -32,7 +32,7 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import check_value
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config
-from holdfast.runtime.distribution import installed_version
+from holdfast.runtime.distribution import find_version
 from holdfast.runtime.errors import BadCursor, BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.mcp.elicitation import agrees_to_go_on, content_from, form_for, message_for
@@ -94,7 +94,7 @@ class AssistantContext:
         return Server(
             "holdfast",
             title="Holdfast",
-            version=installed_version() or "",
+            version=find_version() or "",
             instructions=INSTRUCTIONS,
             lifespan=self._lifespan,
             on_list_tools=self.list_tools,

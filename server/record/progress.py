@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.client.listing import BLUEPRINT_KEY, CALM_PAGE, OPEN, OURS
 from holdfast.protocol.events import AnyChildStarted
 from holdfast.runtime.errors import is_missing
-from holdfast.runtime.namespace import quoted
+from holdfast.runtime.namespace import quote
 from holdfast.server.record.database import writing
 from holdfast.server.record.entries import RecordedRun, text_of_time
 from holdfast.server.record.store import RecordStore, set_mark
@@ -67,7 +67,7 @@ async def closed_workflows(client: Client, since: datetime | None, task_queue: s
 
 
 def _on(task_queue: str | None) -> str:
-    return "" if task_queue is None else f" AND TaskQueue = '{quoted(task_queue)}'"
+    return "" if task_queue is None else f" AND TaskQueue = '{quote(task_queue)}'"
 
 
 def sighting_of(execution: WorkflowExecution) -> Sighting:

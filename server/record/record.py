@@ -27,9 +27,9 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Failure, WorkflowView
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.config import Config
-from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
-from holdfast.runtime.namespace import retention_of
+from holdfast.runtime.namespace import read_retention
 from holdfast.server.record.checkpoints import SigningKey, seal, signing_key
 from holdfast.server.record.entries import (
     ASKED,
@@ -103,12 +103,12 @@ class Record:
     @classmethod
     def open(cls, config: Config, client: Client) -> Record:
         """Open the configured record; it is made if there is none. Raises `RecordError` or `ConfigError`."""
-        return cls(open_store(config.record_place(), key_ring(config)), client, signing_key(config))
+        return cls(open_store(config.record_place(), load_key_ring(config)), client, signing_key(config))
 
     @classmethod
     def read(cls, config: Config, client: Client) -> Record | None:
         """Open the configured record to read it; None if nothing has been recorded there. Raises `RecordError`."""
-        store = read_store(config.record_place(), key_ring(config))
+        store = read_store(config.record_place(), load_key_ring(config))
         return None if store is None else cls(store, client)
 
     def recorder(self, tree: Tree, task_queue: str | None = None) -> Recorder:
@@ -343,7 +343,7 @@ class Record:
     async def lag(self) -> Lag:
         """Return how far the record is behind, and how far it may be."""
         behind = await asyncio.to_thread(Progress(self.store, self.client.namespace).behind)
-        return Lag(behind, await retention_of(self.client, self.client.namespace))
+        return Lag(behind, await read_retention(self.client, self.client.namespace))
 
 
 def _entry(workflow: str, type_: str, question: str, data: JSONObject, name: str | None = None) -> RecordEntry:

@@ -26,7 +26,7 @@ from sqlalchemy.exc import OperationalError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config
-from holdfast.runtime.encryption import key_ring
+from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.own_files import own_key
 from holdfast.server.record.database import writing
 from holdfast.server.record.store import RecordStore, open_store
@@ -99,7 +99,7 @@ def open_web_store(config: Config, store: RecordStore | None = None) -> WebStore
         config: The configuration: it names the key of the servers, and the database.
         store: The record, if it is open.
     """
-    return WebStore((store or open_store(config.record_place(), key_ring(config))).engine, serve_key(config))
+    return WebStore((store or open_store(config.record_place(), load_key_ring(config))).engine, serve_key(config))
 
 
 class OnceTokens:

@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowHistory
 
 from holdfast.activities import tool
 from holdfast.protocol.runs import HistoryLimits
-from holdfast.runtime.connection import converter
+from holdfast.runtime.connection import make_converter
 from holdfast.runtime.payloads import THRESHOLD
 from holdfast.runtime.payloads.directory import PayloadDirectory
 from tests.agents.turns import agent, call, turn
@@ -71,7 +71,7 @@ async def test_turns_with_8_kb_results_leave_small_payloads_and_small_histories(
         for history in histories:
             assert max(sizes(history)) < THRESHOLD
             assert sum(sizes(history)) < MEGABYTE
-        await replay(house, run, converter(place, store=False))
+        await replay(house, run, make_converter(place, store=False))
 
 
 TALKING = """

@@ -30,7 +30,7 @@ from temporalio.client import Client, WorkflowHistory
 from holdfast.activities import all_activities
 from holdfast.cli.app import run_command
 from holdfast.client.history import histories
-from holdfast.runtime.connection import converter
+from holdfast.runtime.connection import make_converter
 from holdfast.runtime.secrets import SecretDirectory
 from tests.client.emulator import Emulator
 from tests.conftest import kept_log, worker_for
@@ -258,7 +258,7 @@ class BackgroundWorker:
     async def _run(self) -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         try:
-            client = await connected(self._address, self._namespace, converter(f"dir:{self._state / 'payloads'}"))
+            client = await connected(self._address, self._namespace, make_converter(f"dir:{self._state / 'payloads'}"))
             activities = all_activities([], {}, secrets={"dir": SecretDirectory(self._state / "secrets")})
             async with worker_for(client, QUEUE, activities=activities):
                 self._ready.set_result(lambda: loop.call_soon_threadsafe(stop.set))

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.protocol.guard import Key
 from holdfast.runtime.config import ConfigError, WorkerVariables, load_config, load_config_for
-from holdfast.runtime.embedded.home import locked
+from holdfast.runtime.embedded.home import lock_home
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_the_file_beside_a_blueprint_counts_where_the_current_folder_has_none(
 
 
 async def test_git_ignores_the_state_folder(tmp_path: Path) -> None:
-    async with locked(tmp_path / ".holdfast"):
+    async with lock_home(tmp_path / ".holdfast"):
         assert (tmp_path / ".holdfast" / ".gitignore").read_text() == "*\n"
 
 

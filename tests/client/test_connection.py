@@ -14,10 +14,10 @@ from holdfast.protocol.values import Value
 from holdfast.runtime.config import ConfigError, load_config
 from holdfast.runtime.connection import connect, ensure_search_attributes
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded import down
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded import stop_all
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.namespace import ATTRIBUTES, missing_search_attributes
+from holdfast.runtime.namespace import ATTRIBUTES, find_missing_search_attributes
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=find_temporal_binary()) as environment:
         yield environment
 
 
@@ -66,9 +66,9 @@ async def test_without_a_server_named_the_embedded_one_is_started() -> None:
     try:
         assert connection.embedded
         assert connection.ui_url and connection.ui_url.startswith("http://127.0.0.1:")
-        assert await missing_search_attributes(connection.client, "default") == []
+        assert await find_missing_search_attributes(connection.client, "default") == []
     finally:
-        await down(connection.config)
+        await stop_all(connection.config)
 
 
 async def test_a_server_that_is_not_there_is_told_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,14 +181,14 @@ async def test_a_tls_file_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPa
 
 async def test_search_attributes_are_registered_once_and_again_without_harm(server: WorkflowEnvironment) -> None:
     client = server.client
-    assert await missing_search_attributes(client, "default") == list(ATTRIBUTES)
+    assert await find_missing_search_attributes(client, "default") == list(ATTRIBUTES)
     await ensure_search_attributes(client, "default")
     await ensure_search_attributes(client, "default")
-    assert await missing_search_attributes(client, "default") == []
+    assert await find_missing_search_attributes(client, "default") == []
     remove = RemoveSearchAttributesRequest(namespace="default", search_attributes=["HoldfastWaitingFor"])
     await client.operator_service.remove_search_attributes(remove, retry=True)
     await ensure_search_attributes(client, "default")
-    assert await missing_search_attributes(client, "default") == []
+    assert await find_missing_search_attributes(client, "default") == []
 
 
 class Note(Value):

@@ -21,11 +21,11 @@ from holdfast.cli.doctor.access import check_rules
 from holdfast.cli.doctor.machine import check_machine
 from holdfast.protocol.guard import DEPLOYMENT, Key
 from holdfast.runtime.config import WorkerSettings, load_config
-from holdfast.runtime.connection import converter
-from holdfast.runtime.embedded.server import temporal_binary
-from holdfast.runtime.encryption import key_ring
-from holdfast.runtime.secrets import stores
-from holdfast.runtime.workers import last_poll
+from holdfast.runtime.connection import make_converter
+from holdfast.runtime.embedded.server import find_temporal_binary
+from holdfast.runtime.encryption import load_key_ring
+from holdfast.runtime.secrets import open_backends
+from holdfast.runtime.workers import find_last_poll
 from holdfast.server.record.entries import RecordedRun
 from holdfast.server.record.progress import Progress, WorkflowProgress
 from holdfast.server.record.store import open_store
@@ -43,7 +43,7 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 async def bare_server() -> AsyncIterator[WorkflowEnvironment]:
     """A server without our search attributes, and with the retention of a new namespace."""
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=find_temporal_binary()) as environment:
         yield environment
 
 
@@ -66,15 +66,15 @@ async def worker(
     config = load_config()
     options = {
         **server.client.config(),
-        "data_converter": converter(config.place(embedded=False), ring=key_ring(config)),
+        "data_converter": make_converter(config.place(embedded=False), ring=load_key_ring(config)),
     }
     client = type(server.client)(**options)
     cache: CacheStore = store_at("sqlite::memory:")
-    activities = all_activities([], {}, cache=cache, secrets=stores(config))
+    activities = all_activities([], {}, cache=cache, secrets=open_backends(config))
     if clock is not None:
         activities[-1] = CheckActivities(cache, {}, clock).check
     async with create_worker(client, task_queue=config.worker.task_queue, activities=activities, settings=settings):
-        while await last_poll(client, config.worker.task_queue) is None:
+        while await find_last_poll(client, config.worker.task_queue) is None:
             await asyncio.sleep(0.02)
         yield
 

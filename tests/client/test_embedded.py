@@ -20,11 +20,11 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
 from holdfast.runtime import embedded
 from holdfast.runtime.config import Config, ModelSection, WorkerSection, load_config
-from holdfast.runtime.embedded import down, ensure, processes, server
+from holdfast.runtime.embedded import ensure, processes, server, stop_all
 from holdfast.runtime.embedded.server import find_server, start_server
 from holdfast.runtime.embedded.worker import ROOT, find_workers
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.runtime.namespace import missing_search_attributes
+from holdfast.runtime.namespace import find_missing_search_attributes
 from tests.conftest import until
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ ENSURE = (
 )
 DEV = (
     "import asyncio; from holdfast.client import config, embedded; "
-    "asyncio.run(embedded.foreground(config.load_config()))"
+    "asyncio.run(embedded.run_in_foreground(config.load_config()))"
 )
 
 
@@ -53,7 +53,7 @@ async def project(tmp_path: Path) -> AsyncIterator[Config]:
     """A project of its own, where nothing runs yet."""
     config = load_config(tmp_path)
     yield config
-    await down(config)
+    await stop_all(config)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Conf
     folder = tmp_path_factory.mktemp("shared")
     config = Config(home=folder / ".holdfast", folder=folder)
     yield config
-    await down(config)
+    await stop_all(config)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ async def test_a_server_of_an_older_version_gets_the_attributes_that_are_new(run
     old = RemoveSearchAttributesRequest(namespace="default", search_attributes=[SINCE_ATTRIBUTE])
     await client.operator_service.remove_search_attributes(old, retry=True)
     await ensure(running)
-    assert await missing_search_attributes(client, "default") == []
+    assert await find_missing_search_attributes(client, "default") == []
 
 
 async def test_two_commands_at_once_make_one_server_and_one_worker(project: Config, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_two_commands_at_once_make_one_server_and_one_worker(project: Conf
     replies = {(await asyncio.to_thread(one.communicate))[0] for one in both}
     assert [one.returncode for one in both] == [0, 0]
     assert len(replies) == 1
-    shown = [arguments for _, arguments in processes.commands() if str(project.home) in " ".join(arguments)]
+    shown = [arguments for _, arguments in processes.list_commands() if str(project.home) in " ".join(arguments)]
     assert len(shown) == 2
 
 
@@ -198,11 +198,11 @@ async def test_a_half_written_state_file_changes_nothing_but_the_worker(running:
 
 
 async def test_down_stops_both_and_twice_is_fine(project: Config) -> None:
-    assert await down(project) is False
+    assert await stop_all(project) is False
     await ensure(project)
-    assert await down(project) is True
+    assert await stop_all(project) is True
     assert (find_server(project.home), find_workers(project.home)) == (None, [])
-    assert await down(project) is False
+    assert await stop_all(project) is False
 
 
 async def test_a_changed_tool_module_replaces_the_worker_and_nothing_else(running: Config) -> None:
@@ -300,7 +300,7 @@ async def test_dev_brings_back_a_worker_and_ctrl_c_stops_both(project: Config, t
 async def test_dev_ends_when_down_stops_it(project: Config, tmp_path: Path) -> None:
     dev = command(DEV, tmp_path)
     await eventually(lambda: find_workers(project.home))
-    assert await down(project)
+    assert await stop_all(project)
     _, told = await asyncio.to_thread(dev.communicate)
     assert dev.returncode == 0
     assert "stopped by holdfast down" in told

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.runtime.config import load_config
 from holdfast.runtime.embedded.server import Server
-from holdfast.runtime.embedded.worker import OUR_CODE, ROOT, _fingerprint
+from holdfast.runtime.embedded.worker import OUR_CODE, ROOT, _compute_fingerprint
 
 LOADED = """
 import sys, holdfast.worker
@@ -18,11 +18,11 @@ print(*(m.__file__ for name, m in list(sys.modules.items()) if name.startswith("
 
 def test_an_interpreter_by_another_name_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config, server = load_config(tmp_path), Server(1, 2, 3, tmp_path / "db")
-    before = _fingerprint(config, server)
+    before = _compute_fingerprint(config, server)
     monkeypatch.setattr(sys, "executable", str(Path(sys.executable).with_name("python3.99")))
-    assert _fingerprint(config, server) == before
+    assert _compute_fingerprint(config, server) == before
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert _fingerprint(config, server) != before
+    assert _compute_fingerprint(config, server) != before
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from holdfast.protocol.answers import Answer
 from holdfast.protocol.events import QuestionAnswered
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.connection import connect
-from holdfast.runtime.embedded import down
+from holdfast.runtime.embedded import stop_all
 from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
 from tests.conftest import until
 from tests.flows import ONE
@@ -52,4 +52,4 @@ async def test_the_worker_of_the_embedded_set_knows_it(config: Config) -> None:
         replies = [event.data for event in await runs.watch.events(run) if isinstance(event.data, QuestionAnswered)]
         assert [reply.proved_by for reply in replies] == ["person"]
     finally:
-        await down(config)
+        await stop_all(config)

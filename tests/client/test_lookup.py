@@ -16,7 +16,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until, worker_for
 
@@ -118,7 +118,7 @@ async def test_a_blueprint_that_names_nothing_asks_nobody(temporal: Client) -> N
 async def test_a_server_without_standalone_activities_is_asked_by_a_short_workflow(tmp_path: Path) -> None:
     blueprint = loads("steps: [{name: one, uses: look_upp}]", name="old")
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(),
+        dev_server_existing_path=find_temporal_binary(),
         data_converter=DATA_CONVERTER,
         dev_server_extra_args=["--dynamic-config-value", "activity.enableStandalone=false"],
     ) as old:

@@ -39,13 +39,13 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from holdfast.activities import tool
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.config import ConfigError, WorkerSettings, load_config
-from holdfast.runtime.connection import converter, payload_place
+from holdfast.runtime.connection import find_payload_place, make_converter
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.runtime.payloads import THRESHOLD, PayloadsUnreachable, buckets
 from holdfast.runtime.payloads.checkpoints import CheckpointBucket, CheckpointDirectory
-from holdfast.runtime.payloads.collection import InnerReferences, StoredAmount, clear
-from holdfast.runtime.payloads.directory import PayloadDirectory, enter, mend, remove
+from holdfast.runtime.payloads.collection import InnerReferences, StoredAmount, collect_garbage
+from holdfast.runtime.payloads.directory import PayloadDirectory, enter_namespace, mend, remove
 from holdfast.runtime.payloads.driver import PieceDriver
 from holdfast.runtime.payloads.pieces import SMALLEST
 from holdfast.runtime.payloads.store import Store
@@ -275,14 +275,14 @@ async def test_what_a_killed_gc_had_in_hand_is_read_and_put_back(folder: Payload
 
 async def test_a_payload_over_16_kib_goes_outside_and_a_smaller_one_stays(folder: PayloadDirectory) -> None:
     assert THRESHOLD == 16 * 1024
-    [small, large] = await converter(f"dir:{folder.folder}").encode(["x" * 16_000, "x" * 16_500])
+    [small, large] = await make_converter(f"dir:{folder.folder}").encode(["x" * 16_000, "x" * 16_500])
     assert small.ByteSize() > 16_000
     assert large.ByteSize() < 500
     assert len(files(folder)) == 1
 
 
 async def test_reading_alone_stores_nothing(folder: PayloadDirectory) -> None:
-    both, reading = (converter(f"dir:{folder.folder}", store=store) for store in (True, False))
+    both, reading = (make_converter(f"dir:{folder.folder}", store=store) for store in (True, False))
     assert await reading.decode(await both.encode([LARGE])) == [LARGE]
     age(*files(folder))
     [inside] = await reading.encode([LARGE])
@@ -313,9 +313,9 @@ def test_the_place_is_that_of_the_variable_else_of_the_file_else_the_embedded_se
 
 
 def test_a_named_server_has_no_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert payload_place(load_config(tmp_path)) == f"dir:{tmp_path}/.holdfast/payloads"
+    assert find_payload_place(load_config(tmp_path)) == f"dir:{tmp_path}/.holdfast/payloads"
     monkeypatch.setenv("TEMPORAL_ADDRESS", "localhost:7233")
-    assert payload_place(load_config(tmp_path)) == ""
+    assert find_payload_place(load_config(tmp_path)) == ""
 
 
 def test_a_variable_that_names_no_place_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,17 +333,17 @@ def test_a_package_that_is_not_installed_is_told_with_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
     with pytest.raises(ConfigError, match=rf"'{place}' needs the package {module}, .*'holdfast\[{extra}\]'"):
-        converter(place)
+        make_converter(place)
 
 
 async def test_a_value_that_lies_elsewhere_is_told_with_the_way_out(folder: PayloadDirectory) -> None:
-    in_folder = converter(f"dir:{folder.folder}")
+    in_folder = make_converter(f"dir:{folder.folder}")
     storage = ExternalStorage(drivers=[PieceDriver(bucket({}))], payload_size_threshold=THRESHOLD)
     in_bucket = replace(DATA_CONVERTER, external_storage=storage)
     with pytest.raises(
         PayloadsUnreachable, match=r"lies in a folder .*; here it is not set\. Set it in holdfast\.toml"
     ):
-        await converter("").decode(await in_folder.encode([LARGE]))
+        await make_converter("").decode(await in_folder.encode([LARGE]))
     with pytest.raises(PayloadsUnreachable, match=r"lies in bucket 'bucket' .*; here it is 'dir:.*'\. Set it in"):
         await in_folder.decode(await in_bucket.encode([LARGE]))
 
@@ -473,7 +473,7 @@ async def test_100_kb_through_input_tool_answer_and_result_leave_small_histories
         sizes = [event.ByteSize() for one in histories for event in one.events]
         assert max(sizes) < THRESHOLD
         assert sum(sizes) < 60_000
-        await replay(house, run, converter(place, store=False))
+        await replay(house, run, make_converter(place, store=False))
         with pytest.raises(Exception, match="TMPRL1105"):
             await replay(house, run, DATA_CONVERTER)
 
@@ -528,7 +528,7 @@ async def beats(text: str) -> str:
 async def own_server() -> AsyncIterator[WorkflowEnvironment]:
     """A namespace of our own: gc reads every history there is."""
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
+        dev_server_existing_path=find_temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
     ) as environment:
         yield environment
 
@@ -553,7 +553,7 @@ async def test_signals_queries_updates_children_and_heartbeats_go_outside_too_an
         await until(beaten, "the heartbeat")
         await indexed(client, "carries", "carries-child")
         age(*files(folder))
-        assert (await clear(client, folder.folder)).removed.files == 2  # what was asked and told in the query
+        assert (await collect_garbage(client, folder.folder)).removed.files == 2  # what was asked and told in the query
         assert sorted(len(path.read_bytes()) // 1000 for path in files(folder)) == [100] * 4
         LEAVE.set()
         assert await handle.result() == LARGE
@@ -576,14 +576,14 @@ async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_repla
         needed = files(folder)
         [left, _] = await stored(folder, "left by nobody", "young")
         age(*needed, folder.path(left.claim_data["pieces"]))
-        done = await clear(house.client, folder.folder)
+        done = await collect_garbage(house.client, folder.folder)
         assert (done.removed.files, done.kept.files) == (1, len(needed) + 1)
         assert set(needed) < set(files(folder))
         await house.answer(run, "Of digits")
         assert await house.output(run) == f"Of digits: {LARGE}"
         age(*files(folder))
-        await clear(house.client, folder.folder)
-        await replay(house, run, converter(place, store=False))
+        await collect_garbage(house.client, folder.folder)
+        await replay(house, run, make_converter(place, store=False))
         assert await house.output(run) == f"Of digits: {LARGE}"
 
 
@@ -597,7 +597,7 @@ async def test_gc_keeps_what_a_loop_carries_for_a_question_of_100_days(
         await indexed(house.client, run, question.owner)
         for path in files(folder):
             os.utime(path, times=(path.stat().st_atime, time.time() - 100 * 86400))
-        await clear(house.client, folder.folder)
+        await collect_garbage(house.client, folder.folder)
         await house.answered(run, "stop")
         assert await house.output(run) == LARGE
 
@@ -624,7 +624,7 @@ async def test_gc_keeps_a_conversation_that_waits_for_100_days(
         for path in files(folder):
             os.utime(path, times=(path.stat().st_atime, time.time() - 100 * 86400))
         assert max(InnerReferences(folder).height(path.name) for path in files(folder)) == 1
-        await clear(house.client, folder.folder)
+        await collect_garbage(house.client, folder.folder)
     async with worker_for(storing(own_server.client, place), queue):  # has no piece in memory
         await house.answered(run, "yes")
         assert await house.output(run) == "the end"
@@ -663,14 +663,14 @@ async def test_gc_removes_what_a_deleted_run_left(
         await house.asked(run)
         await indexed(house.client, run)
         age(*files(folder))
-        assert (await clear(house.client, folder.folder)).kept.files == 1
+        assert (await collect_garbage(house.client, folder.folder)).kept.files == 1
         request = DeleteWorkflowExecutionRequest(
             namespace=house.client.namespace, workflow_execution=WorkflowExecution(workflow_id=run)
         )
         await house.client.workflow_service.delete_workflow_execution(request, retry=True)
 
         async def gone() -> bool:
-            return (await clear(house.client, folder.folder)).kept == StoredAmount()
+            return (await collect_garbage(house.client, folder.folder)).kept == StoredAmount()
 
         await until(gone, "the deletion")
         assert files(folder) == []
@@ -689,7 +689,7 @@ async def test_gc_keeps_what_a_schedule_will_start_with(
 
     await until(listed, "the schedule")
     age(*files(folder))
-    assert (await clear(client, folder.folder)).kept.files == 1
+    assert (await collect_garbage(client, folder.folder)).kept.files == 1
     await handle.delete()
 
 
@@ -698,9 +698,9 @@ async def test_gc_refuses_a_folder_that_another_namespace_refers_to(
 ) -> None:
     await stored(folder, "one")
     age(*files(folder))
-    enter(folder.folder, "another-id", "people at temporal.example:7233")
+    enter_namespace(folder.folder, "another-id", "people at temporal.example:7233")
     with pytest.raises(ConfigError, match=r"of namespace people at temporal.example:7233, .*delete .*another-id; else"):
-        await clear(own_server.client, folder.folder)
+        await collect_garbage(own_server.client, folder.folder)
     assert len(files(folder)) == 1
 
 

@@ -17,7 +17,7 @@ from holdfast.runtime.payloads import collection
 from holdfast.runtime.payloads.collection import InnerReferences
 from holdfast.runtime.payloads.directory import PayloadDirectory
 from holdfast.runtime.payloads.driver import PieceCache, PieceDriver, Stored
-from holdfast.runtime.payloads.pieces import FAN, SMALLEST, Namer, cut, whole_of
+from holdfast.runtime.payloads.pieces import FAN, SMALLEST, Namer, cut, split_payload
 
 NAMER = Namer(b"k" * 32, b"test")
 
@@ -67,17 +67,17 @@ def test_the_pieces_of_any_bytes_are_these_bytes_and_none_but_the_last_is_short(
 
 
 def test_each_message_is_a_piece_and_what_changes_with_each_request_is_none() -> None:
-    whole = whole_of(request(5).data, NAMER)
+    whole = split_payload(request(5).data, NAMER)
     messages = [json.loads(part.data[part.data.index(b'{"role"') :]) for part in whole.parts[1:]]
     assert [message["call"] for message in messages] == [f"c{n}" for n in range(5)]
     assert whole.rest == b"]}"
-    assert whole_of(request(5, n=17).data, NAMER).parts == whole.parts
+    assert split_payload(request(5, n=17).data, NAMER).parts == whole.parts
 
 
 def test_a_claim_stays_short_and_lists_are_shared() -> None:
-    parts = whole_of(request(1000).data, NAMER).parts
+    parts = split_payload(request(1000).data, NAMER).parts
     assert len(parts) == 1001 // FAN**2 + 1001 % FAN**2 // FAN + 1001 % FAN
-    longer = whole_of(request(1100).data, NAMER).parts
+    longer = split_payload(request(1100).data, NAMER).parts
     assert longer[:3] == parts[:3]
 
 
@@ -150,7 +150,7 @@ def clear(folder: PayloadDirectory, *claims: StorageDriverClaim) -> int:
     """Remove what is old and in no claim, as gc does; return how many objects are left."""
     inner = InnerReferences(folder)
     names = {path.name for path, _ in folder.files()}
-    live = inner.below(name for claim in claims for name in claim.claim_data["pieces"].split())
+    live = inner.list_below(name for claim in claims for name in claim.claim_data["pieces"].split())
     collection._remove(folder, names - live, inner, before=1.0)
     return len(list(folder.files()))
 

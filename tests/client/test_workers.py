@@ -29,9 +29,9 @@ from holdfast.runtime.workers import (
     TaskFailing,
     Unconfirmed,
     Version,
+    describe_queue,
+    explain_no_work,
     make_current,
-    pollers,
-    why_no_work,
 )
 from tests.conftest import Harness, until, worker_for
 
@@ -106,14 +106,14 @@ async def test_a_worker_of_another_version_than_the_current_one_is_told(nobody: 
     async with worker_for(nobody.client, queue, settings=settings.model_copy(update={"build_id": "b2"})):
 
         async def polled() -> DescribeTaskQueueResponse | None:
-            reply = await pollers(nobody.client, queue)
+            reply = await describe_queue(nobody.client, queue)
             return reply if len(reply.pollers) > 1 else None
 
         reply: DescribeTaskQueueResponse = await until(polled)
     left = [poller for poller in reply.pollers if poller.deployment_options.build_id == "b1"]
     for poller in left:  # the server remembers it for minutes
         reply.pollers.remove(poller)
-    silence = why_no_work(queue, reply)
+    silence = explain_no_work(queue, reply)
     assert isinstance(silence, OtherVersion)
     assert f"is of version {queue}/b2, but version {queue}/b1 is current" in str(silence)
     assert f"--deployment-name {queue} --build-id b2" in str(silence)
@@ -156,7 +156,7 @@ def of(*builds: str, current: str = "") -> DescribeTaskQueueResponse:
     ],
 )
 def test_who_gets_no_work(builds: list[str], current: str, pinned: Version | None, error: type) -> None:
-    assert type(why_no_work("q", of(*builds, current=current), pinned)) is error
+    assert type(explain_no_work("q", of(*builds, current=current), pinned)) is error
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import ATTRIBUTE_TYPES
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import UNTHROTTLED, temporal_binary
+from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from tests.conftest import Harness, until
 from tests.repository import ROOT
 
@@ -38,7 +38,7 @@ class Machines:
         ports = ["--port", str(self.port), "--headless"]
         flags = [word for name, type_ in ATTRIBUTE_TYPES.items() for word in ("--search-attribute", f"{name}={type_}")]
         file = ["--db-filename", str(self.folder / "temporal.db"), "--dynamic-config-value", UNTHROTTLED]
-        self._start("server", [temporal_binary(), "server", "start-dev", *ports, *flags, *file])
+        self._start("server", [find_temporal_binary(), "server", "start-dev", *ports, *flags, *file])
 
     def start_worker(self, *arguments: str, **environment: str) -> None:
         self._start("worker", [sys.executable, str(ROOT / "worker.py"), *arguments], **environment)

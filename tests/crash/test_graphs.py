@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from holdfast.runtime.payloads.checkpoints import threads
-from holdfast.runtime.payloads.collection import clear
+from holdfast.runtime.payloads.checkpoints import list_threads
+from holdfast.runtime.payloads.collection import collect_garbage
 from tests.conftest import Harness, until
 from tests.crash.machines import Machines, asked
 from tests.tools import calls
@@ -63,16 +63,16 @@ async def test_gc_keeps_the_checkpoints_of_a_run_until_it_has_ended(machines: Ma
     await asked(house, run, "Which way?")
     payloads = machines.folder / "payloads"
     await collected(house.client, payloads)
-    assert list(threads(payloads))
+    assert list(list_threads(payloads))
     await house.answer(run, "left")
     await house.output(run)
 
     async def gone() -> bool:
         await collected(house.client, payloads)
-        return not list(threads(payloads))
+        return not list(list_threads(payloads))
 
     await until(gone, "the end of the checkpoints")
 
 
 async def collected(client: Client, folder: Path) -> None:
-    await clear(client, folder, age=-1)
+    await collect_garbage(client, folder, age=-1)

@@ -20,8 +20,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from holdfast.runtime.embedded.server import temporal_binary
-from holdfast.runtime.namespace import missing_search_attributes
+from holdfast.runtime.embedded.server import find_temporal_binary
+from holdfast.runtime.namespace import find_missing_search_attributes
 from tests.conftest import until
 from tests.repository import ROOT
 
@@ -177,13 +177,13 @@ def test_the_scripts_are_plain_sh(script: str) -> None:
 
 @pytest.fixture(scope="module")
 async def bare() -> AsyncIterator[WorkflowEnvironment]:
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=temporal_binary()) as environment:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=find_temporal_binary()) as environment:
         yield environment
 
 
 async def set_up(server: WorkflowEnvironment, namespace: str) -> None:
     environment = {
-        "PATH": f"{Path(temporal_binary()).parent}:{os.environ['PATH']}",
+        "PATH": f"{Path(find_temporal_binary()).parent}:{os.environ['PATH']}",
         "TEMPORAL_ADDRESS": server.client.service_client.config.target_host,
         "TEMPORAL_NAMESPACE": namespace,
     }
@@ -203,7 +203,7 @@ async def kept(client: Client, namespace: str) -> timedelta:
 async def test_the_set_up_makes_a_namespace_ready_and_may_run_twice(bare: WorkflowEnvironment) -> None:
     for _ in range(2):
         await set_up(bare, "people")
-        assert await missing_search_attributes(bare.client, "people") == []
+        assert await find_missing_search_attributes(bare.client, "people") == []
         assert await kept(bare.client, "people") == timedelta(days=90)
 
 
@@ -213,7 +213,7 @@ async def test_the_set_up_raises_how_long_closed_runs_are_kept_and_never_lowers_
         namespace = f"kept-{before}"
         address = bare.client.service_client.config.target_host
         create = ["operator", "namespace", "create", "--namespace", namespace, "--retention", before]
-        command = [temporal_binary(), *create, "--address", address]
+        command = [find_temporal_binary(), *create, "--address", address]
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
         await set_up(bare, namespace)
         assert await kept(bare.client, namespace) == after

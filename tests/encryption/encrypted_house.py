@@ -9,9 +9,9 @@ from pathlib import Path
 from temporalio.client import Client
 
 from holdfast.activities import all_activities, store_at
-from holdfast.runtime.connection import converter
+from holdfast.runtime.connection import make_converter
 from holdfast.runtime.encryption import KeyRing
-from holdfast.runtime.payloads.checkpoints import checkpoints_at
+from holdfast.runtime.payloads.checkpoints import open_checkpoints
 from holdfast.runtime.sealed_cache import SealedCache
 from tests.conftest import TOOLS, Harness, worker_for
 
@@ -22,7 +22,7 @@ MARK = "marzipan"
 
 def secretive(client: Client, folder: Path, keys: dict[str, str]) -> Client:
     config = client.config()
-    config["data_converter"] = converter(f"dir:{folder / 'payloads'}", ring=KeyRing(keys))
+    config["data_converter"] = make_converter(f"dir:{folder / 'payloads'}", ring=KeyRing(keys))
     return Client(**config)
 
 
@@ -30,7 +30,7 @@ def secretive(client: Client, folder: Path, keys: dict[str, str]) -> Client:
 async def house_of(client: Client, folder: Path, keys: dict[str, str], queue: str) -> AsyncIterator[Harness]:
     client, ring = secretive(client, folder, keys), KeyRing(keys)
     cache = SealedCache(store_at(f"sqlite:{folder / 'cache.db'}"), ring)
-    checkpoints = checkpoints_at(f"dir:{folder / 'payloads'}")
+    checkpoints = open_checkpoints(f"dir:{folder / 'payloads'}")
     activities = all_activities([TOOLS], {}, cache=cache, checkpoints=checkpoints)
     async with worker_for(client, queue, activities=activities):
         yield Harness(client, queue, folder)

@@ -17,9 +17,9 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.graphs.saver import StoredSaver
 from holdfast.plugin import Plugin
 from holdfast.runtime.config import ConfigError, load_config
-from holdfast.runtime.connection import converter
-from holdfast.runtime.encryption import EncryptionCodec, KeyRing, NotDecrypted, key_ids, key_ring
-from holdfast.runtime.payloads.checkpoints import checkpoints_at
+from holdfast.runtime.connection import make_converter
+from holdfast.runtime.encryption import EncryptionCodec, KeyRing, NotDecrypted, find_key_ids, load_key_ring
+from holdfast.runtime.payloads.checkpoints import open_checkpoints
 from holdfast.runtime.payloads.directory import PayloadDirectory
 
 OLD, NEW = {"old": "o" * 40}, {"new": "n" * 40}
@@ -29,7 +29,7 @@ SECRET = "the merger is on friday "
 
 def config_of(folder: Path, keys: str) -> KeyRing:
     (folder / "holdfast.toml").write_text(f"[encryption]\nkeys = [{keys}]\n")
-    return key_ring(load_config(folder))
+    return load_key_ring(load_config(folder))
 
 
 def test_keys_come_from_the_environment_a_file_and_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,9 @@ async def test_a_payload_is_read_with_every_key_of_the_ring_and_written_with_the
     ],
 )
 async def test_a_key_that_is_missing_or_wrong_is_told(ring: KeyRing, message: str) -> None:
-    encoded = await converter("", ring=KeyRing(OLD)).encode([SECRET])
+    encoded = await make_converter("", ring=KeyRing(OLD)).encode([SECRET])
     with pytest.raises(NotDecrypted, match=message):
-        await converter("", ring=ring).decode(encoded)
+        await make_converter("", ring=ring).decode(encoded)
 
 
 async def test_what_was_changed_is_not_decrypted() -> None:
@@ -108,9 +108,12 @@ async def test_what_was_changed_is_not_decrypted() -> None:
 
 async def test_a_large_value_is_encrypted_in_its_pieces_which_are_shared(tmp_path: Path) -> None:
     folder, value = PayloadDirectory(tmp_path / "payloads"), [SECRET * 400 + str(n) for n in range(20)]
-    ours = converter(f"dir:{folder.folder}", ring=KeyRing(OLD))
+    ours = make_converter(f"dir:{folder.folder}", ring=KeyRing(OLD))
     claims = await ours.encode([value, value[:-1]])
-    assert await converter(f"dir:{folder.folder}", ring=KeyRing({**NEW, **OLD})).decode(claims) == [value, value[:-1]]
+    assert await make_converter(f"dir:{folder.folder}", ring=KeyRing({**NEW, **OLD})).decode(claims) == [
+        value,
+        value[:-1],
+    ]
     objects = [path.read_bytes() for path, _ in folder.files()]
     assert len(objects) < 30
     assert not any(b"merger" in raw for raw in [*objects, *(claim.SerializeToString() for claim in claims)])
@@ -119,17 +122,17 @@ async def test_a_large_value_is_encrypted_in_its_pieces_which_are_shared(tmp_pat
 
 async def test_the_names_of_pieces_change_with_the_key_and_old_ones_are_read(tmp_path: Path) -> None:
     place, value = f"dir:{tmp_path / 'payloads'}", SECRET * 2000
-    before = await converter(place, ring=KeyRing(OLD)).encode([value])
-    turned = converter(place, ring=KeyRing({**NEW, **OLD}))
+    before = await make_converter(place, ring=KeyRing(OLD)).encode([value])
+    turned = make_converter(place, ring=KeyRing({**NEW, **OLD}))
     after = await turned.encode([value])
     assert before[0].data != after[0].data
     assert await turned.decode([*before, *after]) == [value, value]
     with pytest.raises(NotDecrypted, match="key 'old', and the keys here are: new"):
-        await converter(place, ring=KeyRing(NEW)).decode(before)
+        await make_converter(place, ring=KeyRing(NEW)).decode(before)
 
 
 async def test_a_failure_is_encrypted_and_read_again() -> None:
-    ours, failure = converter("", ring=KeyRing(OLD)), Failure()
+    ours, failure = make_converter("", ring=KeyRing(OLD)), Failure()
     await ours.encode_failure(ApplicationError(SECRET, {"why": SECRET}), failure)
     assert b"merger" not in failure.SerializeToString()
     assert SECRET in str(await ours.decode_failure(failure))
@@ -140,7 +143,7 @@ def test_nobody_sees_a_key_in_a_repr() -> None:
 
 
 async def saver(place: str, keys: dict[str, str]) -> StoredSaver:
-    store = checkpoints_at(place)
+    store = open_checkpoints(place)
     assert store is not None
     made = StoredSaver(THREAD, store, EncryptionCodec(KeyRing(keys)), InMemorySaver().serde)
     await made.load()
@@ -173,7 +176,7 @@ def test_a_plugin_takes_the_keys_and_refuses_a_second_codec(tmp_path: Path, monk
 
 def test_the_keys_of_a_message_are_found_wherever_a_payload_stands() -> None:
     def sealed(id_: str) -> Payload:
-        return EncryptionCodec(KeyRing({id_: "k" * 40})).sealed(Payload(data=b"x"))
+        return EncryptionCodec(KeyRing({id_: "k" * 40})).encrypt(Payload(data=b"x"))
 
     started = WorkflowExecutionStartedEventAttributes(
         input=Payloads(payloads=[Payload(data=b"plain"), sealed("input")]),
@@ -181,4 +184,4 @@ def test_the_keys_of_a_message_are_found_wherever_a_payload_stands() -> None:
         continued_failure=Failure(cause=Failure(encoded_attributes=sealed("failure"))),
     )
     event = HistoryEvent(workflow_execution_started_event_attributes=started)
-    assert key_ids(event) == {"input", "memo", "failure"}
+    assert find_key_ids(event) == {"input", "memo", "failure"}

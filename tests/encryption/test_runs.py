@@ -18,7 +18,7 @@ from holdfast.activities import tool
 from holdfast.client.memory import QuestionMemory
 from holdfast.runtime import encryption
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.runtime.encryption import KeyRing
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.entries import RecordEntry
@@ -52,7 +52,7 @@ def logs() -> Iterator[None]:
     """The SDK's log as it was, after a worker that encrypts."""
     yield
     for name in encryption._LOGGERS:
-        logging.getLogger(name).removeFilter(encryption._without_content)
+        logging.getLogger(name).removeFilter(encryption._remove_content)
 
 
 @tool(idempotent=True)
@@ -148,7 +148,7 @@ async def test_nothing_that_was_said_can_be_read_where_it_lies(
     ring, place = KeyRing(OLD), f"sqlite:{tmp_path / 'record.sqlite'}"
     async with (
         await WorkflowEnvironment.start_local(
-            dev_server_existing_path=temporal_binary(),
+            dev_server_existing_path=find_temporal_binary(),
             data_converter=DATA_CONVERTER,
             search_attributes=ATTRIBUTES,
             dev_server_database_filename=str(database),

@@ -35,7 +35,7 @@ from holdfast.client.states import RunState
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.runtime.workers import NoWorker, TaskFailing
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.conftest import ATTRIBUTES, Harness, worker_for
@@ -280,7 +280,7 @@ async def fuzz(seconds: float, first: int) -> None:
     """Fuzz a server of its own."""
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # it tells of each signal that it drops
     environment = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
+        dev_server_existing_path=find_temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
     )
     async with environment:
         with TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ import pytest_asyncio
 from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.testkit.environment import SERVER_OPTIONS
 from tests.conftest import ATTRIBUTES, Harness, Replays, worker_for
 
@@ -19,7 +19,7 @@ from tests.conftest import ATTRIBUTES, Harness, Replays, worker_for
 @pytest_asyncio.fixture(scope="session")
 async def skipping() -> AsyncIterator[WorkflowEnvironment]:
     async with await WorkflowEnvironment.start_time_skipping_v2(
-        dev_server_existing_path=temporal_binary(),
+        dev_server_existing_path=find_temporal_binary(),
         data_converter=DATA_CONVERTER,
         search_attributes=ATTRIBUTES,
         ts_config=TimeSkippingConfig(max_session_skip_count=1000),

@@ -14,8 +14,8 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.secrets import reference_in
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.config.sections import SecretsSection
-from holdfast.runtime.encryption import key_in_environment, key_in_file
-from holdfast.runtime.secrets import MARK, SecretCipher, SecretDirectory, SecretUnreadable, keeper, stores
+from holdfast.runtime.encryption import make_environment_source, make_file_source
+from holdfast.runtime.secrets import MARK, SecretCipher, SecretDirectory, SecretUnreadable, keeper, open_backends
 from tests.conftest import Harness
 from tests.people.raw_answers import straight
 from tests.people.secret_house import everything, has, house, store
@@ -175,17 +175,20 @@ def test_the_embedded_set_makes_a_key_that_its_worker_finds(tmp_path: Path) -> N
     key = tmp_path / "home" / "secrets.key"
     assert key.stat().st_mode & 0o777 == 0o600
     beside = config.model_copy(update={"secrets": SecretsSection(store=f"dir:{tmp_path / 'home' / 'secrets'}")})
-    assert stores(beside)["dir"].read(reference.id) == VALUE
+    assert open_backends(beside)["dir"].read(reference.id) == VALUE
     key.chmod(0o644)
     with pytest.raises(ConfigError, match="chmod 600"):
-        stores(beside)["dir"].read(reference.id)
+        open_backends(beside)["dir"].read(reference.id)
 
 
 def test_a_key_is_made_once_by_whoever_is_first(tmp_path: Path) -> None:
     path = tmp_path / "home" / "secrets.key"
-    assert key_in_file(path, "the key", makes=True)(False) is None
-    made = key_in_file(path, "the key", makes=True)(True)
-    assert (key_in_file(path, "the key", makes=True)(True), key_in_file(path, "the key", makes=False)(False)) == (
+    assert make_file_source(path, "the key", makes=True)(False) is None
+    made = make_file_source(path, "the key", makes=True)(True)
+    assert (
+        make_file_source(path, "the key", makes=True)(True),
+        make_file_source(path, "the key", makes=False)(False),
+    ) == (
         made,
         made,
     )
@@ -200,4 +203,4 @@ def test_a_key_that_is_missing_or_short_is_named_with_the_way_out(
     if value is not None:
         monkeypatch.setenv("HOUSE_KEY", value)
     with pytest.raises(ConfigError, match="HOUSE_KEY is .*openssl rand -base64 32"):
-        key_in_environment("HOUSE_KEY", "[secrets] key_env")(True)
+        make_environment_source("HOUSE_KEY", "[secrets] key_env")(True)

@@ -14,7 +14,7 @@ from keyring.errors import KeyringLocked
 
 from holdfast.protocol.secrets import reference_in
 from holdfast.runtime.config import Config, ConfigError, load_config
-from holdfast.runtime.secrets import SecretDirectory, keeper, stores
+from holdfast.runtime.secrets import SecretDirectory, keeper, open_backends
 
 
 class Keyring(keyring.backend.KeyringBackend):
@@ -68,7 +68,7 @@ def test_a_value_is_encrypted_by_a_key_that_is_made_in_the_keyring(config: Confi
     id_ = put(config, "hunter2")
     assert list(system.kept) == [("holdfast", "secret store")]
     assert b"hunter2" not in b"".join(path.read_bytes() for path in (config.folder / "state" / "secrets").iterdir())
-    assert stores(config)["dir"].read(id_) == "hunter2"
+    assert open_backends(config)["dir"].read(id_) == "hunter2"
     assert not (config.folder / "state" / "secrets.key").exists()
 
 

@@ -30,7 +30,7 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.config import load_config
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import read_cases
 from holdfast.testkit.running import run_case
@@ -472,7 +472,7 @@ async def record(names: list[str]) -> None:
 async def recorded_house(folder: Path) -> AsyncIterator[RecordedHouse]:
     async with (
         await WorkflowEnvironment.start_local(
-            dev_server_existing_path=temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
+            dev_server_existing_path=find_temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
         ) as server,
         asking_server("stdio") as asking,
         asking_server("stdio-old") as older,

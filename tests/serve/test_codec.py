@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.client import Client
 
 from holdfast.runtime.config.sections import EncryptionSection
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.server.web.site import Site
 from tests.conftest import Harness
 from tests.encryption.encrypted_house import ASK, DECODE, MARK, OLD, house_of, secretive
@@ -84,6 +84,6 @@ async def test_the_temporal_command_reads_a_run_by_it(temporal: Client, site: Si
 
 async def output_of(*words: str) -> str:
     """What the command shows, with the data of its payloads."""
-    process = await asyncio.create_subprocess_exec(temporal_binary(), *words, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(find_temporal_binary(), *words, stdout=asyncio.subprocess.PIPE)
     shown = (await process.communicate())[0].decode()
     return shown + str([base64.b64decode(data) for data in re.findall(r'"data": "([^"]*)"', shown)])

@@ -17,7 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.runtime.config.sections import EncryptionSection
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.server.web.app import create_app
 from tests.activities.mcp_processes import free_port
 from tests.conftest import ATTRIBUTES, Harness, until
@@ -33,7 +33,7 @@ async def ui_of(codec: str) -> AsyncIterator[tuple[Client, str]]:
     """A server whose UI asks a codec server; a client, and the address of the UI."""
     port = free_port()
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(),
+        dev_server_existing_path=find_temporal_binary(),
         data_converter=DATA_CONVERTER,
         search_attributes=ATTRIBUTES,
         ui=True,

@@ -16,7 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.runtime.config.sections import ServeSection
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.runtime.embedded.server import temporal_binary
+from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import open_store
 from holdfast.server.web.api import API, CALLS, openapi
@@ -79,7 +79,7 @@ def test_every_reference_leads_somewhere() -> None:
 async def alone(tmp_path: Path) -> AsyncIterator[Harness]:
     """A house on a server of its own: what other tests leave waiting would make each list slow."""
     environment = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
+        dev_server_existing_path=find_temporal_binary(), data_converter=DATA_CONVERTER, search_attributes=ATTRIBUTES
     )
     async with environment:
         harness = Harness(environment.client, "alone", tmp_path)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from temporalio.service import RPCError
 
-from holdfast.runtime.errors import LASTING_ERRORS, BadCursor, server_error
+from holdfast.runtime.errors import LASTING_ERRORS, BadCursor, make_server_error
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.problems import TooSlow, problem_of
 
@@ -58,7 +58,7 @@ def page_of(path: str) -> str:
 
 def server_message(request: Request, error: RPCError) -> str:
     """Return what Temporal does not do, in the language of the page; in English where somebody has to mend it."""
-    refused, t = server_error(error), texts_of(request)
+    refused, t = make_server_error(error), texts_of(request)
     if refused.code in LASTING_ERRORS:
         return str(refused)
     return t("error.busy_server" if refused.code == "server_busy" else "error.no_server")
