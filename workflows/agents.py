@@ -238,7 +238,7 @@ def define_agent(asking: AgentCall, instructions: str, opening: list[Message], f
             imports=reach.imports,
             steps=[PlainStep(kind="step", name=asking.step)],
         ),
-        **frame.host.identity.shared,
+        **frame.host.identity.run_fields,
         address=frame.address,
         agent=agent,
         name=asking.name,

@@ -17,7 +17,7 @@ _ENCLOSING = ("pipeline", "loop", "import")
 async def stop(frame: Frame, position: Literal["before", "after"], step: AnyStep) -> None:
     """Wait for a person; a returned context replaces the shown one, declining fails the run."""
     await frame.host.until_resumed()
-    enclosing = replace(frame, address=_enclosing(frame.address))
+    enclosing = replace(frame, address=_find_enclosing(frame.address))
     place = f"{position} {step.name}"
     asked = Checkpoint(
         message=f"Stopped {place}.",
@@ -34,7 +34,7 @@ async def stop(frame: Frame, position: Literal["before", "after"], step: AnyStep
         enclosing.write(reply.content)
 
 
-def _enclosing(address: Address) -> Address:
+def _find_enclosing(address: Address) -> Address:
     """Return the address of the pipeline, loop or import that the step's list belongs to."""
     segments = address.split(";")
     kinds = [kind for kind, _, _ in parts(address)]

@@ -306,7 +306,7 @@ def define_child(step: AnyStep, frame: Frame) -> dict[str, Any]:
     names = {path[0] for path in reads}
     return {
         "blueprint": lone,
-        **frame.host.identity.shared,
+        **frame.host.identity.run_fields,
         "address": frame.address,
         "label": frame.label,
         "people": frame.people,

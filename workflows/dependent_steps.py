@@ -62,7 +62,7 @@ class DependentSteps:
         self._outputs: JSONObject = {}
         """Of the steps that have ended; a skipped one passes on what was before it."""
         self._entries: dict[str, JSONObject] = {}
-        self._fork_counts = frame.request_counts.forking()
+        self._fork_counts = frame.request_counts.make_fork()
 
     async def run(self) -> JSON:
         """Run the steps; return the output of the last one that is written."""
@@ -142,7 +142,7 @@ class DependentSteps:
             if scope.was_answered:
                 self._frame.scope.take_answer(scope.resume_input)
         self._together.clear()
-        self._fork_counts = self._frame.request_counts.forking()
+        self._fork_counts = self._frame.request_counts.make_fork()
 
     def _written(self, names: Container[str]) -> list[str]:
         """Return the names in the order of the list."""

@@ -68,7 +68,7 @@ class RunIdentity:
     loss_policy: LossPolicy = LossPolicy()
 
     @property
-    def shared(self) -> dict[str, Any]:
+    def run_fields(self) -> dict[str, Any]:
         """The fields of every definition that are the same in the whole run."""
         own = ("address", "blueprint")
         return {name: value for name, value in vars(self).items() if name not in own}
@@ -253,7 +253,7 @@ class Door:
         self.refused = list(state.refused)
 
     @property
-    def carried(self) -> dict[str, Any]:
+    def next_state(self) -> dict[str, Any]:
         """The fields of the state that the next history begins with."""
         return {"closed": self.receipts.closed, "refused": self.refused}
 

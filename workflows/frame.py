@@ -70,7 +70,7 @@ class AskingCall(Protocol):
     """A call under way, in whose middle an MCP server may ask people (`Interrupts`)."""
 
     def put(self, path: str, asked: Asked, seconds: float) -> None: ...
-    def elicited(self, path: str) -> Elicited: ...
+    def find_elicited(self, path: str) -> Elicited: ...
 
 
 class Runtime(Protocol):
@@ -223,8 +223,8 @@ class Frame:
 
     async def within_limits(self, before: Before = "step") -> None:
         """Fail, or ask a person for more if the author says so, if a limit on what is about to start is used up."""
-        while (reached := self.meter.reached(before)) is not None:
-            limit = self.meter.exhausted(*reached, self.address)
+        while (reached := self.meter.find_reached(before)) is not None:
+            limit = self.meter.describe_exhausted(*reached, self.address)
             self.note(LimitReached(limit=reached.limit, message=limit.message))
             if await self.go_beyond(limit):
                 self.meter.grant(*reached, limit.amount)

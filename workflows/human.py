@@ -147,7 +147,7 @@ class Human:
         await host.until_resumed()
         identity = host.identity
         address = Address(within(identity.address, "child", name or blueprint.name))
-        definition = Definition(blueprint=blueprint, **identity.shared)
+        definition = Definition(blueprint=blueprint, **identity.run_fields)
         state = PipelineState(
             input=input, started_by=identity.started_by, address=address, paused=host.paused, kept=host.hints
         )
@@ -274,7 +274,7 @@ def leave(instance: HumanInTheLoop) -> None:
     instance._holdfast.answers.leaving = True
 
 
-def carried(instance: HumanInTheLoop) -> JSONObject:
+def collect_memo(instance: HumanInTheLoop) -> JSONObject:
     """Return what the memo holds of a workflow over continue-as-new; the runner adds it, see `runner.Runner`."""
     host = instance._holdfast
     state = OwnState(

@@ -108,7 +108,7 @@ class Interrupts:
                 waited = (workflow.now() - self._parked_since).total_seconds()
                 self.frame.meter.count(Usage(seconds=-waited))
 
-    def elicited(self, path: str) -> Elicited:
+    def find_elicited(self, path: str) -> Elicited:
         """Return where a question in the middle of the call stands."""
         if path in self._elicited:
             return Elicited(status="answered", answer=self._elicited[path])

@@ -39,7 +39,7 @@ class Items:
 async def run_one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JSON]:
     """Run the items in order and return the outputs; each sees what those before it wrote to the context."""
     outputs = []
-    counts = frame.request_counts.forking()
+    counts = frame.request_counts.make_fork()
     for index, item in items.pairs():
         fork = frame.store.fork()
         inside = replace(frame, store=fork, request_counts=counts())
@@ -52,7 +52,7 @@ async def run_at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list
     """Run the items at once; return the outputs, and what each changed in its own fork of the context."""
     free = asyncio.Semaphore(block.max_concurrency)
     base = frame.store.value
-    counts = frame.request_counts.forking()
+    counts = frame.request_counts.make_fork()
 
     async def run(index: int, item: object) -> tuple[JSON, dict[Path, JSON]]:
         async with free:

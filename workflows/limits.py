@@ -95,7 +95,7 @@ class Meter:
         """Return meters with even shares of the rest; the remainder of whole numbers goes to the first."""
         return [Meter([_make_share(budget, shares, nth) for budget in self.budgets], self) for nth in range(shares)]
 
-    def reached(self, before: Before | None = None) -> Reached | None:
+    def find_reached(self, before: Before | None = None) -> Reached | None:
         """Return a limit that is used up; with `before`, only one that binds it."""
         for index, budget in enumerate(self.budgets):
             for name, most in list_allowed(budget).items():
@@ -104,7 +104,7 @@ class Meter:
                     return Reached(index, name)
         return None
 
-    def exhausted(self, index: int, name: str, address: Address) -> ExhaustedLimit:
+    def describe_exhausted(self, index: int, name: str, address: Address) -> ExhaustedLimit:
         """Return a limit that is reached before something at this address."""
         budget, message = self.budgets[index], self.message(index, name)
         return ExhaustedLimit(

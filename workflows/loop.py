@@ -84,7 +84,7 @@ class LoopWorkflow(RunWorkflow):
             # The exit comes first: its expression sees the context as the iteration left it, before `state` changes it.
             if await self._exit_holds(frame):
                 return await self._finish(frame, "condition")
-            reached = self._reached_limit()
+            reached = self._find_reached_limit()
             if reached is not None and not await self._may_go_on(frame, reached):
                 return await self._finish(frame, reached)
             await self._propagate(frame)
@@ -207,7 +207,7 @@ class LoopWorkflow(RunWorkflow):
         self.exit = (block.exit_expression, value)
         return met
 
-    def _reached_limit(self) -> Literal["max_loops", "no_progress"] | None:
+    def _find_reached_limit(self) -> Literal["max_loops", "no_progress"] | None:
         """Return which limit allows no further iteration: the author's, or the ceiling of a loop without one."""
         waits = self._count_waits()
         self.advance(idle=0 if waits > self.state.questions else self.state.idle + 1, questions=waits)

@@ -82,7 +82,7 @@ class MapWorkflow(RunWorkflow):
         outputs: list[JSON] = []
         items, first = self.definition.items, self.definition.first
         size = _choose_page_size(len(items), self.host.history.limits.items)
-        fork = frame.request_counts.forking()
+        fork = frame.request_counts.make_fork()
         for start in range(0, len(items), size):
             page = items[start : start + size]
             begin = first + start

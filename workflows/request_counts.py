@@ -52,11 +52,11 @@ class RequestCounts:
         inside = {key.removeprefix(prefix): n for key, n in self.counted.items() if key.startswith(prefix)}
         return RequestCounts(inside, self, prefix)
 
-    def forking(self) -> Callable[[], RequestCounts]:
+    def make_fork(self) -> Callable[[], RequestCounts]:
         """Return a function that makes copies of the counts as they are now: one for each of what may run at once.
 
         >>> counts = RequestCounts()
-        >>> fork = counts.forking()
+        >>> fork = counts.make_fork()
         >>> one, other = fork(), fork()
         >>> one.next("draft"), one.next("draft"), other.next("draft"), counts.next("draft")
         (1, 2, 1, 3)

@@ -151,7 +151,7 @@ class RunWorkflow:
             await await_rest(whole_task=True)
         await end_if_cancelled()  # the new run would not hear of a cancellation of this one
         self.host.view.show()
-        self.advance(**self.host.carried, **self.collect_spending(), **self.collect_state())
+        self.advance(**self.host.next_state, **self.collect_spending(), **self.collect_state())
         workflow.continue_as_new(args=[self.definition, self.state])
 
     def collect_state(self) -> dict[str, Any]:

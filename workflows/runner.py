@@ -23,7 +23,7 @@ from temporalio.worker import (
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from holdfast.workflows.activation import OneJobInstance
-from holdfast.workflows.human import HumanInTheLoop, carried, leave
+from holdfast.workflows.human import HumanInTheLoop, collect_memo, leave
 from holdfast.workflows.rest import outlast_task
 
 # Of `holdfast`, as `guard.DEPLOYMENT` is a module's global: in a copy that the sandbox imports it is not set.
@@ -55,7 +55,7 @@ class _Outbound(WorkflowOutboundInterceptor):
     def add_state(self, instance: HumanInTheLoop) -> None:
         """Add the state to the memo, if there is a history that follows: the SDK reads it when the workflow ends."""
         if self._memo is not None:
-            self._memo |= carried(instance)
+            self._memo |= collect_memo(instance)
 
 
 class _Inbound(WorkflowInboundInterceptor):

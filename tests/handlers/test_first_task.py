@@ -7,10 +7,14 @@ from temporalio import workflow
 
 from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
 from holdfast.protocol.elicitations import ELICIT
+from holdfast.protocol.events import AgentTold, Event
 from holdfast.protocol.incoming import CLAIM_EVENT, GRANT, HINT, RETURN, SEND_EVENT
-from holdfast.protocol.runs import ANSWER, PAUSE, RESUME
+from holdfast.protocol.runs import ANSWER, EVENTS, PAUSE, RESUME, TELL
+from holdfast.workflows.agent import AgentWorkflow
+from holdfast.workflows.handlers.forwarders import list_handlers
 from holdfast.workflows.human import HumanInTheLoop
 from holdfast.workflows.loop import LoopWorkflow
+from holdfast.workflows.run import RunWorkflow
 from tests.people.activations import SIGNAL, UPDATE, FedRun, Messages
 
 ANSWERS = {"answers": [{"question": "hq-none", "content": "yes"}]}
@@ -22,6 +26,10 @@ steps:
     max_loops: 3
     checkpoint_every: 1
     body: [{kind: hitl, name: ask, message: Go?}]
+"""
+AGENT = """
+agents: {clerk: {model: scripted, instructions: Help., tools: [look]}}
+steps: [{name: clerk, agent: clerk}]
 """
 SIGNALS: Messages = [
     (ANSWER, ANSWERS, SIGNAL),
@@ -56,10 +64,14 @@ class Asking(HumanInTheLoop):
         await self.human.ask("Go?")
 
 
-def start_loop(first: Messages) -> FedRun:
-    parent = FedRun(LOOP)
+def start_child(text: str, class_: type, first: Messages) -> FedRun:
+    parent = FedRun(text)
     [start] = [one for one in parent.commands if one.HasField("start_child_workflow_execution")]
-    return FedRun.of(LoopWorkflow, start.start_child_workflow_execution.input, parent.now, first)
+    return FedRun.of(class_, start.start_child_workflow_execution.input, parent.now, first)
+
+
+def start_loop(first: Messages) -> FedRun:
+    return start_child(LOOP, LoopWorkflow, first)
 
 
 def continue_loop(first: Messages) -> FedRun:
@@ -104,3 +116,16 @@ def test_updates_before_the_first_task_are_taken_in_their_order_behind_the_signa
     assert run.updates == ["completed", "rejected", "completed"]
     assert run.view.status == ("paused" if reverse else "waiting")
     run.replay()
+
+
+@pytest.mark.parametrize("texts", [["first", "second"], ["second", "first"]])
+def test_messages_to_an_agent_before_its_first_task_are_kept_in_their_order(texts: list[str]) -> None:
+    run = start_child(AGENT, AgentWorkflow, [(TELL, text, UPDATE) for text in texts])
+    told = [event.data.text for event in run.query(EVENTS, list[Event]) if isinstance(event.data, AgentTold)]
+    assert told == texts
+    run.replay()
+
+
+def test_the_signals_above_are_all() -> None:
+    taken = [name for kind, name in (handler.takes for handler in list_handlers(RunWorkflow)) if kind == "signal"]
+    assert sorted({name for name, _, _ in SIGNALS}) == sorted(map(str, taken))

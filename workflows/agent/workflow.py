@@ -98,7 +98,7 @@ class AgentWorkflow(RunWorkflow):
         self._tool_errors = dict(state.tool_errors)
         # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
         # on the order in which they wake.
-        self._fork_counts = self.request_counts.forking()
+        self._fork_counts = self.request_counts.make_fork()
 
     @property
     def hears(self) -> bool:
@@ -345,7 +345,7 @@ class AgentWorkflow(RunWorkflow):
             recent = add_call(recent, call)
             works.append(partial(self._answer_call, call, index, before + index, again=is_repetition(recent, call)))
         self.advance(recent=recent)
-        self._fork_counts = self.request_counts.forking()
+        self._fork_counts = self.request_counts.make_fork()
         if self._calls_at_once and not self.definition.ends_with_tool:
             results = await run_together(work() for work in works)
         else:  # a later command of a planner may depend on an earlier one; a no of a person ends all
@@ -593,7 +593,7 @@ class AgentWorkflow(RunWorkflow):
                 self.advance(recent=add_call(self.state.recent, call))
                 make = partial(self._make_object_call, call, tool, answer, is_repetition(self.state.recent, call))
                 works.append(partial(self._settle, call, index, before + index, make))
-            self._fork_counts = self.request_counts.forking()
+            self._fork_counts = self.request_counts.make_fork()
             results |= dict(zip(group, await run_together(work() for work in works), strict=True))
         made = [reply.tool_calls[index] for index in results]
         assert self.state.use is not None

@@ -24,7 +24,7 @@ class Elicitations:
         self._calls: dict[str, AskingCall] = {}
 
     @contextmanager
-    def during(self, address: str, call: AskingCall) -> Iterator[None]:
+    def let_ask(self, address: str, call: AskingCall) -> Iterator[None]:
         """Let a server ask in the middle of this call."""
         self._calls[address] = call
         try:
@@ -46,7 +46,7 @@ class Elicitations:
     @workflow.query(name=ELICITED, description="Whether such a question was answered, and how.")
     def elicited(self, wanted: ElicitedQuery) -> Elicited:
         call = self._calls.get(wanted.call)
-        return Elicited() if call is None else call.elicited(wanted.path)
+        return Elicited() if call is None else call.find_elicited(wanted.path)
 
 
 def _read(raw: RawValue, limit: SizeLimit) -> PutElicitation:

@@ -79,7 +79,7 @@ class Events:
         return self.hints if self._kept else []
 
     @property
-    def carried(self) -> dict[str, Any]:
+    def next_state(self) -> dict[str, Any]:
         """The fields of the state that the next history begins with."""
         return {"kept": self.hints}
 

@@ -68,11 +68,11 @@ class Host:
         )
 
     @property
-    def carried(self) -> dict[str, Any]:
+    def next_state(self) -> dict[str, Any]:
         """The fields of the state that the next history begins with."""
         # An offset and a run id instead of the events: 1,000 of them took 363 kB each time.
         own = {"next_offset": self.journal.next, "previous_run": workflow.info().run_id}
-        return {**own, **self.door.carried, **self.events.carried, **self.steering.carried}
+        return {**own, **self.door.next_state, **self.events.next_state, **self.steering.next_state}
 
     def _hand_over_event(self, question: Any) -> None:
         self.events.hand_over(question)
@@ -129,7 +129,7 @@ class Host:
 
     def let_ask(self, address: Address, call: AskingCall) -> AbstractContextManager[None]:
         """Let an MCP server ask in the middle of a call."""
-        return self.elicitations.during(address, call)
+        return self.elicitations.let_ask(address, call)
 
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Start a child workflow, wait for its end, and return its result."""

@@ -142,7 +142,7 @@ class OpenQuestion:
         way_out = "they can release it, and anyone who may steer the run can reassign it"
         return Refusal("not_allowed", f"question {self.question.id} is claimed by {claimant} until {until}; {way_out}")
 
-    def ended_by(self, reply: Reply, at: datetime) -> Reply:
+    def complete(self, reply: Reply, at: datetime) -> Reply:
         """Return the reply with its time, and with the acceptances before it."""
         last = _describe_acceptance(reply, at) if reply.status == "answered" and self.question.quorum > 1 else None
         return replace(reply, at=at, answers=[*self.answers, *([] if last is None else [last])])
@@ -182,7 +182,7 @@ class Questions:
         )
         self._opened(question)
         try:
-            return await self._wait(entry, request.asked.default if request.takes_default else None)
+            return await self._wait_for_reply(entry, request.asked.default if request.takes_default else None)
         except asyncio.CancelledError:
             # An answer of the same activation has closed it already: it stands, and the cancellation ends the step all
             # the same.
@@ -207,7 +207,7 @@ class Questions:
                 entry.asked = asked
                 entry.show(**shown_of(asked), parents=list(parents))
 
-    async def _wait(self, entry: OpenQuestion, default: object) -> Reply:
+    async def _wait_for_reply(self, entry: OpenQuestion, default: object) -> Reply:
         # Not `asyncio.wait_for`: on Python 3.11 it drops a cancellation that meets the answer in one activation. A
         # branch of a failed `parallel` then went on, and the run waited for its next question for ever.
         while not entry.reply.done() and (next_ := entry.times.next) is not None:
@@ -302,7 +302,7 @@ class Questions:
         # Nothing may raise between here and the reply: the step would wait for ever for a question that is not open.
         if not entry.reply.done():
             # Done before where the wait was cancelled: awaiting a future hands the cancellation on to it.
-            entry.reply.set_result(entry.ended_by(reply, closed.at))
+            entry.reply.set_result(entry.complete(reply, closed.at))
         self._receipts.add(closed)
         self._shown[question.id] = entry.question
         if len(self._shown) > MOST_SHOWN:

@@ -24,7 +24,7 @@ class Steering:
         self._journal, self._children = journal, children
 
     @property
-    def carried(self) -> dict[str, Any]:
+    def next_state(self) -> dict[str, Any]:
         """The fields of the state that the next history begins with."""
         return {"paused": self.paused}
 
