@@ -26,6 +26,7 @@ from holdfast.workflows.steps import EXECUTORS, check_executors
 from tests.repository import ROOT
 
 ROOMS = ("blueprint", "protocol", "workflows", "activities", "runtime", "client", "server", "cli", "testkit")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 FILES = [*(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))), ROOT / "worker.py"]
 
 
@@ -117,3 +118,16 @@ def test_no_test_module_is_imported() -> None:
             if any(re.match(r"tests\..*\btest_\w+$", module) for module in modules):
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert found == []
+
+
+def test_every_page_that_the_source_names_is_there() -> None:
+    """A document outside the repository tells its reader nothing."""
+    pages = {path.name for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.parts)}
+    sources = [path for folder in ("tests", "benchmarks", "drills") for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = []
+    for path in [*FILES, *sources]:
+        docstrings = [ast.get_docstring(node) or "" for node in nodes_of(path) if isinstance(node, DOCUMENTED)]
+        found += [
+            f"{path.relative_to(ROOT)}: {name}" for text in docstrings for name in re.findall(r"[\w-]+\.md\b", text)
+        ]
+    assert [one for one in found if one.rpartition(" ")[2] not in pages] == []

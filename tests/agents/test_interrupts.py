@@ -1,4 +1,4 @@
-"""Interrupts in tools (CASES.md, I1, I2, I5, I7, I12, I13)."""
+"""Interrupts in tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static interrupts, holds, permissions and reviews as steps (CASES.md, I6, I12, L9)."""
+"""Static interrupts, holds, permissions and reviews as steps."""
 
 from __future__ import annotations
 

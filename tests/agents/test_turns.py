@@ -1,4 +1,4 @@
-"""Agents that work in turns: tools, limits, a person's leave, sub-agents (CASES.md, I3, I4, I8, I9, P1)."""
+"""Agents that work in turns: tools, limits, a person's leave, sub-agents."""
 
 from __future__ import annotations
 

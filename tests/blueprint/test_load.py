@@ -15,7 +15,7 @@ from holdfast.blueprint.load import examine, load, loads, parse
 from tests.blueprint.written import ALL, FULL, yaml
 from tests.effort import SECOND, effort
 
-D5 = yaml(
+BRIEF = yaml(
     """
     name: brief
     steps:
@@ -45,7 +45,7 @@ def problems_of(text: str, **how: Any) -> list[Problem]:
 
 
 def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
-    assert [str(problem) for problem in problems_of(D5, file="brief.yaml")] == [
+    assert [str(problem) for problem in problems_of(BRIEF, file="brief.yaml")] == [
         "brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: step, hitl, conditional, loop,"
         " map, parallel, clarify, cache, agentic_loop, plan, timer, workflow, wait)",
         "brief.yaml:9:17 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)",
@@ -60,7 +60,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
 
 
 def test_codes_are_stable() -> None:
-    codes = [problem.code for problem in problems_of(D5)]
+    codes = [problem.code for problem in problems_of(BRIEF)]
     assert codes == [
         *("unknown_kind", "unknown_name", "unknown_key", "bad_target", "unknown_filter", "unknown_name", "conflict")
     ]

@@ -1,4 +1,4 @@
-"""A cancel ends a run: whatever it does, and however often it has continued as new (X1)."""
+"""A cancel ends a run: whatever it does, and however often it has continued as new."""
 
 from __future__ import annotations
 

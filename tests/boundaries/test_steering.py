@@ -1,4 +1,4 @@
-"""What people say to a run counts over every boundary: pause, resume, permits, limits, edits, answers (X2, X3, X4)."""
+"""What people say to a run counts over every boundary: pause, resume, permits, limits, edits, answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `cancel` says of a run that does not end, and how it ends all the same (X5)."""
+"""What `cancel` says of a run that does not end, and how it ends all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 while an agent works (CASES.md, P8): no request repeated that had a reply, no finished tool run again."""
+"""Kill -9 while an agent works: no request repeated that had a reply, no finished tool run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 of workers and servers (CASES.md, P8 and P9): nothing accepted is lost, nothing finished is run again."""
+"""Kill -9 of workers and servers: nothing accepted is lost, nothing finished is run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language at work: init, propagation, outputs, conversations, errors (CASES.md, D2 to D5, D10, D11)."""
+"""The language at work: init, propagation, outputs, conversations, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits, `on_error: ask`, caching, and conversations that are kept short (CASES.md, D12, L10)."""
+"""Limits, `on_error: ask`, caching, and conversations that are kept short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps and parallel branches (CASES.md, D6 to D8, L7)."""
+"""Maps and parallel branches."""
 
 from __future__ import annotations
 

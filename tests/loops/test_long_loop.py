@@ -1,4 +1,4 @@
-"""A long loop with a question in each iteration: numbers contiguous, nothing lost, histories bounded (L12)."""
+"""A long loop with a question in each iteration: numbers contiguous, nothing lost, histories bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops with people: an answer never restarts a loop (CASES.md, L1 to L8, L11)."""
+"""Loops with people: an answer never restarts a loop."""
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution

@@ -1,4 +1,4 @@
-"""Questions and answers (CASES.md, P1 to P4, P7, P11): answered once, by the right question, refused with a reason."""
+"""Questions and answers: answered once, by the right question, refused with a reason."""
 
 from __future__ import annotations
 

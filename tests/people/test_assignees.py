@@ -1,4 +1,4 @@
-"""Who may answer (CASES.md, P12): users, groups of the deployment, not the requester; and who is awaited."""
+"""Who may answer: users, groups of the deployment, not the requester; and who is awaited."""
 
 from __future__ import annotations
 

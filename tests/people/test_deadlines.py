@@ -1,4 +1,4 @@
-"""Deadlines (CASES.md, P5), on a server that skips time: three days pass in a moment."""
+"""Deadlines, on a server that skips time: three days pass in a moment."""
 
 from __future__ import annotations
 

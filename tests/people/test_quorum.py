@@ -1,4 +1,4 @@
-"""A quorum (CASES.md, P12): several different people must accept, and one who declines ends it."""
+"""A quorum: several different people must accept, and one who declines ends it."""
 
 from __future__ import annotations
 

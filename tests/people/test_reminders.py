@@ -1,4 +1,4 @@
-"""Reminders and the ladder (CASES.md, P6), on a server that skips time: the question keeps its id."""
+"""Reminders and the ladder, on a server that skips time: the question keeps its id."""
 
 from __future__ import annotations
 

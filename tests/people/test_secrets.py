@@ -1,4 +1,4 @@
-"""Secrets (CASES.md, P10): a history, an event, a query, a log holds references; tools alone get to see the values."""
+"""Secrets: a history, an event, a query, a log holds references; tools alone get to see the values."""
 
 from __future__ import annotations
 
