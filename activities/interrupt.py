@@ -24,12 +24,20 @@ from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
+from holdfast.blueprint.kinds.question_kind import QuestionKind
 from holdfast.protocol import guard
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, Parent, RaisedInterrupt, ToolRequest
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import check_bytes, check_value
-from holdfast.protocol.questions import QUESTION_KINDS, Asked, Confirmation, Input, PayloadConfirmation
+from holdfast.protocol.questions import (
+    QUESTION_KINDS,
+    Asked,
+    Confirmation,
+    CustomQuestion,
+    Input,
+    PayloadConfirmation,
+)
 
 Data = TypeVar("Data")
 State = TypeVar("State")
@@ -297,7 +305,9 @@ def _json(value: object, tool: str) -> JSON:
 
 
 def question_about(info: object) -> Asked:
-    """Return a question that shows `info` and takes any answer; for a confirmation of Google's ADK, that question."""
+    """Return a question that shows `info` and takes any answer; for a kind of an author's, or ADK's, that question."""
+    if isinstance(info, QuestionKind):
+        return _of_kind(info)
     try:
         value = to_jsonable_python(info, fallback=str)
         if (confirmation := _read_confirmation(value)) is not None:
@@ -307,6 +317,14 @@ def question_about(info: object) -> Asked:
         return Input(message="May it go on?" if value is None or not text.strip() else text, info=value, optional=True)
     except ValueError as error:
         raise wrong("bad_interrupt", f"an interrupt holds something that is not JSON: {error}") from None
+
+
+def _of_kind(question: QuestionKind) -> Asked:
+    try:
+        definition = question.define()
+        return CustomQuestion.define(definition, question.message, question.default, question.info)
+    except (ValueError, NotImplementedError) as error:
+        raise wrong("bad_interrupt", f"the kind {question.kind!r} cannot be asked: {error}") from None
 
 
 def _read_confirmation(value: JSON) -> Asked | None:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from holdfast.blueprint.json_values import JSON
 
@@ -80,3 +82,28 @@ ASK_KINDS = {
         declining="Declining ends the run.",
     ),
 }
+_OTHER = AskKind()
+
+
+def ask_kind_named(name: str) -> AskKind:
+    """Return the traits of a kind by its name; for one of an author's package those of a plain answer."""
+    return ASK_KINDS.get(name, _OTHER)
+
+
+Source = Callable[[Path | None], Mapping[str, str]]
+"""Imports the packages that a configuration lists, for a blueprint in a folder; returns by package why one failed."""
+_sources: list[Source] = []
+
+
+def add_source(source: Source) -> None:
+    """Call a function before a kind counts as unknown: it imports packages, whose classes register themselves.
+
+    So a command imports them only where it meets one of their kinds.
+    """
+    if source not in _sources:
+        _sources.append(source)
+
+
+def import_sources(folder: Path | None) -> dict[str, str]:
+    """Import what the sources know of, and return by package why it cannot be imported."""
+    return {package: reason for source in _sources for package, reason in source(folder).items()}

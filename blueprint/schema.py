@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import DEFAULT_KIND, KINDS, Blueprint
+from holdfast.blueprint.kinds.hitl_kinds import allow_kinds
 from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.kinds.question_kind import QuestionKind
 from holdfast.blueprint.kinds.schema_forms import (
     CONDITION,
     TEXT,
@@ -27,8 +31,12 @@ _WRITES: Schema = {"anyOf": [_WRITE, {"type": "array", "items": _WRITE}]}
 _INSTRUCTIONS: Schema = {"anyOf": [TEXT, {"$ref": "#/$defs/FromFile"}]}
 
 
-def language_schema() -> Schema:
-    """Return the JSON Schema (2020-12) of a blueprint as an author may write it."""
+def language_schema(question_kinds: Mapping[str, type[QuestionKind]] | None = None) -> Schema:
+    """Return the JSON Schema (2020-12) of a blueprint as an author may write it.
+
+    Args:
+        question_kinds: The kinds of questions of the author's packages, by name.
+    """
     parts: list[type[Part]] = [Blueprint, *SHORTHAND]
     _, schema = models_json_schema([(part, "validation") for part in parts], schema_generator=_UnsortedSchema)
     definitions: Schema = {name: _tidied(definition) for name, definition in schema["$defs"].items()}
@@ -39,6 +47,7 @@ def language_schema() -> Schema:
         set_form(definitions[kind.__name__], "when", CONDITION)
         kind.allow_short_forms(definitions)
     _allow_short_documents(definitions)
+    allow_kinds(definitions, question_kinds or {})
     _add_examples(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

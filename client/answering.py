@@ -644,7 +644,9 @@ async def _may_ask_secrets(tree: Tree, workflow: str) -> bool:
 def _contains_secret(value: object) -> bool:
     match value:
         case dict():
-            return value.get("ask") in _SECRETS or any(map(_contains_secret, value.values()))
+            ask = value.get("ask")
+            hides = ask.get("hidden") is True if isinstance(ask, dict) else ask in _SECRETS
+            return hides or any(map(_contains_secret, value.values()))
         case list():
             return any(map(_contains_secret, value))
     return False

@@ -266,7 +266,7 @@ class Entry:
         self.tried.add(question.id)
         if self.decline:
             return Answer(question=question.id, action="decline")
-        return Answer(question=question.id, content=self.content)
+        return Answer(question=question.id, content=question.asked.read_words(self.content))
 
 
 def name_of(question: Question) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.activities.secrets import secret
     from holdfast.blueprint.errors import BlueprintError, Problem
     from holdfast.blueprint.kinds import Blueprint
+    from holdfast.blueprint.kinds.question_kind import QuestionKind, question_kind
     from holdfast.blueprint.load import load, loads
     from holdfast.client.answering import Answering
     from holdfast.client.runs import Runs
@@ -32,6 +33,7 @@ _MODULES = {
     "holdfast.activities.secrets": ("secret",),
     "holdfast.blueprint.errors": ("BlueprintError", "Problem"),
     "holdfast.blueprint.kinds": ("Blueprint",),
+    "holdfast.blueprint.kinds.question_kind": ("QuestionKind", "question_kind"),
     "holdfast.blueprint.load": ("load", "loads"),
     "holdfast.client.answering": ("Answering",),
     "holdfast.runtime.connection": ("connect",),
@@ -60,6 +62,7 @@ __all__ = [
     "Plugin",
     "Problem",
     "Question",
+    "QuestionKind",
     "Receipt",
     "Refusal",
     "Review",
@@ -70,6 +73,7 @@ __all__ = [
     "level",
     "load",
     "loads",
+    "question_kind",
     "resumed",
     "secret",
     "tool",

@@ -8,9 +8,12 @@ import pytest
 import examples.approval.payments
 import examples.booking.flights
 import examples.clarify.briefs
+import examples.connector.question_kinds
+import examples.connector.services
 import examples.expenses.rates
 import examples.research.sources  # noqa: F401 registers the tools
 from holdfast.blueprint.core import expand
+from holdfast.blueprint.kinds.question_kind import known_kinds
 from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
@@ -29,7 +32,7 @@ def test_an_example_loads_and_its_core_form_is_the_same_blueprint(path) -> None:
 @pytest.mark.first_row
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_fits_the_schema_for_editors(path) -> None:
-    jsonschema_rs.validate(language_schema(), plain(read(path.read_text(), path.name)[0]))
+    jsonschema_rs.validate(language_schema(known_kinds()), plain(read(path.read_text(), path.name)[0]))
 
 
 def test_every_example_is_told_of_where_they_are_listed() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema_rs
 
 from holdfast.blueprint.kinds import KINDS
+from holdfast.blueprint.kinds.question_kind import KindDefinition
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
 from tests.repository import EXAMPLES, ROOT
@@ -22,6 +23,8 @@ NO_EXAMPLE = {
     *(f"PlanBody.language: {code}" for code in ("de", "es", "it", "nl", "pt")),
     # Written by the loader, for what a planner adds to its plan.
     *("PlanBody.notes", "PlanLoop.notes", "PlanStep.notes"),
+    # Written by the loader, of the class that `ask` names: examples/connector asks with two.
+    *(f"KindDefinition.{key}" for key in KindDefinition.model_fields),
     # The key of every step in which something else asks people (`AskingStep`): examples/refund has it, at a graph.
     *(f"{kind}.assignees" for kind in ("AgenticLoop", "Clarify", "Plan", "PlanStep")),
     # The key beside every list of steps: examples/release has it beside the outermost one.

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from benchmarks.measure import tree_of
-from holdfast.blueprint.kinds import Hitl
+from holdfast.blueprint.kinds.hitl_fields import AskName
 from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.protocol.questions import QUESTION_KINDS
 from tests.repository import ROOT
@@ -102,7 +102,7 @@ def test_the_lint_finds_a_branch(source: str) -> None:
 
 
 def test_the_language_and_the_protocol_agree_on_the_kinds_that_an_author_can_ask() -> None:
-    assert set(ASK_KINDS) == set(get_args(Hitl.model_fields["ask"].annotation))
+    assert set(ASK_KINDS) == set(get_args(AskName))
     theirs = {name: QUESTION_KINDS[name] for name in ASK_KINDS}
     assert {name: (kind.hidden, kind.is_pause) for name, kind in ASK_KINDS.items()} == {
         name: (kind.hidden, kind.is_pause) for name, kind in theirs.items()

@@ -20,7 +20,7 @@ from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
 )
-from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.blueprint.question_kinds import ask_kind_named
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence
 
@@ -282,7 +282,7 @@ class Step(Part):
     @property
     def gives_plain_answer(self) -> bool:
         """True if the output is what a person gave, and not an object about it."""
-        return self.answer_kind is not None and ASK_KINDS[self.answer_kind].is_plain
+        return self.answer_kind is not None and ask_kind_named(self.answer_kind).is_plain
 
     def describe(self, names: Vocabulary) -> StepDescription:
         """Return what the step does, in words; by default the first sentence about its kind."""

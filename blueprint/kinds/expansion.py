@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSON
@@ -19,6 +20,8 @@ class Expansion(ABC):
     """The expansion of one document. The loader implements it, as it knows every kind, and reads files."""
 
     kinds: Mapping[str, type[Part]]
+    folder: Path | None
+    """The folder of the document; None: it was not read from a file."""
     problems: list[Problem] = field(default_factory=list, kw_only=True)
 
     @abstractmethod

@@ -13,13 +13,17 @@ from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.hitl_checks import check_hitl
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
+from holdfast.blueprint.kinds.hitl_kinds import define_kind
 from holdfast.blueprint.kinds.hitl_words import ask_of, describe_question
+from holdfast.blueprint.kinds.keys import own_keys
 from holdfast.blueprint.kinds.known import CHOICE, UNKNOWN, KnownValue
+from holdfast.blueprint.kinds.question_kind import KindDefinition
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
     set_form,
 )
+from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 
@@ -41,6 +45,13 @@ class Hitl(HitlFields):
     @property
     def stops(self) -> bool:
         return True
+
+    @classmethod
+    def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
+        name = definition.get("ask")
+        if not isinstance(name, str) or name in ASK_KINDS:
+            return definition
+        return define_kind(name, definition, path, expansion, own_keys(cls))
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
@@ -67,7 +78,7 @@ class Hitl(HitlFields):
 
     @property
     def answer_kind(self) -> str | None:
-        return None if self.ask_kind.is_pause else self.ask
+        return None if self.ask_kind.is_pause else self.ask_name
 
     @property
     def gives_reply(self) -> bool:
@@ -79,12 +90,14 @@ class Hitl(HitlFields):
             return input
         if kind.hidden:
             return UNKNOWN
+        if isinstance(self.ask, KindDefinition):
+            return KnownValue(self.ask.known_output(), self.name, self.ask_name)
         if kind.is_choice or (self.options and not self.takes_own_words):
             return KnownValue({"type": "array" if self.multiple else "string"}, self.name, CHOICE)
         if kind.weighed:
-            return KnownValue({"type": "boolean"}, self.name, self.ask)
+            return KnownValue({"type": "boolean"}, self.name, self.ask_name)
         is_text = self.input_schema is None and kind.refusal is None and not self.multiple
-        return KnownValue({"type": "string"} if is_text else self.input_schema or {}, self.name, self.ask)
+        return KnownValue({"type": "string"} if is_text else self.input_schema or {}, self.name, self.ask_name)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))

@@ -11,6 +11,7 @@ from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 from holdfast.blueprint.kinds.attachments import check_contents
 from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
 from holdfast.blueprint.kinds.people_lists import check_people
+from holdfast.blueprint.kinds.question_kind import KindDefinition
 from holdfast.blueprint.people import USER, canonical_name
 from holdfast.blueprint.positions import parts_of
 from holdfast.blueprint.words.agreement import refuses
@@ -78,9 +79,10 @@ def _check_options(step: HitlFields, path: str, findings: Findings) -> None:
 
 
 def _check_without_options(step: HitlFields, path: str, findings: Findings) -> None:
-    for key, value in (("options", step.options), ("multiple", step.multiple)):
+    form = step.input_schema if isinstance(step.ask, KindDefinition) else None
+    for key, value in (("options", step.options), ("multiple", step.multiple), ("input_schema", form)):
         if value:
-            message = f"{key!r} belongs to questions with a choice; what a {step.ask} takes is fixed"
+            message = f"{key!r} belongs to questions with a choice; what a {step.ask_name} takes is fixed"
             findings.add_key(f"{path}.{key}", "conflict", message, "remove it, or write ask: decision")
 
 
@@ -102,8 +104,9 @@ def _secret(step: HitlFields, path: str, findings: Findings) -> None:
     if step.on_timeout == "default":
         message = "'on_timeout: default' cannot be combined with ask: secret: a secret has no default"
         findings.add(f"{path}.on_timeout", "conflict", message, "write on_timeout: skip, or remove it")
-    if step.input_schema is not None:
-        _names(step.input_schema, f"{path}.input_schema", findings)
+    if step.answer_schema is not None:
+        place = "ask.answer" if isinstance(step.ask, KindDefinition) else "input_schema"
+        _names(step.answer_schema, f"{path}.{place}", findings)
 
 
 def _names(schema: JSONObject, path: str, findings: Findings) -> None:
@@ -178,8 +181,8 @@ def _misfit(step: HitlFields) -> str | None:
         write = f"it may not approve: write {{{key}: {text_of(value)}, reason: …}}"
         says_no = isinstance(step.default, str) and refuses(step.default)
         return None if says_no or step.ask_kind.refuses(step.default) else write
-    if step.input_schema is not None:
-        return _schema_misfit(step.input_schema, step.default)
+    if step.answer_schema is not None:
+        return _schema_misfit(step.answer_schema, step.default)
     if isinstance(step.options, str):
         return None
     if not step.multiple or step.multiple == 1 and step.multiple is not True:

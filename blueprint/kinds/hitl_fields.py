@@ -7,12 +7,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.attachments import AttachmentSource
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.parts import Name, Part, Requirement, Risk, Seconds, Template
 from holdfast.blueprint.kinds.people_lists import groups_in
+from holdfast.blueprint.kinds.question_kind import KindDefinition
 from holdfast.blueprint.question_kinds import ASK_KINDS, AskKind
+
+AskName = Literal["input", "clarification", "decision", "permission", "review", "secret", "hold"]
 
 
 class Option(Part):
@@ -65,11 +69,11 @@ class HitlFields(Step):
         description="The question; default: the previous output.",
         examples=["Is this right? {{ steps.draft.output }}"],
     )
-    ask: Literal["input", "clarification", "decision", "permission", "review", "secret", "hold"] = Field(
+    ask: AskName | KindDefinition = Field(
         "input",
         description="input: text or a form; clarification: suggestions; decision: a choice; "
         "permission: an explicit yes; review: look at the input, change it; secret: values that only tools see; "
-        "hold: a pause without a question.",
+        "hold: a pause without a question; or a kind of a package of yours, with its settings as keys beside `ask`.",
     )
     options: list[Option] | str = Field(
         [],
@@ -153,7 +157,17 @@ class HitlFields(Step):
 
     @property
     def ask_kind(self) -> AskKind:
-        return ASK_KINDS[self.ask]
+        return self.ask.traits if isinstance(self.ask, KindDefinition) else ASK_KINDS[self.ask]
+
+    @property
+    def ask_name(self) -> str:
+        """The name of the kind of question."""
+        return self.ask.name if isinstance(self.ask, KindDefinition) else self.ask
+
+    @property
+    def answer_schema(self) -> JSONObject | None:
+        """JSON Schema of the answer; None: text, one of the options, or as the kind has it."""
+        return self.ask.answer if isinstance(self.ask, KindDefinition) else self.input_schema
 
     @property
     def takes_own_words(self) -> bool:
@@ -182,6 +196,10 @@ class HitlFields(Step):
         if self.verify is not None and isinstance(self.verify.agent, Agent):
             asked["verify.agent.instructions"] = self.verify.agent.instructions
         return {**super().reads(), **asked, **people}
+
+    def schemas(self) -> Mapping[str, JSONObject | None]:
+        own = {"ask.answer": self.ask.answer} if isinstance(self.ask, KindDefinition) else {}
+        return {**super().schemas(), **own}
 
     def agents(self) -> Sequence[AgentReference]:
         return () if self.verify is None else (AgentReference(self.verify.agent, "verify.agent", "verifier"),)

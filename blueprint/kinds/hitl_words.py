@@ -8,7 +8,8 @@ from holdfast.blueprint.kinds.description import PREVIOUS, Ask
 from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
 from holdfast.blueprint.kinds.people_lists import people_asked, people_phrase
 from holdfast.blueprint.kinds.phrases import agent_phrase, capitalized
-from holdfast.blueprint.words.schemas import form
+from holdfast.blueprint.kinds.question_kind import KindDefinition
+from holdfast.blueprint.words.schemas import fields, form
 from holdfast.blueprint.words.text import (
     Vocabulary,
     as_sentence,
@@ -26,7 +27,7 @@ def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
     """Return the question of a `hitl` step as data."""
     by, on_timeout = deadline(step)
     return Ask(
-        step.ask,
+        step.ask_name,
         None if step.ask_kind.is_pause else unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
         people_asked(step.asked(), names),
@@ -92,10 +93,14 @@ def _request(step: HitlFields, names: Vocabulary) -> str:
 
 
 def _wanted(step: HitlFields) -> str:
-    """Return the description of the answer: text, a form, or secrets."""
-    if step.ask_kind.hidden:
-        return "a secret" if step.input_schema is None else _secrets(step.input_schema)
-    return "text" if step.input_schema is None else form(step.input_schema)
+    """Return the description of the answer: text, a form, secrets, or what the schema of a kind calls itself."""
+    schema = step.answer_schema
+    if schema is None:
+        return "a secret" if step.ask_kind.hidden else "text"
+    if isinstance(step.ask, KindDefinition) and isinstance(title := schema.get("title"), str):
+        inside = _secrets(schema) if step.ask_kind.hidden else fields(schema)
+        return f"{one_line(title, 80)} ({inside})" if inside else one_line(title, 80)
+    return _secrets(schema) if step.ask_kind.hidden else form(schema)
 
 
 def _secrets(schema: JSONObject) -> str:

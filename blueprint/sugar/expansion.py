@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.blueprint.expressions.error import nearest
@@ -18,11 +17,8 @@ from holdfast.blueprint.text_files import UnreadableFile, text_of_file
 _MAX_TEXT = 256 * 1024
 
 
-@dataclass
 class DocumentExpansion(Expansion):
-    """The expansion of a document in a folder; None: it was not read from a file."""
-
-    folder: Path | None
+    """The expansion of a document."""
 
     def steps(self, definition: object, place: Position, path: str) -> JSON:
         match definition:

@@ -13,7 +13,7 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.error import shortened
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.blueprint.question_kinds import ask_kind_named
 
 LONGEST = 240
 """The most characters shown of one text of the author."""
@@ -52,7 +52,7 @@ class Vocabulary:
         """Return the name of a step's result."""
         if step not in self.answers:
             return f"the output of {step}"
-        kind = ASK_KINDS[self.answers[step]]
+        kind = ask_kind_named(self.answers[step])
         is_review = kind.refusal is not None and not kind.weighed
         return f"what was approved in {step}" if is_review else f"the answer to {step}"
 
@@ -333,7 +333,7 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
 
 def _permitting(node: nodes.Node, names: Vocabulary) -> str | None:
     """Return the step whose permission the expression reads, if it does."""
-    permissions = [step for step, ask in names.answers.items() if ASK_KINDS[ask].weighed]
+    permissions = [step for step, ask in names.answers.items() if ask_kind_named(ask).weighed]
     match _owner_and_keys(node):
         case nodes.Name(name="steps"), [step, "output"]:
             return step if step in permissions else None

@@ -152,9 +152,21 @@ def control_of(
 
 def group_of(fields: Mapping[str, JSONObject], required: Sequence[str]) -> FormControl:
     """Return the control of an object with these fields, however many: what is hidden is never typed as JSON."""
-    parts = [control_of(schema, path=(name,), is_required=name in required) for name, schema in fields.items()]
+    parts = [
+        control_of(schema, path=(name,), is_required=name in required) for name, schema in sort_fields(fields).items()
+    ]
     schema: JSONObject = {"type": "object", "properties": dict(fields), "required": list(required)}
     return FormControl(path=(), widget="group", label="", is_required=True, schema=schema, parts=parts)
+
+
+def sort_fields(properties: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """Return the fields of an object in the order of their `x-order`; those without one stay where they are, as 0."""
+
+    def order(field: tuple[str, JSON]) -> float:
+        place = field[1].get("x-order") if isinstance(field[1], dict) else None
+        return place if isinstance(place, int | float) else 0
+
+    return dict(sorted(properties.items(), key=order))
 
 
 def _widget_of(schema: JSONObject, root: JSONObject, level: int) -> Widget:
@@ -183,6 +195,7 @@ def _widget_of_text(schema: JSONObject) -> Widget:
     default = schema.get("default")
     is_long = schema.get("maxLength", 0) > LONG_TEXT or schema.get("minLength", 0) > LONG_TEXT
     has_lines = isinstance(default, str) and "\n" in default
+    is_long = is_long or schema.get("x-widget") == "long_text"
     return "long" if is_long or has_lines or format_ in _LONG_FORMATS else "text"
 
 
@@ -210,7 +223,7 @@ def _parts_of(widget: Widget, schema: JSONObject, path: Path, root: JSONObject) 
             control_of(
                 part if isinstance(part, dict) else {}, path=(*path, key), is_required=key in required, root=root
             )
-            for key, part in schema["properties"].items()
+            for key, part in sort_fields(schema["properties"]).items()
         ]
     return [control_of(schema["items"], path=(*path, 0), root=root)] if widget == "list" else ()
 

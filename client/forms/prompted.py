@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
-from holdfast.client.forms.controls import ABSENT
+from holdfast.client.forms.controls import ABSENT, sort_fields
 from holdfast.client.reading import value_of
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import YES, Question, value_problem
 
 FIELDS_SHOWN = 8
 """The most fields of a form in the example of the command that answers it."""
+_PLAIN = ("string", "number", "integer")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class FormField:
         return bool(self.schema.get("type") == "boolean")
 
     @property
+    def _item(self) -> JSONObject | None:
+        """The schema of the items of a list that is typed in one line: of texts and numbers, also some given ones."""
+        item = self.schema.get("items") if self.schema.get("type") == "array" else None
+        return item if isinstance(item, dict) and ("enum" in item or item.get("type") in _PLAIN) else None
+
+    @property
     def label(self) -> str:
         """The name with the description, and in brackets what may be typed."""
         description = self.schema.get("description") or self.schema.get("title")
@@ -49,6 +56,8 @@ class FormField:
         if "enum" in self.schema:
             return [" | ".join(self.words.get(str(value), str(value)) for value in self.schema["enum"])]
         type_ = self.schema.get("type")
+        if self._item is not None:
+            return [" | ".join(map(str, self._item.get("enum", []))) or "one or more", "with commas between"]
         return [{"boolean": "yes | no"}.get(type_, type_)] if isinstance(type_, str) and type_ != "string" else []
 
     def _if_blank(self) -> list[str]:
@@ -65,7 +74,10 @@ class FormField:
         for value in self.schema.get("enum", []):
             if text.strip() == str(value):
                 return value
-        return value_of(text, dict(self.schema))
+        value = value_of(text, dict(self.schema))
+        if self._item is not None and isinstance(value, str):
+            return [value_of(part.strip(), self._item) for part in text.split(",") if part.strip()]
+        return value
 
     def problem(self, value: object) -> str | None:
         """Return what is wrong with a value, or None; a schema with references is checked with the whole form."""
@@ -85,7 +97,7 @@ def fields_of(question: Question) -> list[FormField]:
     required = question.requestedSchema.get("required", [])
     return [
         FormField(name, schema, name in required, question.asked.labels)
-        for name, schema in question.asked.fields.items()
+        for name, schema in sort_fields(question.asked.fields).items()
     ]
 
 

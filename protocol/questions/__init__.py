@@ -7,6 +7,7 @@ from holdfast.protocol.questions.action import RESPOND, ActionReview, Confirmati
 from holdfast.protocol.questions.awaited import AwaitedEvent
 from holdfast.protocol.questions.choices import Choice, Clarification, Decision
 from holdfast.protocol.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
+from holdfast.protocol.questions.custom import CustomQuestion
 from holdfast.protocol.questions.elicitation import Elicitation, OpenLink
 from holdfast.protocol.questions.forms import EDIT_FORMS, Fact, Input, Judgement, LostCall, json_type
 from holdfast.protocol.questions.kind import (
@@ -38,6 +39,7 @@ __all__ = [
     "Choice",
     "Clarification",
     "Confirmation",
+    "CustomQuestion",
     "Decision",
     "Draft",
     "Elicitation",

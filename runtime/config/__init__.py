@@ -8,10 +8,13 @@ without it that is `.holdfast` beside the file, else the nearest one of the curr
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from holdfast.blueprint import question_kinds
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.access import THIS_MACHINE, AccessRules
 from holdfast.protocol.guard import Key
@@ -250,3 +253,23 @@ def _merge_sections(file: File, variables: Overrides) -> JSONObject:
         section, key = OVERRIDDEN[name]
         sections[section] = sections[section].model_copy(update={key: values[name]})
     return sections
+
+
+def _import_packages(folder: Path | None) -> dict[str, str]:
+    """Import the packages of `[worker] imports`, and return by package why one cannot be imported here."""
+    config = load_config()
+    if config.path is None and folder is not None:
+        config = load_config(folder)
+    if str(config.folder) not in sys.path:
+        sys.path.insert(1, str(config.folder))
+    failed = {}
+    for name in config.worker.imports:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 importing runs the author's code, which may raise anything
+            failed[name] = f"{type(error).__name__}: {error}"
+    return failed
+
+
+# Every process that shows or reads questions has a configuration, and so finds the kinds of its author's packages.
+question_kinds.add_source(_import_packages)

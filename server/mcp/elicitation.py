@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.proposals import describe_proposal
@@ -10,8 +11,8 @@ from holdfast.client.reading import BadUsage, from_json
 from holdfast.protocol.questions import Question
 
 REASON = {"type": "string", "title": "Reason"}
-CHOICE, GO_ON = "choice", "go_on"
-"""Fields of the form of a decision and of a stop."""
+CHOICE, GO_ON, ANSWER = "choice", "go_on", "answer"
+"""Fields of the form of a decision, of a stop, and of a value that is no form."""
 
 
 def message_for(question: Question) -> str:
@@ -44,12 +45,31 @@ def form_for(question: Question) -> JSONObject:
         payload = {"type": "string", "title": "Payload as JSON, where it was edited"}
         fields = {"verdict": {"type": "string", "enum": list(asked.verdicts)}, "payload": payload, "reason": REASON}
         return _form(fields, "verdict")
-    scope = {"type": "string", "enum": list(asked.scopes), "default": next(iter(asked.scopes), "")}
-    return _form({"granted": {"type": "boolean", "title": "Permit it"}, "scope": scope, "reason": REASON}, "granted")
+    if asked.scopes:
+        scope = {"type": "string", "enum": list(asked.scopes), "default": asked.scopes[0]}
+        granted = {"type": "boolean", "title": "Permit it"}
+        return _form({"granted": granted, "scope": scope, "reason": REASON}, "granted")
+    required = question.requestedSchema.get("required", []) if asked.fields else [ANSWER]
+    fields = {name: form if _is_flat(form) else _as_json(name, form) for name, form in _value_fields(question).items()}
+    return _form(fields, *required)
 
 
-def _form(fields: JSONObject, required: str) -> JSONObject:
-    return {"type": "object", "properties": fields, "required": [required]}
+def _value_fields(question: Question) -> Mapping[str, JSONObject]:
+    """Return the schemas of the fields of a form, or of the one field that holds any other value."""
+    return question.asked.fields or {ANSWER: question.asked.value_schema}
+
+
+def _form(fields: JSONObject, *required: str) -> JSONObject:
+    return {"type": "object", "properties": fields, "required": list(required)}
+
+
+def _is_flat(schema: Mapping[str, JSON]) -> bool:
+    """Return whether elicitation may ask for the value: it knows no lists of objects, and no objects in objects."""
+    return schema.get("type") in ("string", "number", "integer", "boolean") and "$ref" not in schema
+
+
+def _as_json(name: str, schema: Mapping[str, JSON]) -> JSONObject:
+    return {"type": "string", "title": f"{schema.get('title') or name}, as JSON"}
 
 
 def content_from(question: Question, filled: JSONObject) -> JSON:
@@ -61,13 +81,18 @@ def content_from(question: Question, filled: JSONObject) -> JSON:
         return None
     if question.options:
         return filled.get(CHOICE)
+    asked = question.asked
+    has_value = not (asked.scopes or asked.verdicts)
+    written = (
+        [name for name, form in _value_fields(question).items() if not _is_flat(form)] if has_value else ["payload"]
+    )
     content = {name: value for name, value in filled.items() if value not in ("", None)}
-    if "payload" in content:
+    for name in content.keys() & (written if has_value else {"payload"}):
         try:
-            content["payload"] = from_json(str(content["payload"]))
+            content[name] = from_json(str(content[name]))
         except ValueError as error:
-            raise BadUsage(f"payload: this is not JSON: {error}") from None
-    return content
+            raise BadUsage(f"{name}: this is not JSON: {error}") from None
+    return content.get(ANSWER) if has_value and not asked.fields else content
 
 
 def agrees_to_go_on(question: Question, filled: JSONObject) -> bool:

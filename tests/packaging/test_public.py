@@ -34,6 +34,7 @@ PUBLIC = [
         "Plugin",
         "Problem",
         "Question",
+        "QuestionKind",
         "Receipt",
         "Refusal",
         "Review",
@@ -41,7 +42,7 @@ PUBLIC = [
         "agent",
         "connect",
     ),
-    *("keeper", "level", "load", "loads", "resumed", "secret", "tool"),
+    *("keeper", "level", "load", "loads", "question_kind", "resumed", "secret", "tool"),
 ]
 LOADED = "import sys, json; print(json.dumps(sorted(sys.modules)))"
 

@@ -1,78 +1,103 @@
-"""A question kind of one class, made here: asked in a run, shown, prompted for, checked, answered."""
+"""Kinds of questions of an author's package: of one class each, known to every surface, and data to the workflow.
+
+The classes are those of examples/connector: nothing of Holdfast names them.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+import json
+from dataclasses import replace
+from typing import Any
 
+import jsonschema_rs
 import pytest
 
+from examples.connector.question_kinds import EnvVar, Rating
 from holdfast.activities import Interrupt, resumed, tool
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.kinds import question_kind as kinds
+from holdfast.blueprint.kinds.question_kind import KindDefinition, QuestionKind, question_kind
+from holdfast.blueprint.load import loads
+from holdfast.blueprint.schema import language_schema
 from holdfast.cli.render import answer_command, question_text
-from holdfast.client.reading import content_of, yes_or_no
+from holdfast.client.reading import accepted, content_of
 from holdfast.protocol.answers import Answer
-from holdfast.protocol.questions import Asked, InvalidAnswer
+from holdfast.protocol.questions import CustomQuestion, Question
+from holdfast.runtime.secrets import SecretDirectory
+from holdfast.server.mcp.elicitation import content_from, form_for
 from tests.client.questions import question
 from tests.conftest import Harness, until
 from tests.terminals import Typing
 from tests.terminals import typing as typing
 
-
-class Rating(Asked):
-    """A number of stars, which may be typed as such."""
-
-    kind: Literal["rating"] = "rating"
-    stars: int = 5
-
-    @property
-    def requested_schema(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": 1, "maximum": self.stars}
-
-    @property
-    def hint(self) -> str:
-        return f"1 to {self.stars}, or as many stars"
-
-    @property
-    def example(self) -> Any:
-        return self.stars
-
-    def in_words(self, text: str) -> Any:
-        return len(text) if text and not text.strip("*") else None
-
-    def yes(self) -> Any:
-        return self.stars
-
-
-class SealedRating(Rating):
-    """A rating that no history may hold but by update."""
-
-    kind: Literal["sealed_rating"] = "sealed_rating"  # type: ignore[assignment]
-    signal_refusal: ClassVar[str] = "a sealed rating takes no signals"
+RATE = """
+steps:
+  - {kind: hitl, name: score, ask: rating, stars: 3, reasons: [price, docs], message: How was it?}
+  - {name: out, uses: passthrough, input: "{{ steps.score.output + 1 }}"}
+"""
+KEY = "steps: [{kind: hitl, name: key, ask: env_var, variable: TOKEN, message: The token?}]"
 
 
 @tool
-def rate(sealed: bool = False) -> int:
-    """Ask for stars."""
-    rating = resumed(int)
+def rate(stars: int = 3) -> dict[str, Any]:
+    """Ask for a rating."""
+    rating = resumed(dict)
     if not rating.has_data:
-        raise Interrupt((SealedRating if sealed else Rating)(message="How was it?", stars=3))
-    return int(rating.data)
+        raise Interrupt(Rating(message="How was it?", stars=stars, info={"of": "the docs"}))
+    return dict(rating.data)
 
 
-RATE = "steps: [{name: rate, uses: rate, input: {sealed: %s}}]"
+def asked(kind: QuestionKind) -> Question:
+    """The question as a client gets it."""
+    sent = question(CustomQuestion.define(kind.define(), kind.message)).model_dump_json()
+    return Question.model_validate_json(sent)
 
 
-async def test_it_is_asked_in_a_run_checked_and_answered_by_update(house: Harness) -> None:
-    run = await house.start(RATE % "false")
-    asked = await house.one(run)
-    assert (asked.kind, asked.asked, asked.info) == ("rating", Rating(message="How was it?", stars=3), None)
-    assert (await house.refused(run, 4)).code == "invalid_answer"
-    await house.answer(run, 2)
-    assert await house.output(run) == 2
+RATING = asked(Rating(message="How was it?", stars=4, reasons=["price", "docs"]))
+ENV_VAR = asked(EnvVar(message="The token?", variable="TOKEN"))
 
 
-@pytest.mark.slow
-async def test_it_is_answered_by_signal_unless_its_trait_says_no(house: Harness) -> None:
-    runs = [await house.start(RATE % sealed) for sealed in ("false", "true")]
+async def test_a_step_asks_it_checks_it_and_gives_its_output(house: Harness) -> None:
+    run = await house.start(RATE)
+    open_ = await house.one(run)
+    assert (open_.kind, open_.requestedSchema["properties"]["stars"]["maximum"]) == ("rating", 3)
+    refused = [await house.refused(run, content) for content in ({"stars": 4}, {}, {"stars": 1, "reasons": ["x"]})]
+    assert {refusal.code for refusal in refused} == {"invalid_answer"}
+    await house.answer(run, {"stars": 2, "reasons": ["docs"]})
+    assert await house.output(run) == 3
+
+
+async def test_a_tool_raises_it(house: Harness) -> None:
+    run = await house.start("steps: [{name: rate, uses: rate, input: {stars: 3}}]")
+    open_ = await house.one(run)
+    assert (open_.kind, open_.info) == ("rating", {"of": "the docs"})
+    await house.answer(run, {"stars": 3})
+    assert await house.output(run) == {"stars": 3}
+
+
+async def test_a_run_that_waits_is_not_changed_by_a_changed_package(house: Harness, monkeypatch) -> None:
+    """At its end the run is replayed as well, while the class is another one."""
+    run = await house.start(RATE)
+    await house.one(run)
+    monkeypatch.setattr(kinds, "_kinds", {})
+    await house.answer(run, {"stars": 3})
+    assert await house.output(run) == 4
+
+
+async def test_a_secret_of_it_goes_to_the_store_and_the_rest_is_seen(house: Harness) -> None:
+    house.runs.answering = replace(house.runs.answering, secrets=SecretDirectory(house.folder / "secrets"))
+    run = await house.start(KEY)
+    content = {"TOKEN": "crm-4711", "file_paths": ["a.py"], "urls": ["https://a.example"]}
+    assert (await house.refused(run, {**content, "urls": ["nowhere"]})).code == "invalid_answer"
+    await house.answer(run, content)
+    output = await house.output(run)
+    assert (output["TOKEN"].startswith("secret:"), output["urls"]) == (True, ["https://a.example"])
+
+
+async def test_a_signal_answers_it_unless_its_trait_says_no(house: Harness) -> None:
+    place = "{name: poll, answer: {type: integer}, takes_signal: %s}"
+    text = "steps: [{kind: hitl, name: score, message: How?, ask: %s}]"
+    runs = [await house.start(text % (place % takes)) for takes in ("true", "false")]
     for run in runs:
         answer = {"question": (await house.one(run)).id, "content": 3}
         await house.client.get_workflow_handle(run).signal("answer", answer)
@@ -82,26 +107,95 @@ async def test_it_is_answered_by_signal_unless_its_trait_says_no(house: Harness)
         return [signal.message for signal in (await house.runs.tree.view(runs[1])).refused]
 
     [message] = await until(refused, "the refused signal")
-    assert "a sealed rating takes no signals" in message
+    assert "an answer of kind poll cannot be sent by signal" in message
 
 
-def test_it_is_shown_with_the_command_that_answers_it() -> None:
-    asked = question(Rating(message="How was it?"))
-    assert "How was it?" in question_text(asked).plain
-    assert answer_command(asked).endswith(f"{asked.id} --content 5")
+# Where it is shown
 
 
-def test_it_is_prompted_for_and_read_as_it_says(typing: Typing) -> None:
-    asked = question(Rating(message="How was it?"))
-    assert typing(asked, "9", "****") == Answer(question=asked.id, content=4, digest=asked.digest)
-    assert "1 to 5, or as many stars" in typing.shown.getvalue()
-    assert (content_of("2", asked), yes_or_no(asked, True)) == (2, 5)
+def test_a_terminal_shows_it_with_the_command_that_answers_it() -> None:
+    assert "How was it?" in question_text(RATING).plain
+    assert answer_command(RATING).endswith(f"""{RATING.id} --content '{{"stars": 4}}'""")
+    assert answer_command(ENV_VAR) == "holdfast attach r"
 
 
-def test_it_crosses_processes_with_its_own_fields_and_refuses_what_does_not_fit() -> None:
-    asked = question(Rating(message="How was it?", stars=4))
-    assert asked.model_dump(mode="json")["asked"] == {"kind": "rating", "stars": 4}
-    there = type(asked).model_validate_json(asked.model_dump_json())
-    assert there == asked
-    with pytest.raises(InvalidAnswer):
-        there.accept(5)
+def test_a_terminal_asks_for_its_fields_and_reads_typed_words_as_it_says(typing: Typing) -> None:
+    assert typing.content(RATING, "9", "3", "price, docs", "") == {"stars": 3, "reasons": ["price", "docs"]}
+    assert "stars: must be at most 4, not 9" in typing.shown.getvalue()
+    assert typing(RATING, "*** fine") == Answer(
+        question=RATING.id, content={"stars": 3, "why": "fine"}, digest=RATING.digest
+    )
+    assert (content_of("**", RATING), accepted(RATING, {"stars": 5})) == (
+        {"stars": 2},
+        "stars: must be at most 4, not 5",
+    )
+
+
+def test_an_assistant_puts_it_before_a_person_as_a_form() -> None:
+    form = form_for(RATING)
+    assert {name: field["type"] for name, field in form["properties"].items()} == {
+        "stars": "integer",
+        "reasons": "string",
+        "why": "string",
+    }
+    assert content_from(RATING, {"stars": 3, "reasons": '["docs"]', "why": ""}) == {"stars": 3, "reasons": ["docs"]}
+
+
+def test_an_editor_knows_its_name_and_its_settings() -> None:
+    schema = language_schema({"rating": Rating, "env_var": EnvVar})
+    steps = {"stars": {"ask": "rating", "stars": 3}, "variable": {"ask": "env_var", "variable": "X"}}
+    fits = {name: {"kind": "hitl", "name": "a", **step} for name, step in steps.items()}
+    wrong = [{**fits["stars"], "stars": "3"}, {**fits["stars"], "ask": "input"}, {**fits["variable"], "variable": 1}]
+    wrong += [{"kind": "hitl", "name": "a", "ask": "env_var"}]
+    valid = [jsonschema_rs.is_valid(schema, {"steps": [step]}) for step in [*fits.values(), *wrong]]
+    assert valid == [True, True, False, False, False, False]
+
+
+# What an author may get wrong
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("ask: ratings", "'ask' must be 'input'"),
+        ("ask: rating, stars: many", "'stars' of ask: rating: input should be a valid integer"),
+        ("ask: rating, starz: 3", "did you mean 'stars'?"),
+        ("ask: env_var", "'variable' of ask: env_var: field required"),
+        ("ask: rating, options: [a]", "what a rating takes is fixed"),
+        ("ask: rating, input_schema: {type: integer}", "what a rating takes is fixed"),
+        ("ask: rating, timeout: 1d, default: {stars: 9}", "the default is not a valid answer"),
+        ("ask: {name: review, answer: {}}", "'review' is a kind of Holdfast's"),
+        ("ask: {name: poll, answer: {type: numbr}}", "numbr"),
+        ("ask: {nam: poll}", "'nam'"),
+        ("ask: {name: poll, answer: {}, output: context.x}", "reads content only, not context"),
+    ],
+)
+def test_a_step_that_asks_wrongly_is_refused_with_its_place(keys: str, problem: str) -> None:
+    with pytest.raises(BlueprintError) as raised:
+        loads(f"steps: [{{kind: hitl, name: a, message: Hm?, {keys}}}]")
+    assert any(problem in str(one) and one.line == 1 and "steps[0]" in one.path for one in raised.value.problems)
+
+
+def test_what_reads_its_output_is_checked_before_the_run() -> None:
+    with pytest.raises(BlueprintError, match="title"):
+        loads(RATE.replace("steps.score.output + 1", "steps.score.output.title"))
+
+
+def test_a_class_that_cannot_be_a_kind_is_refused() -> None:
+    class Review(Rating):
+        kind = "review"
+
+    class Nameless(QuestionKind): ...
+
+    class Another(QuestionKind):
+        kind = "rating"
+
+    for cls, problem in ((Review, "Holdfast's"), (Nameless, "`kind`"), (Another, "two question kinds")):
+        with pytest.raises(TypeError, match=problem):
+            question_kind(cls)
+
+
+def test_its_data_holds_nothing_of_the_class_but_what_a_workflow_needs() -> None:
+    data = json.loads(EnvVar(variable="X").define().model_dump_json(exclude_defaults=True))
+    assert data.keys() == {"name", "answer", "hidden", "settings"}
+    assert KindDefinition.model_validate(data).settings == {"variable": "X"}

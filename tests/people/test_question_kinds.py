@@ -11,6 +11,7 @@ import pytest
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.kinds.plan_body import PlanBody
+from holdfast.blueprint.kinds.question_kind import KindDefinition
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import RaisedInterrupt
 from holdfast.protocol.plans import PlanReview
@@ -23,6 +24,7 @@ from holdfast.protocol.questions import (
     Choice,
     Clarification,
     Confirmation,
+    CustomQuestion,
     Decision,
     Elicitation,
     Fact,
@@ -79,6 +81,8 @@ QUESTIONS: list[Asked] = [
     Checkpoint(message="?", info={"draft": 1}),
     Checkpoint(message="?", info={"draft": 1}, context_schema=FORM),
     Hold(message="?"),
+    CustomQuestion.define(KindDefinition(name="vote", answer=FORM, output="content.who", settings={"weight": 2}), "?"),
+    CustomQuestion.define(KindDefinition(name="env_var", answer=NAMES, hidden=True), "?", info={"a": 1}),
     Fact(message="?", name="who", facts=FORM),
     AwaitedEvent(message="?", name="paid", key="7"),
     AwaitedEvent(message="?", name="paid", key="7", payload=FORM, default={"a": 1}),

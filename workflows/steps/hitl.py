@@ -9,7 +9,16 @@ from pydantic import ValidationError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Option
-from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, Hold, InvalidAnswer, QuestionRequest
+from holdfast.blueprint.kinds.question_kind import KindDefinition
+from holdfast.protocol.questions import (
+    QUESTION_KINDS,
+    Asked,
+    CustomQuestion,
+    Draft,
+    Hold,
+    InvalidAnswer,
+    QuestionRequest,
+)
 from holdfast.workflows.assignees import render_people
 from holdfast.workflows.attachments import read_attachments
 from holdfast.workflows.failures import failure
@@ -22,7 +31,7 @@ HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
 
 
 async def run_hitl(step: Hitl, frame: Frame) -> JSON:
-    if QUESTION_KINDS[step.ask].is_pause:
+    if step.ask_kind.is_pause:
         return await _run_hold(step, frame)
     seen = frame.after(frame.render(step.input))
     asked, people = _make_question(step, seen), render_people(step, seen)
@@ -100,10 +109,13 @@ def _make_question(step: Hitl, frame: Frame) -> Asked:
         raise failure(
             "empty_message", f"the message of {step.name} is empty; a person must see what is asked", frame.address
         )
+    default = frame.render(step.default)
+    if isinstance(step.ask, KindDefinition):
+        return CustomQuestion.define(step.ask, message, default)
     options = _list_options(step, frame)
     draft = Draft(
         message,
-        frame.render(step.default),
+        default,
         frame.previous,
         step.input_schema,
         options,

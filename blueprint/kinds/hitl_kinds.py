@@ -1,0 +1,93 @@
+"""Authors' kinds of questions in a `hitl` step: its keys become the settings of the kind, and the kind becomes data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from holdfast.blueprint.expressions.error import nearest
+from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.question_kind import (
+    QuestionKind,
+    describe_unknown,
+    find_kind,
+    read_settings,
+    setting_names,
+)
+from holdfast.blueprint.kinds.schema_forms import Schema, set_form
+from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.blueprint.source import PlacedDict, plain
+
+
+def define_kind(name: str, step: PlacedDict, path: str, expansion: Expansion, own: Sequence[str]) -> PlacedDict:
+    """Return the step with the data of its kind as `ask`, made of the settings that stand beside it.
+
+    Args:
+        name: The kind that `ask` names, which is none of ours.
+        step: The step as its author wrote it.
+        path: The path of the step.
+        expansion: Which gets the problems.
+        own: The keys that every `hitl` step has.
+    """
+    step = step.copy()
+    _, places = step.take("ask")
+    if (kind := find_kind(name, expansion.folder)) is None:
+        message, hint = describe_unknown(name, expansion.folder)
+        expansion.add(places[1], f"{path}.ask", "bad_value", message, hint)
+        if (meant := nearest(name, ASK_KINDS)) is not None:
+            step.put("ask", meant, places)
+        return step
+    settings = PlacedDict(step.place)
+    for key in setting_names(kind):
+        if key in own:
+            message = f"the kind {kind.kind!r} cannot be asked in a step: its field {key!r} is a key of every hitl step"
+            expansion.add(places[1], f"{path}.ask", "conflict", message, "give the field another name")
+        elif key in step:
+            value, value_places = step.take(key)
+            settings.put(key, value, value_places)
+    for key in [key for key in step if key not in own and nearest(key, setting_names(kind))]:
+        _, value_places = step.take(key)
+        hint = f"did you mean {nearest(key, setting_names(kind))!r}?"
+        expansion.add(value_places[0], f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint)
+    try:
+        definition = read_settings(kind, plain(settings)).define().model_dump(mode="json")
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            key = str(next(iter(one["loc"]), ""))
+            place = settings.value_place(key) if key in settings else places[1]
+            where = ".".join(map(str, one["loc"]))
+            code = "missing_key" if one["type"] == "missing" else "bad_value"
+            text = f"{where!r} of ask: {kind.kind}: {one['msg'][:1].lower()}{one['msg'][1:]}"
+            expansion.add(place, f"{path}.{where}" if where else f"{path}.ask", code, text)
+        return step
+    except (ValueError, NotImplementedError) as error:
+        expansion.add(places[1], f"{path}.ask", "bad_value", f"the kind {kind.kind!r} cannot be used: {error}")
+        return step
+    step.put("ask", PlacedDict.at(places[1], **definition), places)
+    return step
+
+
+def allow_kinds(definitions: Schema, kinds: Mapping[str, type[QuestionKind]]) -> None:
+    """Allow the names of all kinds, and beside an author's its settings, in the JSON Schema of the step."""
+    definition = definitions["Hitl"]
+    names = {"enum": [*ASK_KINDS, *kinds], "default": "input"}
+    set_form(definition, "ask", {"anyOf": [names, {"$ref": "#/$defs/KindDefinition"}]})
+    rules = definition.setdefault("allOf", []) if kinds else []
+    holders: dict[str, list[str]] = {}
+    for name, kind in kinds.items():
+        schema = kind.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+        definitions |= {f"{name}.{model}": form for model, form in schema.get("$defs", {}).items()}
+        forms = {key: schema["properties"][key] for key in setting_names(kind)}
+        rules.append(_rule([name], then={"properties": forms, "required": schema.get("required", [])}))
+        for key in forms:
+            holders.setdefault(key, []).append(name)
+    for key, asks in holders.items():
+        definition["properties"].setdefault(key, {"description": f"For `ask: {' or '.join(asks)}`."})
+        rules.append(_rule(asks, otherwise={"properties": {key: False}}))
+
+
+def _rule(asks: Sequence[str], *, then: Schema | None = None, otherwise: Schema | None = None) -> Schema:
+    """Return the rule of what holds where `ask` is one of these kinds, and where it is not."""
+    condition: Schema = {"properties": {"ask": {"enum": list(asks)}}, "required": ["ask"]}
+    return {"if": condition, **({"then": then} if then else {}), **({"else": otherwise} if otherwise else {})}
