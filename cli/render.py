@@ -18,14 +18,14 @@ from rich.text import Text
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option, kind_named
+from holdfast.blueprint.kinds import Option
 from holdfast.client.answering import Sent
 from holdfast.client.event_texts import _by, place, preview, result_text, shown_raise
 from holdfast.client.forms import example_of
 from holdfast.client.proposals import describe_proposal, details_beside
 from holdfast.client.reading import name_of, words_of
 from holdfast.client.states import Done
-from holdfast.client.trace import Span
+from holdfast.client.views import GroupView, StepView
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.answers import Receipt
 from holdfast.protocol.display import clean, escaped_in_json, one_line
@@ -49,7 +49,7 @@ MOST_ITERATIONS = 10
 """The most iterations of a loop in a tree."""
 MOST_DONE = 10
 """The most completed steps listed for a failed run."""
-MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "cancelled": "✗"}
+MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "waiting": "▸", "cancelled": "✗"}
 MARKS |= {"denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
 RISK_STYLES = {"low": "dim", "medium": "yellow", "high": "bold red", "critical": "bold white on red"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
@@ -405,64 +405,66 @@ class Extract:
 SHORT = Extract()
 
 
-def tree_text(trace: Span, extract: Extract = SHORT) -> Text:
-    """Return a trace as an indented tree."""
+def tree_text(steps: Sequence[StepView], extract: Extract = SHORT) -> Text:
+    """Return the steps of a run as an indented tree."""
     text = Text()
-    for step in trace.steps:
+    for step in steps:
         _add_step(text, step, 1, extract)
     return text
 
 
-def _add_step(text: Text, span: Span, depth: int, extract: Extract) -> None:
-    _add_line(text, span, depth, extract.limit)
-    for step in span.steps:
-        _add_step(text, step, depth + 1, extract)
-    for name, steps in span.branches.items():
-        text.append(f"{'  ' * (depth + 1)}{name}\n", "dim")
-        for step in steps:
-            _add_step(text, step, depth + 2, extract)
-    repetitions = span.iterations or span.items
-    kept = repetitions if extract.last is None else repetitions[-extract.last :]
-    if hidden := span.iterations_left_out + span.items_left_out + len(repetitions) - len(kept):
+def _add_step(text: Text, step: StepView, depth: int, extract: Extract) -> None:
+    _add_line(text, step, depth, extract.limit)
+    for group in step.groups:
+        if not group.repeats:
+            _add_group(text, group, group.branch, depth, extract)
+    repeated = step.repetitions
+    kept = repeated if extract.last is None else repeated[-extract.last :]
+    if hidden := step.earlier + len(repeated) - len(kept):
         text.append(f"{'  ' * (depth + 1)}… {hidden} earlier ones: --all\n", "dim")
-    for repetition in kept:
-        item = "" if repetition.item is None else f": {preview(repetition.item, extract.limit)}"
-        label = "" if repetition.label is None else f" {one_line(repetition.label)}"
-        text.append(f"{'  ' * (depth + 1)}{repetition.n}{label}{item}\n", "dim")
-        for step in repetition.steps:
-            _add_step(text, step, depth + 2, extract)
+    for group in kept:
+        item = "" if group.item is None else f": {preview(group.item, extract.limit)}"
+        label = "" if group.label is None else f" {one_line(group.label)}"
+        _add_group(text, group, f"{group.n}{label}{item}", depth, extract)
 
 
-def _add_line(text: Text, span: Span, depth: int, limit: int | None) -> None:
-    """Add the line of a span itself: its mark, name and kind, and how it ended."""
-    status = span.outcome or span.status
-    text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {span.name}", STYLES.get(status, ""))
-    if span.title:
-        text.append(f" {one_line(span.title)}")
-    if kind_named(span.kind).skips_known_results and span.status == "completed" and not span.steps:
+def _add_group(text: Text, group: GroupView, title: str, depth: int, extract: Extract) -> None:
+    if title:
+        text.append(f"{'  ' * (depth + 1)}{title}\n", "dim")
+    for step in group.steps:
+        _add_step(text, step, depth + (2 if title else 1), extract)
+
+
+def _add_line(text: Text, step: StepView, depth: int, limit: int | None) -> None:
+    """Add the line of a step itself: its mark, name and kind, and how it ended."""
+    status = step.outcome or step.mark
+    text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {step.name}", STYLES.get(status, ""))
+    if step.title:
+        text.append(f" {one_line(step.title)}")
+    if step.is_cached:
         text.append(" (from the cache)", "dim")
-    elif kind_named(span.kind).shows_kind:
-        text.append(f" ({span.kind}{' → ' + span.branch if span.branch is not None else ''})", "dim")
-    if span.verified is False:
+    elif step.kind is not None:
+        text.append(f" ({step.kind}{' → ' + step.branch if step.branch is not None else ''})", "dim")
+    if step.is_verified is False:
         text.append("  not verified", "yellow")
-    if span.total is not None and span.status == "running":
-        text.append(f"  {len(span.items) + span.items_left_out} of {span.total}", "dim")
-    if span.until is not None and span.status == "running":
-        text.append(f"  until {when(span.until)}", "dim")
-    if span.error is not None:
-        text.append(f"  {one_line(span.error.message)}", "red")
-        if span.error.raised_at:
-            text.append(f"  {one_line(shown_raise(span.error.raised_at))}", "dim")
-    elif span.status in ("skipped", "denied") and span.reason:
-        text.append(f"  {one_line(span.reason)}", "dim")
-    elif span.outcome is not None:
+    if step.items is not None and step.items.total is not None and step.mark in ("running", "waiting"):
+        text.append(f"  {step.items.begun} of {step.items.total}", "dim")
+    if step.until is not None:
+        text.append(f"  until {when(step.until)}", "dim")
+    if step.error is not None:
+        text.append(f"  {one_line(step.error.message)}", "red")
+        if step.error.raised_at:
+            text.append(f"  {one_line(shown_raise(step.error.raised_at))}", "dim")
+    elif step.mark in ("skipped", "denied") and step.reason:
+        text.append(f"  {one_line(step.reason)}", "dim")
+    elif step.outcome is not None:
         text.append(f"  {status}", "dim")
-    elif span.status == "completed":
-        text.append(f"  {preview(span.output, limit)}", "dim")
-    for answer in span.answers[-1:]:
+    elif step.mark == "completed":
+        text.append(f"  {preview(step.output, limit)}", "dim")
+    for answer in step.answers[-1:]:
         text.append(_who(answer.reply), "dim")
-    for revision in span.revisions[-1:]:
-        text.append(f"  revision {revision.revision}{_by(revision.by)}", "dim")
+    if step.revision is not None:
+        text.append(f"  revision {step.revision.revision}{_by(step.revision.by)}", "dim")
     text.append("\n")
 
 

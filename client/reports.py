@@ -15,6 +15,7 @@ from holdfast.client.runs import Runs
 from holdfast.client.states import Done, Listed, Outcome, RunState, Waiting
 from holdfast.client.trace import Span
 from holdfast.client.tree import CLOSED, UnknownRun
+from holdfast.client.views import StepView, view_steps
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Status
@@ -126,6 +127,11 @@ class RunReport:
     trace: Span
     obstacles: Sequence[Obstacle] = ()
     """What keeps it from going on though nobody is asked."""
+
+    @property
+    def steps(self) -> list[StepView]:
+        """Return the steps as people see them."""
+        return view_steps(self.trace.steps, self.state.questions)
 
     def to_json(self) -> RunJSON:
         """Return the JSON object of `show --json`."""

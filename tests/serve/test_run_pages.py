@@ -11,11 +11,12 @@ import httpx
 import pytest
 
 from holdfast.client.trace import Repetition, Span, Spending
+from holdfast.client.views import view_steps
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.server.notices.texts import load_texts
 from holdfast.server.web.live import Live
 from holdfast.server.web.pages import run_pages
-from holdfast.server.web.pages.run_tree import RunTree
+from holdfast.server.web.pages.run_tree import StepWords
 from holdfast.server.web.pages.templating import LANGUAGES
 from tests.agents.turns import agent, asking, call, turn
 from tests.conftest import Harness, until
@@ -103,10 +104,9 @@ def test_what_models_took_is_added_up_over_steps_and_iterations() -> None:
         return Span("ask", "step", f"p;loop:l:{n};step:ask", "completed", spent=Spending(2, 750, cost))
 
     def notes(*iterations: Repetition) -> list[list[str]]:
-        row = RunTree(load_texts("en", LANGUAGES), NOON).row(
-            Span("l", "loop", "p;loop:l", "completed", iterations=list(iterations))
-        )
-        return [row.notes[1:], *(group.notes for group in row.groups)]
+        words = StepWords(load_texts("en", LANGUAGES))
+        [step] = view_steps([Span("l", "loop", "p;loop:l", "completed", iterations=list(iterations))], now=NOON)
+        return [words.notes(step)[2:], *map(words.group_notes, step.groups)]
 
     whole = [Repetition(1, [asked(1, 0.01)]), Repetition(2, [asked(2, 0.0023)])]
     assert notes(*whole) == [["1,500 tokens", "$0.0123"], ["750 tokens", "$0.0100"], ["750 tokens", "$0.0023"]]

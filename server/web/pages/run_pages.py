@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, get_args
 from urllib.parse import urlencode
@@ -24,6 +24,7 @@ from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.trace import Span
 from holdfast.client.tree import UnknownRun
+from holdfast.client.views import StepView, cut_repetitions, find_step, view_steps
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import Status
 from holdfast.runtime.errors import BadInput
@@ -32,7 +33,7 @@ from holdfast.server.web.addresses import run_address, temporal_address
 from holdfast.server.web.gate import identity_of
 from holdfast.server.web.pages.chart_layout import layout_of
 from holdfast.server.web.pages.json_tree import json_node
-from holdfast.server.web.pages.run_tree import RunTree, earlier_than
+from holdfast.server.web.pages.run_tree import StepWords
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.site import permit, site_of
 
@@ -159,13 +160,13 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
     runs = await permit(request, "see")
     head = await head_of(request, runs)
     steers = "steer" in identity_of(request).scopes and await runs.access.may("steer", head.run)
-    rows, outcome = [], None
+    steps, outcome = [], None
     if head.state is not None:
-        tree = RunTree(texts_of(request), datetime.now(UTC), head.state.questions)
-        rows = tree.rows((await runs.watch.trace(head.state, REPETITIONS)).steps)
+        steps = view_steps((await runs.watch.trace(head.state, REPETITIONS)).steps, head.state.questions)
     if head.has_ended:
         outcome = await _outcome(runs, head)
-    values: dict[str, Any] = {"head": head, "rows": rows, "outcome": outcome, "steers": steers}
+    values: dict[str, Any] = {"head": head, "steps": steps, "outcome": outcome, "steers": steers}
+    values["words"] = StepWords(texts_of(request))
     values["ended_by"] = await _ended_by(runs, head)
     done = request.query_params.get("done", "")
     output = None if outcome is None or outcome.output is None else json_node(outcome.output)
@@ -200,45 +201,35 @@ async def show_repetitions_page(request: Request) -> Response:
     if head.state is None:
         return await run_page(request)
     kept, links = await _repetitions(request, runs, head.state)
-    tree = RunTree(texts_of(request), datetime.now(UTC), head.state.questions)
-    groups = [replace(group, is_open=False) for group in tree.repetitions(kept)]
-    values: dict[str, Any] = {"head": head, "row": tree.row(kept), "groups": groups, "links": links}
-    return render(request, "runs/repetitions.html", **values)
+    values: dict[str, Any] = {"head": head, "row": kept, "groups": kept.repetitions, "links": links}
+    return render(request, "runs/repetitions.html", words=StepWords(texts_of(request)), **values)
 
 
-async def _repetitions(request: Request, runs: Runs, state: RunState) -> tuple[Span, dict[str, str | None]]:
+async def _repetitions(request: Request, runs: Runs, state: RunState) -> tuple[StepView, dict[str, str | None]]:
     """Return a loop or a map with a page of its repetitions, and the addresses of the pages beside it."""
     query = request.query_params
     address, workflow, before = query.get("at", ""), query.get("workflow"), _number(query.get("before"), 0, FARTHEST)
     if workflow and before:  # of a loop only the page is read
         first = max(before - REPETITIONS, 1)
-        kept = await runs.watch.iterations(state, Address(address), workflow, first, before)
+        kept = _view(state, await runs.watch.iterations(state, Address(address), workflow, first, before))
         has_later = before + REPETITIONS <= await runs.watch.last_iteration(workflow)
         beside = {"older": first if first > 1 else None, "newer": before + REPETITIONS if has_later else None}
         name, more = "before", {"workflow": workflow}
     else:
         back = _number(query.get("back"), 0, FARTHEST)
-        kept = _part(_span_at(await runs.watch.trace(state, back + REPETITIONS), address), back)
-        older = back + REPETITIONS if earlier_than(kept) else None
+        step = find_step(await runs.watch.trace(state, back + REPETITIONS), address)
+        if step is None:
+            raise HTTPException(404, f"this run has no step {address}, or has left it behind")
+        kept = _view(state, cut_repetitions(step, back, REPETITIONS))
+        older = back + REPETITIONS if kept.earlier else None
         beside = {"older": older, "newer": max(back - REPETITIONS, 0) if back else None}
         name, more = "back", {}
     page = partial(run_address, state.run, "/repetitions", at=address, **more)
     return kept, {side: None if number is None else page(**{name: number}) for side, number in beside.items()}
 
 
-def _part(span: Span, back: int) -> Span:
-    """Return a loop or a map with a page of its repetitions: those before the last `back`."""
-    repeated = span.iterations or span.items
-    last = max(len(repeated) - back, 0)
-    kept = repeated[max(last - REPETITIONS, 0) : last]
-    return replace(span, iterations=kept if span.iterations else [], items=[] if span.iterations else kept)
-
-
-def _span_at(trace: Span, address: str) -> Span:
-    span = next((span for span in trace.below() if span.address == address), None)
-    if span is None:
-        raise HTTPException(404, f"this run has no step {address}, or has left it behind")
-    return span
+def _view(state: RunState, span: Span) -> StepView:
+    return view_steps([span], state.questions)[0]
 
 
 async def show_graph_page(request: Request) -> Response:

@@ -1,0 +1,69 @@
+"""The steps of a run as people see them: what terminal and pages lay out is derived once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast.client.trace import Repetition, Span, Spending
+from holdfast.client.views import ItemCount, StepView, cut_repetitions, view_steps
+from holdfast.protocol.address import Address
+from holdfast.protocol.questions import Question
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LOOP = "pipeline:p;loop:l"
+
+
+def span(n: int, status: str = "completed", **fields: object) -> Span:
+    return Span("ask", "hitl", f"{LOOP};hitl:ask:{n}", status, **fields)  # type: ignore[arg-type]
+
+
+def loop(*iterations: Repetition, status: str = "running") -> Span:
+    return Span("l", "loop", LOOP, status, iterations=list(iterations), workflow="p/loop:l")
+
+
+def view(shown: Span, *asked: str) -> StepView:
+    questions = [Question.model_construct(id=address, address=Address(address)) for address in asked]
+    return view_steps([shown], questions, NOON)[0]
+
+
+def test_a_step_waits_where_a_question_is_open_in_it_and_nothing_else_goes_on() -> None:
+    waiting, busy = span(2, "running"), Span("other", "step", f"{LOOP};step:other:2", "running")
+    asks = view(loop(Repetition(1, [span(1)]), Repetition(2, [waiting])), waiting.address)
+    assert (asks.mark, [group.mark for group in asks.groups]) == ("waiting", ["completed", "waiting"])
+    assert view(loop(Repetition(2, [waiting, busy])), waiting.address).mark == "running"
+    assert view(loop(Repetition(2, [waiting]))).mark == "running"
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "skipped", "denied"])
+def test_what_is_over_has_its_own_mark_whatever_is_inside(status: str) -> None:
+    assert view(loop(Repetition(1, [span(1, "running")]), status=status)).mark == status
+
+
+def test_a_running_step_is_measured_up_to_now_and_one_that_has_ended_no_longer() -> None:
+    began, ended = NOON - timedelta(seconds=9), NOON - timedelta(seconds=4)
+    assert view(span(1, "running", started=began)).seconds == 9
+    assert view(span(1, started=began, ended=ended)).seconds == 5
+    assert view(span(1)).seconds is None
+
+
+def test_of_what_was_not_read_nothing_is_added_up_and_the_rest_is_counted() -> None:
+    spent = Spending(1, 10, 0.1)
+    whole = view(loop(*(Repetition(n, [span(n, spent=spent)]) for n in (1, 2))))
+    part = view(loop(*(Repetition(n, [span(n, spent=spent)]) for n in (7, 8))))
+    assert (whole.earlier, whole.spent.tokens) == (0, 20)
+    assert (part.earlier, part.spent.tokens, part.groups[0].spent.tokens) == (6, 0, 10)
+
+
+def test_the_items_of_a_map_are_counted_with_those_that_were_left_out() -> None:
+    items = [Repetition(n, [], ended=NOON) for n in (3, 4)]
+    mapped = Span("m", "map", "pipeline:p;map:m", "running", items=items, items_left_out=3, items_done=4, total=9)
+    assert view(mapped).items == ItemCount(begun=5, done=4, total=9)
+    assert view(mapped).earlier == 3
+
+
+def test_a_page_of_iterations_ends_before_the_last_ones() -> None:
+    long = loop(*(Repetition(n, [span(n)]) for n in range(1, 11)))
+    page = view(cut_repetitions(long, back=3, size=4))
+    assert ([group.n for group in page.repetitions], page.earlier) == ([4, 5, 6, 7], 3)
