@@ -18,7 +18,7 @@ from holdfast.runtime.embedded import Startup
 from holdfast.server.mcp.http import HOST, PATH, http_app, runs_by_token
 from holdfast.server.mcp.server import AssistantContext
 from holdfast.server.web.gate import Gate
-from holdfast.server.web.listener import bind, listen, url_of
+from holdfast.server.web.listener import bind, listen, make_url
 from holdfast.server.web.site import Site
 
 app = typer.Typer(rich_markup_mode=None)
@@ -57,6 +57,6 @@ async def _http(port: int) -> int:
     session = await open_session(Startup.ALL)
     site = Site(session.config, session.runs)
     server = AssistantContext(session.config, session.runs, runs_by_token(site)).server()
-    ready = partial(say, f"MCP server at {url_of(listener)}{PATH}; a token: holdfast token create")
+    ready = partial(say, f"MCP server at {make_url(listener)}{PATH}; a token: holdfast token create")
     await listen(http_app(server, Gate.of(session.config)), listener, ready)
     return DONE

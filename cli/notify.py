@@ -18,10 +18,10 @@ from holdfast.client.reading import BadUsage, person
 from holdfast.protocol.people import user_of
 from holdfast.runtime.config import NOTICE_KINDS, Config, NoticeKind, NotifyTable, load_config
 from holdfast.runtime.encryption import load_key_ring
-from holdfast.server.notices.channels import AddressBook, Channel, channel_of, described
-from holdfast.server.notices.messages import sample
+from holdfast.server.notices.channels import AddressBook, Channel, describe_channel, make_channel
+from holdfast.server.notices.messages import make_sample
 from holdfast.server.notices.notice import Contact, Delivery
-from holdfast.server.notices.outbox import counts, last_trouble
+from holdfast.server.notices.outbox import count_notices, find_last_trouble
 from holdfast.server.notices.transports import DeliveryFailed
 from holdfast.server.record.store import RecordStore, read_store
 
@@ -72,15 +72,15 @@ async def _list(as_json: bool) -> int:
 
 def _shown(table: NotifyTable, name: str, store: RecordStore | None) -> JSONObject:
     """Return a channel with the notices of the last days that its outbox remembers."""
-    section, amounts = table.channels[name], counts(store).get(name) if store else None
+    section, amounts = table.channels[name], count_notices(store).get(name) if store else None
     return {
         "name": name,
-        "sends": described(section),
+        "sends": describe_channel(section),
         "events": list(section.events),
         "to": section.to,
         "fallback": name == table.fallback,
         **{state: (amounts or {}).get(state, 0) for state in ("delivered", "waiting", "dead")},
-        "trouble": last_trouble(store, name) if store and amounts else None,
+        "trouble": find_last_trouble(store, name) if store and amounts else None,
     }
 
 
@@ -120,7 +120,7 @@ def _channel(config: Config, name: str) -> Channel:
     if section is None:
         names = ", ".join(config.notify.channels) or "none"
         raise BadUsage(f"there is no channel '{name}'; configured in [notify]: {names}")
-    return channel_of(config, name, section)
+    return make_channel(config, name, section)
 
 
 def _contact(config: Config, channel: Channel, to: str | None) -> Contact | None:
@@ -141,7 +141,7 @@ def _contact(config: Config, channel: Channel, to: str | None) -> Contact | None
 
 def _sample(channel: Channel, kind: NoticeKind, contact: Contact | None) -> Delivery:
     """Return a notice that says that it is a test."""
-    delivery = sample(kind, contact)
+    delivery = make_sample(kind, contact)
     notice = delivery.notice
     text = f"This is a test of the channel '{channel.name}'. Nobody needs to answer."
     question = notice.question and {**notice.question, "message": text, "options": [], "assignees": []}

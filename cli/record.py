@@ -27,9 +27,9 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
-from holdfast.server.record.checkpoints import RecordCheckpoint, last_checkpoint, stored_key
+from holdfast.server.record.checkpoints import RecordCheckpoint, find_signing_key, read_last_checkpoint
 from holdfast.server.record.entries import Recorded
-from holdfast.server.record.jobs import reason_of
+from holdfast.server.record.jobs import describe_reason
 from holdfast.server.record.record import ErasureRefused, Record
 from holdfast.server.record.store import RecordStore, read_store
 from holdfast.server.record.story import StoryRow, story
@@ -154,7 +154,7 @@ async def _entries(session: Session, record: Record, run: str) -> list[Recorded]
     except (NoWorker, UnknownRun) as error:
         say(f"from the record only, which may be behind: {error}")
     except DBAPIError as error:
-        say(f"from the record only, which is behind: {record.store.place} cannot be written: {reason_of(error)}")
+        say(f"from the record only, which is behind: {record.store.place} cannot be written: {describe_reason(error)}")
     if warning := (await record.lag()).warning:
         say(warning)
     return await record.entries(run)
@@ -196,7 +196,7 @@ def _harmless(value: object) -> object:
 async def check(config: Config, against: Path | None, as_json: bool) -> int:
     """Verify the record and print what is wrong; the exit code is 1 if anything is. Temporal is not asked."""
     store = _stored(config)
-    own = stored_key(config)
+    own = find_signing_key(config)
     trusted = [*config.record.public_keys, *([] if own is None else [own.public])]
     exported = None if against is None else _checkpoint(against)
     result = await asyncio.to_thread(verify, store, trusted, exported)
@@ -229,7 +229,7 @@ def _stored(config: Config) -> RecordStore:
 
 async def show_checkpoint(config: Config) -> int:
     """Print the newest checkpoint, to be kept elsewhere."""
-    checkpoint = await asyncio.to_thread(last_checkpoint, _stored(config))
+    checkpoint = await asyncio.to_thread(read_last_checkpoint, _stored(config))
     if checkpoint is None:
         raise BadUsage("the record has no checkpoint yet: it gets one when a run ends, or every ten minutes")
     print_json(checkpoint.to_json())

@@ -32,11 +32,11 @@ from holdfast.runtime.embedded.server import HOST
 from holdfast.server.record.record import Record
 from holdfast.server.web.addresses import once_link, signs_in_by_link
 from holdfast.server.web.app import create_app
-from holdfast.server.web.background import at_work
+from holdfast.server.web.background import run_background
 from holdfast.server.web.credentials import ALL_WEB_SCOPES, ApiTokens, WebScope, open_web_store
-from holdfast.server.web.gate import Gate, groups_of
+from holdfast.server.web.gate import Gate, read_groups
 from holdfast.server.web.hooks import look_up_hooks
-from holdfast.server.web.listener import bind, listen, url_of
+from holdfast.server.web.listener import bind, listen, make_url
 from holdfast.server.web.site import Site
 
 app = typer.Typer(rich_markup_mode=None)
@@ -169,7 +169,7 @@ def _user(name: str) -> str:
 
 def _group(name: str) -> str:
     """Return a group as assignees name it. Raises `BadUsage`."""
-    groups = () if name.startswith(USER) else groups_of([name])
+    groups = () if name.startswith(USER) else read_groups([name])
     if not groups:
         raise BadUsage(f"--group {name!r}: not a group; write group:NAME or NAME")
     return groups[0]
@@ -200,13 +200,13 @@ async def _serve(listener: socket.socket, options: _ServeOptions) -> int:
     is_local = options.background or session.connection.embedded
     config = offer_project(session.config) if is_local else session.config
     record = Record.open(session.config, session.connection.client)
-    address = (config.serve.url or url_of(listener)).rstrip("/")
+    address = (config.serve.url or make_url(listener)).rstrip("/")
     ui_url = session.connection.ui_url or options.ui_url
     site = Site(config, session.runs.with_archive(record), ui_url, address, record=record)
     if problems := await look_up_hooks(site):
         raise ConfigError("\n".join(f"{config.path}: {problem}" for problem in problems))
     # The inbox beside the embedded server was not asked for: it comes up, and leaves out what it cannot use.
-    async with at_work(site, record, strict=not options.background):
+    async with run_background(site, record, strict=not options.background):
         gate = Gate.of(config, record.store)
         await listen(create_app(site, gate), listener, lambda: _announce(config, gate, address, options))
     return DONE

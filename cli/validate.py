@@ -145,9 +145,9 @@ def _problems_of_hooks(config: Config, file: Path) -> list[Problem]:
     """Return what is wrong with the webhooks of the configuration that start the blueprint."""
     if not config.hooks or not is_record_installed():
         return []
-    from holdfast.server.web.hooks import problems_with  # noqa: PLC0415  it needs the extra `serve`
+    from holdfast.server.web.hooks import find_blueprint_problems  # noqa: PLC0415  it needs the extra `serve`
 
-    parted = [problem.partition(": ") for problem in problems_with(config, file)]
+    parted = [problem.partition(": ") for problem in find_blueprint_problems(config, file)]
     return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in parted]
 
 

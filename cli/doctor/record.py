@@ -15,7 +15,7 @@ from holdfast.cli.doctor.server import Deployment
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import RecordError
-from holdfast.server.record.progress import Progress, closed_workflows
+from holdfast.server.record.progress import Progress, list_closed_workflows
 from holdfast.server.record.record import Lag
 from holdfast.server.record.store import RecordStore, read_store
 
@@ -50,7 +50,7 @@ async def _measure_lag(store: RecordStore, client: Client) -> timedelta:
     behind = await asyncio.to_thread(progress.behind)
     since = await asyncio.to_thread(lambda: progress.watermark)
     with suppress(RPCError):  # a namespace that is not set up, or no server: other checks say so
-        async for sighting in closed_workflows(client, since, None):
+        async for sighting in list_closed_workflows(client, since, None):
             known = await asyncio.to_thread(progress.by_temporal_run, sighting.temporal_run)
             if sighting.closed is not None and (known is None or known.closed is None):
                 behind = max(behind, datetime.now(UTC) - sighting.closed)

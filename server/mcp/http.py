@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.client.runs import Runs
 from holdfast.server.mcp.server import ToolScope
 from holdfast.server.web.gate import Gate, Identity
-from holdfast.server.web.problems import problem_of
+from holdfast.server.web.problems import make_problem
 from holdfast.server.web.site import Site
 
 HOST = "127.0.0.1"
@@ -36,7 +36,7 @@ class TokenDoor:
             try:
                 scope["identity"] = await self._identify(HTTPConnection(scope))
             except HTTPException as error:  # no application around this one makes a response of it
-                await problem_of(error).response()(scope, receive, send)
+                await make_problem(error).response()(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 

@@ -127,15 +127,19 @@ class AssistantContext:
         try:
             check_value(params.arguments or {}, self.runs.answering.limits.input, "the arguments")
             arguments = model.model_validate(params.arguments or {})
-            value = await self._called(ctx, params, arguments)
+            value = await self._call(ctx, params, arguments)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)
-            return _failed("; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems))
+            return _make_failure(
+                "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
+            )
         except EXPECTED as error:
-            return _failed(f"{error.code}: {error.message}" if isinstance(error, Refusal) else str(in_our_words(error)))
+            return _make_failure(
+                f"{error.code}: {error.message}" if isinstance(error, Refusal) else str(in_our_words(error))
+            )
         return value if isinstance(value, types.InputRequiredResult) else _result(value)
 
-    async def _called(
+    async def _call(
         self, ctx: Context, params: types.CallToolRequestParams, arguments: ToolInput
     ) -> JSONObject | types.InputRequiredResult:
         runs = self.runs_of(ctx, SCOPES.get(type(arguments), "read"))
@@ -157,7 +161,7 @@ class AssistantContext:
     async def _answer(
         self, ctx: Context, params: types.CallToolRequestParams, arguments: AnswerTool, runs: Runs
     ) -> JSONObject | types.InputRequiredResult:
-        sender = _sender_of(runs)
+        sender = _read_sender(runs)
         open_questions = await runs.access.answerable(arguments.run, [arguments.question])
         question = find_question(open_questions.questions, arguments.question)
         if question is not None and question.asked.hidden:
@@ -171,7 +175,7 @@ class AssistantContext:
             return await _send(runs, arguments, answer)
         if sender.is_service:
             raise BadInput(f"{sender.user} is a service; question {question.id} ({question.kind}) needs a person")
-        elicited = await self._elicited(ctx, params, question)
+        elicited = await self._elicit(ctx, params, question)
         if isinstance(elicited, types.InputRequiredResult):
             return elicited
         if elicited.action == "cancel" or not agrees_to_go_on(question, dict(elicited.content or {})):
@@ -181,7 +185,7 @@ class AssistantContext:
         as_person = runs.acting_as(replace(sender, proof="assistant"), runs.permissions)
         return await _send(as_person, arguments, answer)
 
-    async def _elicited(
+    async def _elicit(
         self, ctx: Context, params: types.CallToolRequestParams, question: Question
     ) -> types.ElicitResult | types.InputRequiredResult:
         """Return what a person answered through the client, or the request to ask them.
@@ -197,14 +201,14 @@ class AssistantContext:
         message, form = message_for(question), form_for(question)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return await ctx.session.elicit_form(message, form, ctx.request_id)
-        state = self._state_of(question)
+        state = self._sign_question(question)
         response = (params.input_responses or {}).get(ANSWERED)
         if isinstance(response, types.ElicitResult) and hmac.compare_digest(params.request_state or "", state):
             return response
         asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
         return types.InputRequiredResult(input_requests={ANSWERED: asked}, request_state=state)
 
-    def _state_of(self, question: Question) -> str:
+    def _sign_question(self, question: Question) -> str:
         """Return the word that says that this very question was shown; a person who saw another text is asked again."""
         return hmac.new(self._key, f"{question.id} {question.digest}".encode(), sha256).hexdigest()
 
@@ -214,7 +218,7 @@ class AssistantContext:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """Return the open questions that the user may answer, those of fifty workflows a page."""
-        self._hears(ctx)
+        self._note_listener(ctx)
         runs = self.runs_of(ctx, "read")
         try:
             wanted = QuestionsTool(after=(params and params.cursor) or None)
@@ -261,11 +265,11 @@ class AssistantContext:
                 rows, _ = await self.runs.lists.waiting()
                 current = {id_ for row in rows for id_ in (row.owner, *row.questions)}
                 if previous is not None and current != previous:
-                    await self._tell()
+                    await self._publish_change()
                 previous = current
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _hears(self, ctx: Context) -> None:
+    def _note_listener(self, ctx: Context) -> None:
         """Note that a client of the older protocol hears of changes; it says when it comes, and never when it goes."""
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
@@ -275,7 +279,7 @@ class AssistantContext:
         while len(self._sessions) > MOST_HEARING:
             del self._sessions[next(iter(self._sessions))]
 
-    async def _tell(self) -> None:
+    async def _publish_change(self) -> None:
         await self._bus.publish(ResourcesListChanged())
         for session in list(self._sessions.values()):
             with suppress(MCPError, OSError, ClosedResourceError, BrokenResourceError):  # the client has gone
@@ -289,11 +293,11 @@ MOST_HEARING = 100
 
 
 async def _send(runs: Runs, arguments: AnswerTool, answer: Answer) -> JSONObject:
-    receipts = await runs.answer(arguments.run, [answer], by=_sender_of(runs).user, comment=arguments.comment)
+    receipts = await runs.answer(arguments.run, [answer], by=_read_sender(runs).user, comment=arguments.comment)
     return {"receipts": [receipt.model_dump(mode="json") for receipt in receipts]}
 
 
-def _sender_of(runs: Runs) -> Sender:
+def _read_sender(runs: Runs) -> Sender:
     """Return the person for whom these runs are: `runs_of` gives those of somebody."""
     sender = runs.answering.sender
     assert sender is not None
@@ -305,5 +309,5 @@ def _result(value: JSONObject) -> types.CallToolResult:
     return types.CallToolResult(content=[text], structured_content=value)
 
 
-def _failed(message: str) -> types.CallToolResult:
+def _make_failure(message: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=message)], is_error=True)

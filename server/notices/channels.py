@@ -25,14 +25,14 @@ from holdfast.server.notices.transports import (
     Service,
     Transport,
     Webhook,
-    secrets_of,
+    read_webhook_secrets,
 )
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class SignedIn:
+class KnownUser:
     """A user as the claims of their last sign-in described them."""
 
     user: str
@@ -62,7 +62,9 @@ class AddressBook:
         signed_in: The claims of sign-ins.
     """
 
-    def __init__(self, people: Mapping[str, PersonSection], groups: Groups, signed_in: Iterable[SignedIn] = ()) -> None:
+    def __init__(
+        self, people: Mapping[str, PersonSection], groups: Groups, signed_in: Iterable[KnownUser] = ()
+    ) -> None:
         self._people = {f"{USER}{name}": person for name, person in people.items()}
         self._signed_in = {signed.user: signed for signed in signed_in}
         self._groups = {name: list(members) for name, members in groups.items()}
@@ -72,7 +74,7 @@ class AddressBook:
                 if signed.user not in members:
                     members.append(signed.user)
 
-    def users_of(self, names: Iterable[str]) -> list[str]:
+    def list_users(self, names: Iterable[str]) -> list[str]:
         """Return the users that these users and groups are, each once."""
         users: dict[str, None] = {}
         for name in names:
@@ -83,7 +85,7 @@ class AddressBook:
     def contact(self, user: str, *, instead_of: str | None = None, is_away: bool = False) -> Contact:
         """Return how a user is reached."""
         person = self._people.get(user, PersonSection())
-        claims = self._signed_in.get(user, SignedIn(user))
+        claims = self._signed_in.get(user, KnownUser(user))
         return Contact(user, person.email or claims.email, person.locale or claims.locale, instead_of, is_away)
 
     def is_away(self, user: str, now: datetime) -> bool:
@@ -95,7 +97,7 @@ class AddressBook:
             return now < until.astimezone(UTC)
         return now < datetime(until.year, until.month, until.day).astimezone() + timedelta(days=1)
 
-    def told_for(self, user: str, barred: Collection[str], now: datetime) -> Contact | None:
+    def find_contact(self, user: str, barred: Collection[str], now: datetime) -> Contact | None:
         """Return who is told for a user: they themselves, or the deputy while they are away; None if they are barred.
 
         A deputy who is away has a deputy, too. Somebody who may not answer is never told, as a deputy neither.
@@ -118,9 +120,9 @@ class AddressBook:
         return self.contact(user, is_away=True)
 
     def assignee(self, name: str, barred: Collection[str], now: datetime) -> Assignee:
-        """Return an assignee with those who are told for them; arguments as in `told_for`."""
-        users = self.users_of([name])
-        each_contact = [self.told_for(user, barred, now) for user in users]
+        """Return an assignee with those who are told for them; arguments as in `find_contact`."""
+        users = self.list_users([name])
+        each_contact = [self.find_contact(user, barred, now) for user in users]
         contacts = tuple(contact for contact in each_contact if contact is not None)
         return Assignee(name, contacts, is_barred=bool(users) and not contacts)
 
@@ -158,10 +160,12 @@ class Channel:
         """
         contacts = [contact for assignee in asked for contact in self._contacts(assignee, book, by_name=by_name)]
         if not asked and (by_name or self.to is None or ANYONE in self.to):
-            contacts = [book.contact(user) for user in book.users_of(name for name in self.to or () if name != ANYONE)]
-            return list(self._reached(contacts)) if self.transport.is_personal else [None]
+            contacts = [
+                book.contact(user) for user in book.list_users(name for name in self.to or () if name != ANYONE)
+            ]
+            return list(self._select_reachable(contacts)) if self.transport.is_personal else [None]
         if self.transport.is_personal:
-            return list(self._reached(contacts))
+            return list(self._select_reachable(contacts))
         return [None] if any(self._concerns(assignee, book, by_name=by_name) for assignee in asked) else []
 
     def reaches(self, assignee: Assignee, book: AddressBook, *, by_name: bool) -> bool:
@@ -170,7 +174,7 @@ class Channel:
             return False
         if not self.transport.is_personal:
             return self._concerns(assignee, book, by_name=by_name)
-        contacts = self._reached(self._contacts(assignee, book, by_name=by_name))
+        contacts = self._select_reachable(self._contacts(assignee, book, by_name=by_name))
         return any(not contact.is_away for contact in contacts)
 
     def _concerns(self, assignee: Assignee, book: AddressBook, *, by_name: bool) -> bool:
@@ -183,10 +187,10 @@ class Channel:
         """Return those who are told for an assignee and whose questions this channel tells of."""
         if by_name or self.to is None:
             return list(assignee.contacts)
-        users = {*book.users_of(self.to)}
+        users = {*book.list_users(self.to)}
         return [contact for contact in assignee.contacts if users & {contact.user, contact.instead_of}]
 
-    def _reached(self, contacts: Sequence[Contact]) -> list[Contact]:
+    def _select_reachable(self, contacts: Sequence[Contact]) -> list[Contact]:
         """Return those of whom enough is known, each once."""
         by_user = {contact.user: contact for contact in reversed(contacts) if self.transport.reaches(contact)}
         return list(by_user.values())[::-1]
@@ -201,7 +205,7 @@ class Channels:
     """The name of the channel that hears of people who cannot be reached."""
 
 
-def channels_of(config: Config) -> Channels:
+def make_channels(config: Config) -> Channels:
     """Return the channels that the configuration names.
 
     Raises:
@@ -209,29 +213,29 @@ def channels_of(config: Config) -> Channels:
     """
     sections = config.notify.channels
     return Channels(
-        {name: channel_of(config, name, section) for name, section in sections.items()}, config.notify.fallback
+        {name: make_channel(config, name, section) for name, section in sections.items()}, config.notify.fallback
     )
 
 
-def usable_channels(config: Config) -> Channels:
+def make_usable_channels(config: Config) -> Channels:
     """Return those of the channels that can be used; a line in the log says why another cannot."""
     usable: dict[str, Channel] = {}
     for name, section in config.notify.channels.items():
         try:
-            usable[name] = channel_of(config, name, section)
+            usable[name] = make_channel(config, name, section)
         except ConfigError as error:
             log.warning("nobody is notified over the channel '%s': %s", name, error)
     return Channels(usable, config.notify.fallback if config.notify.fallback in usable else None)
 
 
-def channel_of(config: Config, name: str, section: NotifySection) -> Channel:
-    """Return one channel. Raises as `channels_of` does."""
+def make_channel(config: Config, name: str, section: NotifySection) -> Channel:
+    """Return one channel. Raises as `make_channels` does."""
     return Channel(name, _make_transport(config, name, section), section.events, section.to, section.max_concurrency)
 
 
 def _make_transport(config: Config, name: str, section: NotifySection) -> Transport:
     if section.webhook is not None:
-        return Webhook(section.webhook, _secrets(config, name, section.secret_env))
+        return Webhook(section.webhook, _read_secrets(config, name, section.secret_env))
     if section.command is not None:
         return Program(section.command, config.folder, section.env)
     assert section.apprise_env is not None, "a section has one of the three"
@@ -246,30 +250,30 @@ def _make_transport(config: Config, name: str, section: NotifySection) -> Transp
         raise ConfigError(f"{config.path}: {key}: {section.apprise_env}: {error}") from None
 
 
-def _secrets(config: Config, name: str, variable: str | None) -> list[bytes]:
+def _read_secrets(config: Config, name: str, variable: str | None) -> list[bytes]:
     if variable is None:
         return []
     key = f"notify.{name}.secret_env"
     try:
-        return secrets_of(config.variable(key, variable))
+        return read_webhook_secrets(config.variable(key, variable))
     except BadSecret as error:
         raise ConfigError(f"{config.path}: {key}: {variable}: {error}") from None
 
 
-def described(section: NotifySection) -> str:
+def describe_channel(section: NotifySection) -> str:
     """Return the kind of a channel in words, without what its variables hold.
 
-    >>> described(NotifySection(command=["notify-send", "a b"]))
+    >>> describe_channel(NotifySection(command=["notify-send", "a b"]))
     "command notify-send 'a b'"
     """
     if section.webhook is not None:
-        return f"webhook {_host_of(section.webhook)}{'' if section.secret_env else ' (unsigned)'}"
+        return f"webhook {_show_host(section.webhook)}{'' if section.secret_env else ' (unsigned)'}"
     if section.command is not None:
         return f"command {shlex.join(section.command)}"
     return f"the service of {section.apprise_env}"
 
 
-def _host_of(url: str) -> str:
+def _show_host(url: str) -> str:
     """Return the beginning of a URL: its path may hold a token."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/…"

@@ -19,8 +19,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.display import clean, one_line
 from holdfast.runtime.config import NOTICE_KINDS, ConfigError
-from holdfast.server.notices.notice import OF_RUNS, AnswerTold, Contact, Delivery, FailureTold, Notice
-from holdfast.server.notices.texts import languages, load_texts, nearest_language, widened
+from holdfast.server.notices.notice import OF_RUNS, Contact, Delivery, Notice, NoticeAnswer, NoticeFailure
+from holdfast.server.notices.texts import find_nearest_language, list_languages, load_texts, widen_tag
 
 log = logging.getLogger(__name__)
 
@@ -59,12 +59,12 @@ class Messages:
     def of(self, delivery: Delivery, locale: str | None = None) -> NoticeText:
         """Return the text of a delivery. A template of the project that fails is left aside, for no notice is lost."""
         try:
-            return self._rendered(self._all, delivery, locale)
+            return self._render_delivery(self._all, delivery, locale)
         except TemplateError as error:
             log.warning(
                 "a template in %s fails (%s); the notice is sent with Holdfast's own template", self._folder, error
             )
-            return self._rendered(self._ours, delivery, locale)
+            return self._render_delivery(self._ours, delivery, locale)
 
     def digest(self, deliveries: Sequence[Delivery], home: str, locale: str | None = None) -> NoticeText:
         """Return one text for many questions, with links to the first of them and to all."""
@@ -74,12 +74,12 @@ class Messages:
         ]
         names = {"count": len(deliveries), "shown": rows, "more": len(deliveries) - len(rows), "home": home}
         try:
-            return self._text_of(self._all, DIGEST, names, locale)
+            return self._render(self._all, DIGEST, names, locale)
         except TemplateError as error:
             log.warning(
                 "a template in %s fails (%s); the notice is sent with Holdfast's own template", self._folder, error
             )
-            return self._text_of(self._ours, DIGEST, names, locale)
+            return self._render(self._ours, DIGEST, names, locale)
 
     def check(self) -> None:
         """Raise `ConfigError` if the folder is missing, or a template in it cannot be used for a notice."""
@@ -87,45 +87,45 @@ class Messages:
             return
         if not self._folder.is_dir():
             raise ConfigError(f"{self._folder}: no such folder; make it, or correct templates")
-        tried = [(delivery.notice.kind, _names(delivery)) for delivery in samples()]
+        tried = [(delivery.notice.kind, _list_names(delivery)) for delivery in make_samples()]
         several = {"count": 2, "shown": [{"subject": "", "link": "", "run": ""}], "more": 1, "home": ""}
         for kind, names in [*tried, (DIGEST, several)]:
-            for locale in languages(TEXTS):
-                self._try(kind, names, locale)
+            for locale in list_languages(TEXTS):
+                self._check_template(kind, names, locale)
 
-    def _try(self, kind: str, names: JSONObject, locale: str) -> None:
+    def _check_template(self, kind: str, names: JSONObject, locale: str) -> None:
         place = str(self._folder)
         try:
-            template, _ = self._chosen(self._all, kind, locale)
+            template, _ = self._choose_template(self._all, kind, locale)
             place = str(template.filename)
-            self._text_of(self._all, kind, names, locale)
+            self._render(self._all, kind, names, locale)
         except TemplateError as error:
             if isinstance(error, TemplateSyntaxError):
                 place = f"{error.filename}:{error.lineno}"
             reason = f"{error.message}; for a notice of '{kind}', which has: {', '.join(sorted(names))}"
             raise ConfigError(f"{place}: {reason}") from None
 
-    def _rendered(
+    def _render_delivery(
         self, environment: ImmutableSandboxedEnvironment, delivery: Delivery, locale: str | None
     ) -> NoticeText:
-        return self._text_of(environment, delivery.notice.kind, _names(delivery), locale)
+        return self._render(environment, delivery.notice.kind, _list_names(delivery), locale)
 
-    def _text_of(
+    def _render(
         self, environment: ImmutableSandboxedEnvironment, kind: str, names: JSONObject, locale: str | None
     ) -> NoticeText:
-        template, language = self._chosen(environment, kind, locale)
+        template, language = self._choose_template(environment, kind, locale)
         text = template.render(names, t=load_texts(language, TEXTS))
         title, _, body = clean(text).strip().partition("\n")
         return NoticeText(one_line(title).strip()[:LONGEST_TITLE], f"{body.strip()}\n")
 
-    def _chosen(
+    def _choose_template(
         self, environment: ImmutableSandboxedEnvironment, kind: str, locale: str | None
     ) -> tuple[Template, str]:
         """Return the template for a kind of notice, and the language of the words in it."""
-        tags = widened(locale or "")
+        tags = widen_tag(locale or "")
         stems = (kind,) if kind == DIGEST else (kind, "notice")
         names = [f"{name}{end}.txt" for name in stems for end in (*(f".{tag}" for tag in tags), "")]
-        return environment.select_template(names), nearest_language(tags, TEXTS)
+        return environment.select_template(names), find_nearest_language(tags, TEXTS)
 
 
 def _environment(loader: Any) -> ImmutableSandboxedEnvironment:
@@ -134,7 +134,7 @@ def _environment(loader: Any) -> ImmutableSandboxedEnvironment:
     )
 
 
-def _names(delivery: Delivery) -> JSONObject:
+def _list_names(delivery: Delivery) -> JSONObject:
     """Return the names that templates see."""
     notice, contact = delivery.notice, delivery.contact
     question = notice.question or {}
@@ -148,7 +148,7 @@ def _names(delivery: Delivery) -> JSONObject:
         "message": _cut(str(question.get("message", ""))),
         "options": [str(option.get("label") or option["id"]) for option in question.get("options", [])],
         "assignees": question.get("assignees", []),
-        "deadline": _when(question.get("deadline")),
+        "deadline": _show_time(question.get("deadline")),
         "answer": notice.answer,
         "failure": notice.failure,
         "delegated_by": notice.delegated_by,
@@ -163,17 +163,17 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT].rstrip()} …"
 
 
-def _when(text: str | None) -> str | None:
+def _show_time(text: str | None) -> str | None:
     """Return a time in UTC for people: the reader's own time zone is not known."""
     return None if text is None else f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def samples() -> list[Delivery]:
+def make_samples() -> list[Delivery]:
     """Return a delivery of each kind with every part that its kind may have, to try templates with."""
-    return [sample(kind) for kind in NOTICE_KINDS]
+    return [make_sample(kind) for kind in NOTICE_KINDS]
 
 
-def sample(kind: Any, contact: Contact | None = None) -> Delivery:
+def make_sample(kind: Any, contact: Contact | None = None) -> Delivery:
     """Return a delivery of one kind that tells of no real run."""
     now = datetime.now(UTC)
     question = {
@@ -194,8 +194,8 @@ def sample(kind: Any, contact: Contact | None = None) -> Delivery:
         blueprint="example",
         time=now,
         question=None if kind in OF_RUNS else question,
-        answer=AnswerTold(status="answered", by="user:ana") if kind in ("answered", "accepted", "expired") else None,
-        failure=FailureTold(type="example", message="An example.") if kind in OF_RUNS else None,
+        answer=NoticeAnswer(status="answered", by="user:ana") if kind in ("answered", "accepted", "expired") else None,
+        failure=NoticeFailure(type="example", message="An example.") if kind in OF_RUNS else None,
         unreachable=["user:ana"] if kind == "unreachable" else [],
         reminder=1 if kind == "reminded" else None,
     )

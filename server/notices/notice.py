@@ -11,7 +11,7 @@ from holdfast.protocol.display import one_line
 from holdfast.protocol.values import Value
 from holdfast.runtime.config import NoticeKind
 
-UNTOLD = ("info", "parents", "asked", "default")
+HIDDEN_FIELDS = ("info", "parents", "asked", "default")
 """Fields of a question that no notice holds: they may be large, and private. Who decides sees them on the page."""
 OF_RUNS: tuple[NoticeKind, ...] = ("run_failed", "run_stuck")
 """Kinds that tell of a run; all others tell of a question."""
@@ -19,7 +19,7 @@ LONGEST = 200
 """Characters of a text that is a part of a line."""
 
 
-class AnswerTold(Value):
+class NoticeAnswer(Value):
     """An answer as a notice tells of it: never with its content."""
 
     status: str
@@ -28,7 +28,7 @@ class AnswerTold(Value):
     comment: str | None = None
 
 
-class FailureTold(Value):
+class NoticeFailure(Value):
     """The failure of a run, or what keeps it from going on."""
 
     type: str
@@ -45,9 +45,9 @@ class Notice(Value):
     time: datetime
     """Of the event."""
     question: JSONObject | None = None
-    """As `holdfast questions --json` has it, without what `UNTOLD` names."""
-    answer: AnswerTold | None = None
-    failure: FailureTold | None = None
+    """As `holdfast questions --json` has it, without what `HIDDEN_FIELDS` names."""
+    answer: NoticeAnswer | None = None
+    failure: NoticeFailure | None = None
     delegated_by: str | None = None
     reminder: int | None = None
     unreachable: list[str] = []
@@ -94,7 +94,7 @@ class Delivery:
     """The one person who is told; None for a channel of many."""
 
 
-def cloud_event(delivery: Delivery) -> JSONObject:
+def make_cloud_event(delivery: Delivery) -> JSONObject:
     """Return the CloudEvent (1.0, structured JSON) of a delivery."""
     notice = delivery.notice
     event = {

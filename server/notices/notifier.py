@@ -19,10 +19,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.outbox import TRIED_FOR, Outbox
-from holdfast.server.notices.planner import KINDS, PlannedNotice, plan
-from holdfast.server.notices.questions import is_open, standing_of
+from holdfast.server.notices.planner import KINDS, PlannedNotice, plan_notices
+from holdfast.server.notices.questions import is_open, read_question_states
 from holdfast.server.notices.sender import ChannelSender, Letterhead, Links
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.entries import ASKED, ENDED, STUCK, Recorded
 from holdfast.server.record.jobs import Feed, LastingTrouble, Lease
 from holdfast.server.record.store import RecordStore, set_mark
@@ -100,7 +100,7 @@ class Notifier:
                 self._draining[name] = asyncio.create_task(self._drain_safely(sender))
         return any(counts)
 
-    def _leads(self) -> bool:
+    def _is_leader(self) -> bool:
         """Return whether the lease is ours now."""
         return time.monotonic() < self._ours_until
 
@@ -112,7 +112,9 @@ class Notifier:
         if not await asyncio.to_thread(self.lease.hold):
             self._ours_until = 0.0
             return False
-        if not self._leads():  # whoever was here before may have left pauses, and somebody may have mended a channel
+        if (
+            not self._is_leader()
+        ):  # whoever was here before may have left pauses, and somebody may have mended a channel
             for sender in self.senders.values():
                 sender.health.has_recovered = True
         # Counted from before the database was asked, so that it ends here before it ends for others.
@@ -143,27 +145,27 @@ class Notifier:
     def _plan(self, channel: Channel, feed: Feed, entries: Sequence[Recorded]) -> None:
         """Write the notices of a page and the place behind it, in one transaction."""
         book, now = self._book(), datetime.now(UTC)
-        planned = [(entry, self._planned(entry, channel, book, now)) for entry in entries]
-        with writing(self.store.engine) as connection:
+        planned = [(entry, self._plan_entry(entry, channel, book, now)) for entry in entries]
+        with begin_write(self.store.engine) as connection:
             for entry, notices in planned:
                 self.outbox.put(connection, entry, notices)
             set_mark(connection, feed.mark, str(entries[-1].id))
 
-    def _planned(self, entry: Recorded, channel: Channel, book: AddressBook, now: datetime) -> list[PlannedNotice]:
+    def _plan_entry(self, entry: Recorded, channel: Channel, book: AddressBook, now: datetime) -> list[PlannedNotice]:
         if entry.namespace != self.namespace or entry.content is None:
             return []
         is_old = now - entry.at > TRIED_FOR
         if entry.type in (ENDED, STUCK):
-            return [] if is_old else list(plan(entry, channel, self.channels, book, now))
+            return [] if is_old else list(plan_notices(entry, channel, self.channels, book, now))
         if is_old and not self._is_asked_still(entry):
             return []
-        then, current = standing_of(self.store, entry)
+        then, current = read_question_states(self.store, entry)
         # A question from before there was a notifier is told of to those who are asked now.
         question = current if is_old else then
         content = {**entry.content, "question": question}
         if is_old:
             content["data"] = {**entry.data, "assignees": None}
-        return list(plan(replace(entry, content=content), channel, self.channels, book, now))
+        return list(plan_notices(replace(entry, content=content), channel, self.channels, book, now))
 
     def _is_asked_still(self, entry: Recorded) -> bool:
         asks = entry.type == ASKED and entry.question is not None
@@ -171,4 +173,4 @@ class Notifier:
 
     async def _drain_safely(self, sender: ChannelSender) -> None:
         with self._sending.noted(SQLAlchemyError):
-            await sender.drain(self._leads)
+            await sender.drain(self._is_leader)

@@ -28,11 +28,11 @@ from sqlalchemy import (
     update,
 )
 
-from holdfast.server.notices.channels import SignedIn
+from holdfast.server.notices.channels import KnownUser
 from holdfast.server.notices.notice import Contact, Notice
 from holdfast.server.notices.planner import PlannedNotice
 from holdfast.server.notices.transports import DeliveryFailed
-from holdfast.server.record.database import database_time, writing
+from holdfast.server.record.database import begin_write, database_time
 from holdfast.server.record.entries import Recorded
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import OUTBOX, SIGN_INS
@@ -55,7 +55,7 @@ KEPT_FOR = timedelta(days=30)
 
 
 @dataclass(frozen=True)
-class Posted:
+class OutboxNotice:
     """A notice in the outbox."""
 
     id: str
@@ -79,7 +79,7 @@ class Posted:
 class Attempt:
     """A try to send notices in one message; it succeeded if there is no error."""
 
-    batch: Sequence[Posted]
+    batch: Sequence[OutboxNotice]
     error: DeliveryFailed | None = None
 
 
@@ -103,11 +103,11 @@ class Outbox:
         now = database_time(connection)
         new = [item for item in planned if item.id not in stored]
         # A microsecond apart: they go out in this order.
-        rows = [self._row(entry, item, now + n / 1_000_000) for n, item in enumerate(new)]
+        rows = [self._make_row(entry, item, now + n / 1_000_000) for n, item in enumerate(new)]
         if rows:
             connection.execute(insert(OUTBOX), rows)
 
-    def _row(self, entry: Recorded, planned: PlannedNotice, now: float) -> dict[str, Any]:
+    def _make_row(self, entry: Recorded, planned: PlannedNotice, now: float) -> dict[str, Any]:
         notice, contact = planned.notice, planned.contact
         body = {"notice": notice.model_dump(mode="json"), "contact": None if contact is None else vars(contact)}
         return {
@@ -135,7 +135,7 @@ class Outbox:
         digests: bool = False,
         is_probe: bool = False,
         tried: Sequence[Attempt] = (),
-    ) -> list[list[Posted]]:
+    ) -> list[list[OutboxNotice]]:
         """Return messages to send on a channel, those first that are due longest, for one try of each.
 
         A message is one notice; with `digests` it is all questions of one reader, where they are many. Nobody else
@@ -152,21 +152,23 @@ class Outbox:
         first = OUTBOX.c.tries if is_probe else OUTBOX.c.due
         with self.store.engine.connect() as connection:
             now = database_time(connection)
-            due = self._due(channel, now, is_probe=is_probe).order_by(first, OUTBOX.c.made, OUTBOX.c.id)
+            due = self._select_due(channel, now, is_probe=is_probe).order_by(first, OUTBOX.c.made, OUTBOX.c.id)
             # Mostly there is nothing, and nothing to write.
             if not tried and connection.execute(due.with_only_columns(OUTBOX.c.id).limit(1)).first() is None:
                 return []
-        with writing(self.store.engine) as connection:
+        with begin_write(self.store.engine) as connection:
             self._mark(connection, tried)
             # Left to whoever takes them at this moment. SQLite knows no locks of rows: there writers take turns anyway.
             rows = connection.execute(due.limit(limit).with_for_update(skip_locked=True)).all()
-            batches = self._gathered(connection, due, rows) if digests else [[row] for row in rows]
+            batches = self._gather(connection, due, rows) if digests else [[row] for row in rows]
             taken = OUTBOX.c.id.in_([row.id for batch in batches for row in batch])
             held_until = database_time(connection) + HELD_FOR.total_seconds()
             connection.execute(update(OUTBOX).where(taken).values(due=held_until))
-        return [[replace(_posted(row), is_overdue=_ends(row.made) < now) for row in batch] for batch in batches]
+        return [
+            [replace(_read_row(row), is_overdue=_compute_end(row.made) < now) for row in batch] for batch in batches
+        ]
 
-    def _due(self, channel: str, now: float, *, is_probe: bool) -> Select[*tuple[Any, ...]]:
+    def _select_due(self, channel: str, now: float, *, is_probe: bool) -> Select[*tuple[Any, ...]]:
         """Return the query for what may be sent now: nothing while an earlier notice of its question waits.
 
         One that its receiver refuses holds the others back for `ORDERED_FOR`, and no longer.
@@ -184,9 +186,9 @@ class Outbox:
         )
         in_time = OUTBOX.c.due <= now
         may_go = or_(in_time, OUTBOX.c.reason.is_not(None)) if is_probe else in_time
-        return select(OUTBOX).where(self._waiting(channel), may_go, ~before)
+        return select(OUTBOX).where(self._match_waiting(channel), may_go, ~before)
 
-    def _gathered(
+    def _gather(
         self, connection: Connection, due: Select[*tuple[Any, ...]], rows: Sequence[Row[*tuple[Any, ...]]]
     ) -> list[list[Row[*tuple[Any, ...]]]]:
         """Return the rows as messages: with each question all others of its reader, if they are many."""
@@ -202,7 +204,7 @@ class Outbox:
     def mark(self, tried: Sequence[Attempt]) -> None:
         """Note how tries went: what was delivered is done, what failed is tried again, for a day."""
         if tried:
-            with writing(self.store.engine) as connection:
+            with begin_write(self.store.engine) as connection:
                 self._mark(connection, tried)
 
     def _mark(self, connection: Connection, tried: Sequence[Attempt]) -> None:
@@ -211,24 +213,24 @@ class Outbox:
         now = database_time(connection)
         delivered = [posted.id for attempt in tried if attempt.error is None for posted in attempt.batch]
         if delivered:
-            self._change(connection, delivered, tries=OUTBOX.c.tries + 1, **_done("delivered", None, now))
+            self._change(connection, delivered, tries=OUTBOX.c.tries + 1, **_make_done("delivered", None, now))
         failed = [(posted, attempt.error) for attempt in tried if attempt.error for posted in attempt.batch]
         for posted, error in failed:
-            self._change(connection, [posted.id], tries=posted.tries + 1, **_after(posted, error, now))
+            self._change(connection, [posted.id], tries=posted.tries + 1, **_make_retry(posted, error, now))
 
     def drop(self, reasons: Mapping[str, str]) -> None:
         """Mark notices that need not be sent, with the reason of each; what they told is not kept."""
         if reasons:
-            with writing(self.store.engine) as connection:
+            with begin_write(self.store.engine) as connection:
                 now = database_time(connection)
                 for id_, reason in reasons.items():
-                    self._change(connection, [id_], **_done("dropped", reason, now))
+                    self._change(connection, [id_], **_make_done("dropped", reason, now))
 
     def hasten(self, channel: str) -> None:
         """Have everything sent that a channel has refused, the oldest first: it works again."""
-        with writing(self.store.engine) as connection:
+        with begin_write(self.store.engine) as connection:
             late = OUTBOX.c.due > database_time(connection)
-            refused = and_(self._waiting(channel), OUTBOX.c.reason.is_not(None), late)
+            refused = and_(self._match_waiting(channel), OUTBOX.c.reason.is_not(None), late)
             connection.execute(update(OUTBOX).where(refused).values(due=OUTBOX.c.made))
 
     def _change(self, connection: Connection, ids: Sequence[str], **values: Any) -> None:
@@ -236,44 +238,44 @@ class Outbox:
         waiting = and_(OUTBOX.c.id.in_(ids), OUTBOX.c.state == "waiting")
         connection.execute(update(OUTBOX).where(waiting).values(**values))
 
-    def of_question(self, question: str) -> list[Posted]:
+    def list_for_question(self, question: str) -> list[OutboxNotice]:
         """Return every notice of a question that is remembered, the oldest first."""
         query = select(OUTBOX).where(OUTBOX.c.namespace == self.namespace, OUTBOX.c.question == question)
         with self.store.engine.connect() as connection:
-            return [_posted(row) for row in connection.execute(query.order_by(OUTBOX.c.made, OUTBOX.c.id))]
+            return [_read_row(row) for row in connection.execute(query.order_by(OUTBOX.c.made, OUTBOX.c.id))]
 
     def prune(self) -> None:
         """Forget what was done long ago."""
-        with writing(self.store.engine) as connection:
+        with begin_write(self.store.engine) as connection:
             before = database_time(connection) - KEPT_FOR.total_seconds()
             connection.execute(delete(OUTBOX).where(OUTBOX.c.state != "waiting", OUTBOX.c.done < before))
 
-    def _waiting(self, channel: str) -> ColumnElement[bool]:
+    def _match_waiting(self, channel: str) -> ColumnElement[bool]:
         return and_(OUTBOX.c.namespace == self.namespace, OUTBOX.c.channel == channel, OUTBOX.c.state == "waiting")
 
 
-def _ends(made: float) -> float:
+def _compute_end(made: float) -> float:
     """Return the time until which a notice that was made then is tried."""
     return made + TRIED_FOR.total_seconds()
 
 
-def _after(posted: Posted, error: DeliveryFailed, now: float) -> dict[str, Any]:
+def _make_retry(posted: OutboxNotice, error: DeliveryFailed, now: float) -> dict[str, Any]:
     """Return what a try that failed changes of a notice, beside the number of its tries."""
     pause = max(min(FIRST_PAUSE * 2**posted.tries, LONGEST_PAUSE), min(error.retry_after or 0.0, LONGEST_PAUSE))
     due = now + pause
-    if due > _ends(posted.made):
-        return _done("dead", str(error), now)
+    if due > _compute_end(posted.made):
+        return _make_done("dead", str(error), now)
     return {"reason": str(error), "due": due}
 
 
-def _done(state: State, reason: str | None, now: float) -> dict[str, Any]:
+def _make_done(state: State, reason: str | None, now: float) -> dict[str, Any]:
     return {"state": state, "reason": reason, "done": now, "body": None}
 
 
-def _posted(row: Row[Any]) -> Posted:
+def _read_row(row: Row[Any]) -> OutboxNotice:
     body = json.loads(row.body) if row.body is not None else {}
     contact = body.get("contact")
-    return Posted(
+    return OutboxNotice(
         id=row.id,
         channel=row.channel,
         state=row.state,
@@ -288,7 +290,7 @@ def _posted(row: Row[Any]) -> Posted:
     )
 
 
-def counts(store: RecordStore) -> dict[str, dict[str, int]]:
+def count_notices(store: RecordStore) -> dict[str, dict[str, int]]:
     """Return the number of notices that are remembered, by channel and state. Blocks."""
     columns = (OUTBOX.c.channel, OUTBOX.c.state)
     query = select(*columns, func.count()).group_by(*columns)
@@ -301,7 +303,7 @@ def counts(store: RecordStore) -> dict[str, dict[str, int]]:
     return by_channel
 
 
-def last_trouble(store: RecordStore, channel: str) -> str | None:
+def find_last_trouble(store: RecordStore, channel: str) -> str | None:
     """Return why the latest notice of a channel that failed did so; None if none that is remembered failed. Blocks."""
     failed = and_(OUTBOX.c.reason.is_not(None), OUTBOX.c.state.in_(("waiting", "dead")))
     query = select(OUTBOX.c.reason).where(OUTBOX.c.channel == channel, failed).order_by(OUTBOX.c.due.desc()).limit(1)
@@ -309,7 +311,7 @@ def last_trouble(store: RecordStore, channel: str) -> str | None:
         return connection.execute(query).scalar_one_or_none()
 
 
-def remember_sign_in(store: RecordStore, person: SignedIn) -> None:
+def remember_sign_in(store: RecordStore, person: KnownUser) -> None:
     """Keep what the claims of a sign-in say of a user, so that notices reach them. The sign-in calls it."""
     values = {
         "email": person.email,
@@ -317,14 +319,14 @@ def remember_sign_in(store: RecordStore, person: SignedIn) -> None:
         "groups": json.dumps(list(person.groups)),
         "at": time.time(),
     }
-    with writing(store.engine) as connection:
+    with begin_write(store.engine) as connection:
         changed = connection.execute(update(SIGN_INS).where(SIGN_INS.c.user == person.user).values(**values))
         if changed.rowcount == 0:
             connection.execute(insert(SIGN_INS).values(user=person.user, **values))
 
 
-def signed_in(store: RecordStore) -> list[SignedIn]:
+def list_known_users(store: RecordStore) -> list[KnownUser]:
     """Return what the claims of the last sign-ins said."""
     with store.engine.connect() as connection:
         rows = connection.execute(select(SIGN_INS)).all()
-    return [SignedIn(row.user, row.email, row.locale, tuple(json.loads(row.groups))) for row in rows]
+    return [KnownUser(row.user, row.email, row.locale, tuple(json.loads(row.groups))) for row in rows]

@@ -10,7 +10,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.config import NoticeKind
 from holdfast.server.notices.channels import AddressBook, Assignee, Channel, Channels
-from holdfast.server.notices.notice import OF_RUNS, UNTOLD, AnswerTold, Contact, FailureTold, Notice
+from holdfast.server.notices.notice import HIDDEN_FIELDS, OF_RUNS, Contact, Notice, NoticeAnswer, NoticeFailure
 from holdfast.server.record.entries import ENDED, STUCK, Recorded
 
 KINDS: dict[str, NoticeKind] = {
@@ -41,7 +41,7 @@ class PlannedNotice:
     notice: Notice
 
 
-def plan(
+def plan_notices(
     entry: Recorded, channel: Channel, channels: Channels, book: AddressBook, now: datetime
 ) -> Iterator[PlannedNotice]:
     """Yield the notices of an entry for one channel.
@@ -53,54 +53,54 @@ def plan(
         book: The people.
         now: The time, with an offset.
     """
-    notice = notice_of(entry)
+    notice = make_notice(entry)
     if notice is None:
         return
     if notice.kind in OF_RUNS:
-        yield from _of_run(entry, notice, channel, book)
+        yield from _plan_for_run(entry, notice, channel, book)
         return
-    asked = _asked(notice, book, now, only=entry.data.get("to"))
+    asked = _list_assignees(notice, book, now, only=entry.data.get("to"))
     if notice.kind in channel.events and _is_named(channel.name, notice):
-        contacts = channel.recipients(asked, book, by_name=_names(notice) is not None)
-        yield from (_planned(entry, channel.name, contact, notice) for contact in contacts)
+        contacts = channel.recipients(asked, book, by_name=_read_channel_names(notice) is not None)
+        yield from (_make_planned(entry, channel.name, contact, notice) for contact in contacts)
     if notice.kind in CALLING and (channel.name == channels.fallback or "unreachable" in channel.events):
-        yield from _unreached(entry, notice, channel, channels, book, asked)
+        yield from _plan_unreachable(entry, notice, channel, channels, book, asked)
 
 
-def unreached(notice: Notice, channels: Channels, book: AddressBook, now: datetime) -> Notice | None:
+def find_unreached(notice: Notice, channels: Channels, book: AddressBook, now: datetime) -> Notice | None:
     """Return the notice of the assignees whom no channel reaches; None if all are reached, or nobody is to be told.
 
     Channels that the question names and nobody has configured are in it, too.
     """
-    return _unreachable(notice, channels, book, _asked(notice, book, now))
+    return _make_unreachable(notice, channels, book, _list_assignees(notice, book, now))
 
 
-def notice_of(entry: Recorded) -> Notice | None:
+def make_notice(entry: Recorded) -> Notice | None:
     """Return the news of an entry; None if there is none to tell, or its content has been erased."""
     kind, question = KINDS.get(entry.type), entry.shown
     if kind is None or entry.content is None or (kind not in OF_RUNS and question is None):
         return None
     fields: JSONObject = {"kind": kind, "run": entry.run, "blueprint": entry.blueprint, "time": entry.at}
     if kind == "run_failed":
-        return _failure(entry, fields)
+        return _make_failure_notice(entry, fields)
     if kind == "run_stuck":
-        return Notice(**fields, failure=FailureTold(type=entry.data["type"], message=entry.data["message"]))
+        return Notice(**fields, failure=NoticeFailure(type=entry.data["type"], message=entry.data["message"]))
     data = entry.data
     current = {**(question or {}), **{name: data[name] for name in ("assignees",) if isinstance(data.get(name), list)}}
     return Notice(
         **fields,
         question=current,
-        answer=_answer(entry, kind),
+        answer=_read_answer(entry, kind),
         reminder=data.get("n"),
         delegated_by=data.get("by") if kind == "asked" else None,
     )
 
 
-def _failure(entry: Recorded, fields: JSONObject) -> Notice | None:
+def _make_failure_notice(entry: Recorded, fields: JSONObject) -> Notice | None:
     if entry.data.get("status") != "failed":
         return None
     error = ((entry.content or {}).get("outcome") or {}).get("error") or {}
-    failure = FailureTold(
+    failure = NoticeFailure(
         type=str(error.get("type", "failed")),
         message=str(error.get("message", "The run failed.")),
         address=str(error.get("address") or ""),
@@ -108,26 +108,28 @@ def _failure(entry: Recorded, fields: JSONObject) -> Notice | None:
     return Notice(**fields, failure=failure)
 
 
-def _answer(entry: Recorded, kind: NoticeKind) -> AnswerTold | None:
+def _read_answer(entry: Recorded, kind: NoticeKind) -> NoticeAnswer | None:
     if kind not in ("answered", "accepted", "expired"):
         return None
-    return AnswerTold(status=entry.type.partition(".")[2], by=entry.data.get("by"), comment=entry.data.get("comment"))
+    return NoticeAnswer(status=entry.type.partition(".")[2], by=entry.data.get("by"), comment=entry.data.get("comment"))
 
 
-def _of_run(entry: Recorded, notice: Notice, channel: Channel, book: AddressBook) -> Iterator[PlannedNotice]:
+def _plan_for_run(entry: Recorded, notice: Notice, channel: Channel, book: AddressBook) -> Iterator[PlannedNotice]:
     """Yield the notices of a run: to a channel of many, or to each person that a personal one names."""
     if notice.kind not in channel.events:
         return
     if not channel.transport.is_personal:
-        yield _planned(entry, channel.name, None, notice)
+        yield _make_planned(entry, channel.name, None, notice)
         return
-    contacts = map(book.contact, book.users_of(channel.to or ()))
+    contacts = map(book.contact, book.list_users(channel.to or ()))
     yield from (
-        _planned(entry, channel.name, contact, notice) for contact in contacts if channel.transport.reaches(contact)
+        _make_planned(entry, channel.name, contact, notice)
+        for contact in contacts
+        if channel.transport.reaches(contact)
     )
 
 
-def _asked(notice: Notice, book: AddressBook, now: datetime, only: str | None = None) -> list[Assignee]:
+def _list_assignees(notice: Notice, book: AddressBook, now: datetime, only: str | None = None) -> list[Assignee]:
     """Return the assignees with those who are told for them; with `only`, of this one, to whom it was delegated."""
     question = notice.question or {}
     barred = [*question.get("not_by", []), *question.get("accepted_by", []), *question.get("delegations", {})]
@@ -135,33 +137,35 @@ def _asked(notice: Notice, book: AddressBook, now: datetime, only: str | None = 
     return [book.assignee(name, barred, now) for name in names]
 
 
-def _names(notice: Notice) -> Sequence[str] | None:
+def _read_channel_names(notice: Notice) -> Sequence[str] | None:
     """Return the channels that the question names; [] if nobody is to be told; None if it leaves it to `[notify]`."""
     names = (notice.question or {}).get("notify")
     return [] if names is False else names
 
 
 def _is_named(channel: str, notice: Notice) -> bool:
-    names = _names(notice)
+    names = _read_channel_names(notice)
     return names is None or channel in names
 
 
-def _unreached(
+def _plan_unreachable(
     entry: Recorded, notice: Notice, channel: Channel, channels: Channels, book: AddressBook, asked: Sequence[Assignee]
 ) -> Iterator[PlannedNotice]:
     """Yield the notice of people whom no channel reaches, for the fallback and whoever wants to hear of it."""
-    news = _unreachable(notice, channels, book, asked)
+    news = _make_unreachable(notice, channels, book, asked)
     if news is None:
         return
     contacts: list[Contact | None] = [None]
     if channel.transport.is_personal:
-        users = map(book.contact, book.users_of(channel.to or ()))
+        users = map(book.contact, book.list_users(channel.to or ()))
         contacts = [user for user in users if channel.transport.reaches(user)]
-    yield from (_planned(entry, channel.name, contact, news) for contact in contacts)
+    yield from (_make_planned(entry, channel.name, contact, news) for contact in contacts)
 
 
-def _unreachable(notice: Notice, channels: Channels, book: AddressBook, asked: Sequence[Assignee]) -> Notice | None:
-    names = _names(notice)
+def _make_unreachable(
+    notice: Notice, channels: Channels, book: AddressBook, asked: Sequence[Assignee]
+) -> Notice | None:
+    names = _read_channel_names(notice)
     listed = [channel for name, channel in channels.by_name.items() if names is None or name in names]
     missing = [name for name in names or () if name not in channels.by_name]
     lost = [
@@ -175,9 +179,9 @@ def _unreachable(notice: Notice, channels: Channels, book: AddressBook, asked: S
     return notice.model_copy(update={"kind": "unreachable", "unreachable": lost, "missing": missing})
 
 
-def _planned(entry: Recorded, channel: str, contact: Contact | None, notice: Notice) -> PlannedNotice:
+def _make_planned(entry: Recorded, channel: str, contact: Contact | None, notice: Notice) -> PlannedNotice:
     user = None if contact is None else contact.user
-    question = notice.question and {name: value for name, value in notice.question.items() if name not in UNTOLD}
+    question = notice.question and {name: value for name, value in notice.question.items() if name not in HIDDEN_FIELDS}
     # The same for the same news: what is planned twice, as after a failure, is written and sent once.
     id_ = digest_of(entry.namespace, entry.first_run, entry.workflow, entry.n, notice.kind, channel, user)
     own = notice.model_copy(update={"question": question, "to": [user] if user else []})

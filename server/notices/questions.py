@@ -18,15 +18,15 @@ KEPT = ("id", "kind", "message")
 """Fields of a question that its first event has, too."""
 
 
-def standing_of(store: RecordStore, entry: Recorded) -> tuple[JSONObject, JSONObject]:
+def read_question_states(store: RecordStore, entry: Recorded) -> tuple[JSONObject, JSONObject]:
     """Return the question of an entry: as it was with this entry, and as it is now. Blocks.
 
     Where its form was not seen, as it was closed before it could be read, it has what its first event says.
     """
     assert entry.question is not None, "an entry of a question names it"
-    rows = _rows(store, entry)
-    then = _folded(entry, [row for row in rows if row.id <= entry.id or row.type == CHANGED])
-    return then, _folded(entry, rows)
+    rows = _read_rows(store, entry)
+    then = _fold(entry, [row for row in rows if row.id <= entry.id or row.type == CHANGED])
+    return then, _fold(entry, rows)
 
 
 def is_open(store: RecordStore, first_run: str, workflow: str, question: str) -> bool:
@@ -42,7 +42,7 @@ def is_open(store: RecordStore, first_run: str, workflow: str, question: str) ->
         return connection.execute(ends.limit(1)).first() is None
 
 
-def _rows(store: RecordStore, entry: Recorded) -> Sequence[Row[*tuple[Any, ...]]]:
+def _read_rows(store: RecordStore, entry: Recorded) -> Sequence[Row[*tuple[Any, ...]]]:
     of_question = (
         ENTRIES.c.first_run == entry.first_run,
         ENTRIES.c.workflow == entry.workflow,
@@ -54,18 +54,18 @@ def _rows(store: RecordStore, entry: Recorded) -> Sequence[Row[*tuple[Any, ...]]
         return connection.execute(query).all()
 
 
-def _folded(entry: Recorded, rows: Sequence[Row[*tuple[Any, ...]]]) -> JSONObject:
+def _fold(entry: Recorded, rows: Sequence[Row[*tuple[Any, ...]]]) -> JSONObject:
     place = {"id": entry.question, "address": entry.address, "owner": entry.workflow, "run": entry.run}
     question: JSONObject = {**place, "kind": "input", "message": "", "assignees": []}
     for row in rows:
         content = json.loads(row.content) if row.content is not None else {}
         if row.type == ASKED:
             question |= {name: value for name, value in content.get("data", {}).items() if name in KEPT}
-        question = _after(question, row.type, content)
+        question = _apply(question, row.type, content)
     return question
 
 
-def _after(question: JSONObject, type_: str, content: JSONObject) -> JSONObject:
+def _apply(question: JSONObject, type_: str, content: JSONObject) -> JSONObject:
     """Return the question after one more entry of the record."""
     data = content.get("data", {})
     question = {**question, **(content.get("question") or {})}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from holdfast.server.notices.channels import Channel
 from holdfast.server.notices.notice import Contact, Delivery, Notice
-from holdfast.server.notices.outbox import Attempt, Outbox, Posted
+from holdfast.server.notices.outbox import Attempt, Outbox, OutboxNotice
 from holdfast.server.notices.questions import is_open
 from holdfast.server.notices.transports import DeliveryFailed
 from holdfast.server.record.jobs import LastingTrouble
@@ -34,7 +34,7 @@ LOOK_SECONDS = 1.0
 
 Links = Callable[[Notice, Contact | None], str]
 """Makes the link of a notice, as it is sent: for one person, or for whoever opens it."""
-Batch = Sequence[Posted]
+Batch = Sequence[OutboxNotice]
 """Notices that are sent in one message: nearly always one."""
 
 
@@ -148,14 +148,14 @@ class ChannelSender:
         await asyncio.to_thread(self._mark)
 
     async def _send(self, batch: Batch) -> None:
-        deliveries, transport = [self._delivery(posted) for posted in batch], self.channel.transport
+        deliveries, transport = [self._make_delivery(posted) for posted in batch], self.channel.transport
         await (
             transport.send(deliveries[0])
             if len(batch) == 1
             else transport.send_digest(deliveries, self.letterhead.home)
         )
 
-    def _delivery(self, posted: Posted) -> Delivery:
+    def _make_delivery(self, posted: OutboxNotice) -> Delivery:
         assert posted.notice is not None, "a notice that waits has a body"
         link = self.letterhead.links(posted.notice, posted.contact)
         return Delivery(posted.id, posted.notice, link, posted.contact)
@@ -176,7 +176,7 @@ class ChannelSender:
         self._finished.append(Attempt(batch, failure))
         return 0
 
-    def _log(self, posted: Posted, failure: DeliveryFailed, error: BaseException) -> None:
+    def _log(self, posted: OutboxNotice, failure: DeliveryFailed, error: BaseException) -> None:
         """Log a try that did not succeed; of a channel that rests once for all notices. No link and no address."""
         is_foreseen = failure is error
         if failure.is_gone:
@@ -198,7 +198,7 @@ class ChannelSender:
         if not free:
             self._mark()
         while free and (taken := self._take(free)):
-            if batches := self._needed(taken):
+            if batches := self._drop_needless(taken):
                 return batches
         return []
 
@@ -217,14 +217,16 @@ class ChannelSender:
         self._finished = []
         return taken
 
-    def _needed(self, batches: Sequence[Batch]) -> list[Batch]:
+    def _drop_needless(self, batches: Sequence[Batch]) -> list[Batch]:
         """Return the batches with those notices that must be sent; drop the others."""
-        needless = {posted.id: reason for batch in batches for posted in batch if (reason := self._needless(posted))}
+        needless = {
+            posted.id: reason for batch in batches for posted in batch if (reason := self._find_reason_to_drop(posted))
+        }
         self.outbox.drop(needless)
         needed = [[posted for posted in batch if posted.id not in needless] for batch in batches]
         return [batch for batch in needed if batch]
 
-    def _needless(self, posted: Posted) -> str | None:
+    def _find_reason_to_drop(self, posted: OutboxNotice) -> str | None:
         """Return why a notice need not be sent; None if it must. Programs hear of all, people of what is still open."""
         notice = posted.notice
         if posted.is_overdue:

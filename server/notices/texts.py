@@ -43,26 +43,26 @@ def load_texts(language: str, folder: Path) -> Texts:
     return Texts(language, entries)
 
 
-def languages(folder: Path) -> list[str]:
+def list_languages(folder: Path) -> list[str]:
     """Return the tags of the languages in a folder, sorted."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def chosen_language(accepted: str, folder: Path) -> str:
+def choose_language(accepted: str, folder: Path) -> str:
     """Return the language to show for the value of an `Accept-Language` header."""
-    return nearest_language([tag for wanted in _by_preference(accepted) for tag in widened(wanted)], folder)
+    return find_nearest_language([tag for wanted in _by_preference(accepted) for tag in widen_tag(wanted)], folder)
 
 
-def nearest_language(tags: Iterable[str], folder: Path) -> str:
+def find_nearest_language(tags: Iterable[str], folder: Path) -> str:
     """Return the first of these languages that there are texts for; else English."""
-    available = languages(folder)
+    available = list_languages(folder)
     return next((tag for tag in tags if tag in available), DEFAULT_LANGUAGE)
 
 
-def widened(tag: str) -> list[str]:
+def widen_tag(tag: str) -> list[str]:
     """Return the tag of a language and those of wider ones, the nearest first.
 
-    >>> widened("pt-BR"), widened("")
+    >>> widen_tag("pt-BR"), widen_tag("")
     (['pt-BR', 'pt'], [])
     """
     words = tag.split("-")

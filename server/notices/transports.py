@@ -32,7 +32,7 @@ import httpx
 from holdfast.protocol.display import one_line
 from holdfast.runtime.config import NoticeKind
 from holdfast.server.notices.messages import Messages, NoticeText
-from holdfast.server.notices.notice import Contact, Delivery, cloud_event
+from holdfast.server.notices.notice import Contact, Delivery, make_cloud_event
 
 SECRET_PREFIX = "whsec_"
 SHORTEST_SECRET, LONGEST_SECRET = 24, 64
@@ -52,13 +52,13 @@ class BadSecret(ValueError):
     """A secret that cannot sign; the message does not repeat it."""
 
 
-def secrets_of(text: str) -> list[bytes]:
+def read_webhook_secrets(text: str) -> list[bytes]:
     """Return the secrets of a variable: base64, with or without `whsec_`; several, while they are being changed.
 
     Raises:
         BadSecret: One of them is no base64 of 24 to 64 bytes, or there is none.
     """
-    secrets = [_decoded(word) for word in text.split()]
+    secrets = [_decode_secret(word) for word in text.split()]
     if not secrets or not all(secret and SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET for secret in secrets):
         raise BadSecret(
             f"must be base64 of {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, with or without {SECRET_PREFIX} in front; "
@@ -67,23 +67,23 @@ def secrets_of(text: str) -> list[bytes]:
     return [secret for secret in secrets if secret]
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode_secret(text: str) -> bytes | None:
     try:
         return base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:
         return None
 
 
-def signed_headers(secrets: Sequence[bytes], id: str, timestamp: int, body: bytes) -> dict[str, str]:
+def sign_webhook(secrets: Sequence[bytes], id: str, timestamp: int, body: bytes) -> dict[str, str]:
     """Return the headers of a webhook: its id, the time of this try in seconds, a signature for each secret."""
     headers = {"webhook-id": id, "webhook-timestamp": str(timestamp)}
     if secrets:
         content = f"{id}.{timestamp}.".encode() + body
-        headers["webhook-signature"] = " ".join(_signature(secret, content) for secret in secrets)
+        headers["webhook-signature"] = " ".join(_sign(secret, content) for secret in secrets)
     return headers
 
 
-def _signature(secret: bytes, content: bytes) -> str:
+def _sign(secret: bytes, content: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(secret, content, "sha256")).decode()
 
 
@@ -136,7 +136,7 @@ class Webhook:
     _client: httpx.AsyncClient | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _hush("httpx", "httpcore")
+        _silence("httpx", "httpcore")
 
     def reaches(self, contact: Contact) -> bool:
         """See `Transport`."""
@@ -144,8 +144,8 @@ class Webhook:
 
     async def send(self, delivery: Delivery) -> None:
         """See `Transport`. Redirects are not followed: the body is for this receiver only."""
-        body = json.dumps(cloud_event(delivery), ensure_ascii=False).encode()
-        headers = signed_headers(self.secrets, delivery.id, int(time.time()), body)
+        body = json.dumps(make_cloud_event(delivery), ensure_ascii=False).encode()
+        headers = sign_webhook(self.secrets, delivery.id, int(time.time()), body)
         headers["content-type"] = "application/cloudevents+json; charset=utf-8"
         try:
             # For all of the try: httpx itself counts anew with each byte that comes.
@@ -157,7 +157,7 @@ class Webhook:
             raise DeliveryFailed(f"no reply: {type(error).__name__}") from None
         if not reply.is_success:
             is_gone = reply.status_code == GONE
-            raise DeliveryFailed(_refusal(reply), is_gone=is_gone, retry_after=_retry_after(reply))
+            raise DeliveryFailed(_describe_refusal(reply), is_gone=is_gone, retry_after=_read_retry_after(reply))
 
     async def send_digest(self, deliveries: Sequence[Delivery], home: str) -> None:
         """See `Transport`. A program gets one event after the other."""
@@ -174,7 +174,7 @@ class Webhook:
         """Return the reply, of which the status counts."""
         if self._client is None:
             # No limits of httpx's own: `send` has one for the whole try, the channel one for tries at the same time.
-            self._client = httpx.AsyncClient(timeout=None, limits=CONNECTIONS, verify=_trusted())
+            self._client = httpx.AsyncClient(timeout=None, limits=CONNECTIONS, verify=_load_certificates())
         request = self._client.build_request("POST", self.url, content=body, headers=headers)
         reply = await self._client.send(request, stream=True)
         try:
@@ -196,27 +196,27 @@ async def _skip(reply: httpx.Response) -> None:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _load_certificates() -> ssl.SSLContext:
     """Return the certificates that servers are checked against: reading them takes longer than a delivery."""
     return httpx.create_ssl_context()
 
 
-def _refusal(reply: httpx.Response) -> str:
+def _describe_refusal(reply: httpx.Response) -> str:
     """Return the status in words; not where a redirect leads, which may hold a token."""
     hint = "; redirects are not followed, correct the address" if reply.has_redirect_location else ""
     return f"HTTP {reply.status_code}{hint}"
 
 
-def _retry_after(reply: httpx.Response) -> float | None:
+def _read_retry_after(reply: httpx.Response) -> float | None:
     """Return the seconds that a receiver asks to wait: a number, or a time by its own clock, which may be off."""
     value = reply.headers.get("retry-after", "")
     if value.isdecimal():
         return float(value)
-    until, now = _http_date(value), _http_date(reply.headers.get("date", "")) or datetime.now(UTC)
+    until, now = _parse_http_date(value), _parse_http_date(reply.headers.get("date", "")) or datetime.now(UTC)
     return None if until is None else max(0.0, (until - now).total_seconds())
 
 
-def _http_date(text: str) -> datetime | None:
+def _parse_http_date(text: str) -> datetime | None:
     try:
         return parsedate_to_datetime(text).astimezone(UTC)
     except ValueError:
@@ -255,7 +255,7 @@ class Program:
             )
         except OSError as error:
             raise DeliveryFailed(f"{self.words[0]} cannot be started: {error.strerror}") from None
-        output = await _communicated(process, json.dumps(cloud_event(delivery)).encode())
+        output = await _communicate(process, json.dumps(make_cloud_event(delivery)).encode())
         if process.returncode != 0:
             lines = output.decode(errors="replace").strip().splitlines() or ["it wrote nothing"]
             raise DeliveryFailed(f"exit code {process.returncode}: {lines[-1]}")
@@ -269,7 +269,7 @@ class Program:
         """See `Transport`. No connection is kept."""
 
 
-async def _communicated(process: asyncio.subprocess.Process, text: bytes) -> bytes:
+async def _communicate(process: asyncio.subprocess.Process, text: bytes) -> bytes:
     """Give a program its input and return what it wrote to standard error. It ends with us, and when its time is up."""
     try:
         async with asyncio.timeout(TRY_SECONDS):
@@ -318,7 +318,7 @@ class Service:
     for_people = True
 
     def __init__(self, url: str, messages: Messages, locale: str | None = None) -> None:
-        self._apprise = _apprise()
+        self._load_apprise = _load_apprise()
         self._url, self._messages, self._locale = url, messages, locale
         self.is_personal = any(f"{{{place}}}" in url for place in ("email", "user", "name"))
         # Made once for nobody: a URL that Apprise does not read is refused at the start, not with the first notice.
@@ -345,18 +345,18 @@ class Service:
         return (contact and contact.locale) or self._locale
 
     async def _say(self, text: NoticeText, contact: Contact | None, level: str) -> None:
-        sender = self._apprise.Apprise(asset=self._asset())
+        sender = self._load_apprise.Apprise(asset=self._asset())
         sender.add(self._instance(contact))
         result = await sender.async_notify(
             title=text.title, body=text.body, notify_type=level, body_format="text", timeout=TRY_SECONDS
         )
         if not result:
-            raise DeliveryFailed(_last_words(result) or "the service refused it")
+            raise DeliveryFailed(_find_last_warning(result) or "the service refused it")
 
     def _instance(self, contact: Contact | None) -> Any:
         """Return Apprise's object for the URL. Raises `BadServiceUrl`."""
-        url = self._url if contact is None else _filled(self._url, contact)
-        instance = self._apprise.Apprise.instantiate(url, asset=self._asset())
+        url = self._url if contact is None else _fill_url(self._url, contact)
+        instance = self._load_apprise.Apprise.instantiate(url, asset=self._asset())
         if instance is None:
             raise BadServiceUrl(
                 "must hold one URL as Apprise writes it, such as mailtos://USER:PASSWORD@HOST?to=NAME@HOST or "
@@ -366,7 +366,7 @@ class Service:
 
     def _asset(self) -> Any:
         """Return the name under which Apprise sends. No pictures: they would be fetched from somewhere else."""
-        return self._apprise.AppriseAsset(
+        return self._load_apprise.AppriseAsset(
             app_id="Holdfast",
             app_desc="Holdfast",
             app_url="",
@@ -376,21 +376,21 @@ class Service:
         )
 
 
-def _apprise() -> Any:
+def _load_apprise() -> Any:
     if importlib.util.find_spec("apprise") is None:
         raise MissingApprise
     module = importlib.import_module("apprise")
-    _hush("apprise", "urllib3")
+    _silence("apprise", "urllib3")
     return module
 
 
-def _hush(*libraries: str) -> None:
+def _silence(*libraries: str) -> None:
     """Keep what libraries tell of each request out of every log: addresses with tokens, and texts of messages."""
     for name in libraries:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _filled(url: str, contact: Contact) -> str:
+def _fill_url(url: str, contact: Contact) -> str:
     """Return a personal URL with the person's own values, quoted so that they cannot change its parts."""
     values: Mapping[str, str] = {
         "email": contact.email or "",
@@ -402,7 +402,7 @@ def _filled(url: str, contact: Contact) -> str:
     return url
 
 
-def _last_words(result: Any) -> str:
+def _find_last_warning(result: Any) -> str:
     """Return the last warning that Apprise logged for a try."""
     texts = [entry.message for entry in result.logs() if entry.level in ("WARNING", "ERROR", "CRITICAL")]
     return str(texts[-1]) if texts else ""

@@ -34,11 +34,11 @@ def keep_document(connection: Connection, document: JSONObject) -> None:
         connection.execute(insert(BLUEPRINTS).values(digest=digest, document=text))
 
 
-def document_of(connection: Connection, run: RecordedRun) -> JSONObject | None:
+def read_document(connection: Connection, run: RecordedRun) -> JSONObject | None:
     """Return the blueprint of a run; None if it was not recorded, is erased, or is not the one that was recorded."""
     if not _is_there(connection):
         return None
-    digest = _digest_of(connection, run)
+    digest = _find_digest(connection, run)
     query = select(BLUEPRINTS.c.document).where(BLUEPRINTS.c.digest == digest)
     text = None if digest is None else connection.execute(query).scalar_one_or_none()
     document: JSONObject | None = None if text is None else json.loads(text)
@@ -50,7 +50,7 @@ def _is_there(connection: Connection) -> bool:
     return inspect(connection).has_table(BLUEPRINTS.name)
 
 
-def _digest_of(connection: Connection, run: RecordedRun) -> str | None:
+def _find_digest(connection: Connection, run: RecordedRun) -> str | None:
     of_run = ENTRIES.c.first_run == run.first_run, ENTRIES.c.type == BLUEPRINT, ENTRIES.c.content.is_not(None)
     key = connection.execute(select(ENTRIES.c.key).where(*of_run).limit(1)).scalar_one_or_none()
     return None if key is None else key.removeprefix(PREFIX)
@@ -66,7 +66,7 @@ def drop_unused(connection: Connection) -> None:
             connection.execute(delete(BLUEPRINTS).where(BLUEPRINTS.c.digest == digest))
 
 
-def changed_documents(connection: Connection) -> Iterator[tuple[str, int]]:
+def find_changed_documents(connection: Connection) -> Iterator[tuple[str, int]]:
     """Yield run and place of each entry whose document is gone, or is not the one that was recorded."""
     if not _is_there(connection):
         return

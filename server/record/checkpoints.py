@@ -20,8 +20,8 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.guard import canonical
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.own_files import own_key
-from holdfast.server.record.database import writing
-from holdfast.server.record.entries import text_of_time
+from holdfast.server.record.database import begin_write
+from holdfast.server.record.entries import format_time
 from holdfast.server.record.store import RecordStore, lock_counter
 from holdfast.server.record.tables import CHECKPOINTS, RUNS
 
@@ -48,7 +48,7 @@ class SigningKey:
         return self.private.sign(text.encode()).hex()
 
 
-def signing_key(config: Config) -> SigningKey:
+def load_signing_key(config: Config) -> SigningKey:
     """Return the key that `[record] key_env` names, else that of the state folder, which is made if there is none.
 
     Raises `ConfigError`.
@@ -60,10 +60,10 @@ def signing_key(config: Config) -> SigningKey:
     return SigningKey(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
 
 
-def stored_key(config: Config) -> SigningKey | None:
+def find_signing_key(config: Config) -> SigningKey | None:
     """Return the key that is named or kept here; None where there is none, such as beside a copy of the record."""
     is_here = config.record.key_env is not None or (config.home / FILE).exists()
-    return signing_key(config) if is_here else None
+    return load_signing_key(config) if is_here else None
 
 
 def is_signed(public: str, text: str, signature: str) -> bool:
@@ -101,7 +101,7 @@ class RecordCheckpoint:
 
 def seal(store: RecordStore, key: SigningKey, at: datetime) -> RecordCheckpoint | None:
     """Write a checkpoint of every chain that has grown, and return it; None if none has."""
-    with writing(store.engine) as connection:
+    with begin_write(store.engine) as connection:
         last = lock_counter(connection)
         grown = connection.execute(select(RUNS).where(RUNS.c.entries > RUNS.c.sealed).order_by(RUNS.c.first_run)).all()
         if not grown:
@@ -111,7 +111,7 @@ def seal(store: RecordStore, key: SigningKey, at: datetime) -> RecordCheckpoint 
         document = {
             "number": number,
             "last": last,
-            "at": text_of_time(at),
+            "at": format_time(at),
             "key": key.public,
             "before": "" if before is None else RecordCheckpoint(before.body, before.signature).hash,
             "heads": {run.first_run: [run.entries, run.head] for run in grown},
@@ -123,14 +123,14 @@ def seal(store: RecordStore, key: SigningKey, at: datetime) -> RecordCheckpoint 
     return checkpoint
 
 
-def checkpoints(store: RecordStore) -> list[RecordCheckpoint]:
+def read_checkpoints(store: RecordStore) -> list[RecordCheckpoint]:
     """Return the checkpoints in the order of writing."""
     with store.engine.connect() as connection:
         rows = connection.execute(select(CHECKPOINTS).order_by(CHECKPOINTS.c.number)).all()
     return [RecordCheckpoint(row.body, row.signature) for row in rows]
 
 
-def last_checkpoint(store: RecordStore) -> RecordCheckpoint | None:
+def read_last_checkpoint(store: RecordStore) -> RecordCheckpoint | None:
     """Return the newest checkpoint; None if there is none."""
     with store.engine.connect() as connection:
         row = connection.execute(select(CHECKPOINTS).order_by(CHECKPOINTS.c.number.desc()).limit(1)).first()
@@ -139,7 +139,7 @@ def last_checkpoint(store: RecordStore) -> RecordCheckpoint | None:
 
 def is_due(store: RecordStore, now: datetime) -> bool:
     """Return whether a checkpoint is due by number or by age of the entries that none covers."""
-    checkpoint = last_checkpoint(store)
+    checkpoint = read_last_checkpoint(store)
     last = 0 if checkpoint is None else checkpoint.content["last"]
     first_open = next(store.entries(after=last, limit=1), None)
     if first_open is None:

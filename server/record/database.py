@@ -21,7 +21,7 @@ WAIT_MS = 10_000
 _WRITES = "holdfast_writes"
 
 
-def engine_for(place: str) -> Engine:
+def make_engine(place: str) -> Engine:
     """Return the engine for `sqlite:PATH` or `postgresql://…`. A SQLite file is made if there is none."""
     if not place.startswith("sqlite:"):
         url = make_url(place).set(drivername="postgresql+psycopg")
@@ -51,7 +51,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def begin_write(engine: Engine) -> Iterator[Connection]:
     """Open a transaction that writes; SQLite lets one at a time begin, so that none fails for another's sake."""
     with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
         yield connection

@@ -39,17 +39,17 @@ METADATA_NAMES = ("workflow", "key", "type", "address", "offset", "question", "a
 """What stays of an entry after its content has been erased."""
 
 
-def chain_start(namespace: str, run: str) -> str:
+def compute_chain_start(namespace: str, run: str) -> str:
     """Return the hash before the first entry of a run: it holds the run's name, which stands beside the chain."""
     return hashlib.sha256(canonical({"namespace": namespace, "run": run}).encode()).hexdigest()
 
 
-def content_digest(salt: str, content: str) -> str:
+def compute_content_digest(salt: str, content: str) -> str:
     """Return the digest of a content with its salt, both as they are stored."""
     return hashlib.sha256(f"{salt}\n{content}".encode()).hexdigest()
 
 
-def entry_hash(before: str, first_run: str, n: int, metadata: JSONObject, digest: str) -> str:
+def compute_entry_hash(before: str, first_run: str, n: int, metadata: JSONObject, digest: str) -> str:
     """Return the hash of an entry.
 
     Args:
@@ -57,7 +57,7 @@ def entry_hash(before: str, first_run: str, n: int, metadata: JSONObject, digest
         first_run: Temporal's id of the run's first history.
         n: Its place in the chain, from 0.
         metadata: See `RecordEntry.metadata`.
-        digest: See `content_digest`.
+        digest: See `compute_content_digest`.
     """
     document = {**metadata, "before": before, "first_run": first_run, "n": n, "digest": digest}
     return hashlib.sha256(canonical(document).encode()).hexdigest()
@@ -93,7 +93,7 @@ class RecordEntry:
     def metadata(self) -> JSONObject:
         """Return what stays after the content has been erased."""
         return {name: value for name, value in vars(self).items() if name in METADATA_NAMES} | {
-            "at": text_of_time(self.at)
+            "at": format_time(self.at)
         }
 
 
@@ -145,7 +145,7 @@ class Recorded:
 
     def to_json(self) -> JSONObject:
         """Return the JSON object of an export."""
-        return {**vars(self), "at": text_of_time(self.at)}
+        return {**vars(self), "at": format_time(self.at)}
 
 
 def event_entry(workflow: str, event: Event, **more: JSON) -> RecordEntry:
@@ -163,7 +163,7 @@ def event_entry(workflow: str, event: Event, **more: JSON) -> RecordEntry:
     )
 
 
-def text_of_time(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """Return a time as the record writes it: in UTC, always with microseconds, so that texts sort as times do."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
@@ -191,7 +191,7 @@ class RecordedComment:
         return {**asdict(self), "at": self.at.isoformat()}
 
 
-def comments_in(entries: Iterable[Recorded]) -> list[RecordedComment]:
+def read_comments(entries: Iterable[Recorded]) -> list[RecordedComment]:
     """Return the comments that entries hold, in the order of writing."""
     return [
         RecordedComment(

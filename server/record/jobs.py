@@ -18,7 +18,7 @@ from sqlalchemy import delete, insert, or_, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
 from holdfast.blueprint.words.text import duration
-from holdfast.server.record.database import DatabaseTime, writing
+from holdfast.server.record.database import DatabaseTime, begin_write
 from holdfast.server.record.entries import Recorded
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import LEASES
@@ -51,7 +51,7 @@ class Lease:
         ours = or_(LEASES.c.holder == self.holder, LEASES.c.until < DatabaseTime())
         values = {"holder": self.holder, "until": DatabaseTime() + self.seconds}
         try:
-            with writing(self.store.engine) as connection:
+            with begin_write(self.store.engine) as connection:
                 changed = connection.execute(update(LEASES).where(LEASES.c.name == self.name, ours).values(**values))
                 if changed.rowcount:
                     return True
@@ -65,7 +65,7 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease up, so that another process need not wait for its end."""
-        with writing(self.store.engine) as connection:
+        with begin_write(self.store.engine) as connection:
             connection.execute(delete(LEASES).where(LEASES.c.name == self.name, LEASES.c.holder == self.holder))
 
 
@@ -152,12 +152,12 @@ class LastingTrouble:
         try:
             yield
         except kinds as error:
-            self.note(reason_of(error))
+            self.note(describe_reason(error))
         else:
             self.end()
 
 
-def reason_of(error: Exception) -> str:
+def describe_reason(error: Exception) -> str:
     """Return the reason of an error in one line; of a database's nothing that was to be written."""
     name = type(error).__name__
     match error:

@@ -16,8 +16,8 @@ from holdfast.client.listing import BLUEPRINT_KEY, CALM_PAGE, OPEN, OURS
 from holdfast.protocol.events import AnyChildStarted
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quote
-from holdfast.server.record.database import writing
-from holdfast.server.record.entries import RecordedRun, text_of_time
+from holdfast.server.record.database import begin_write
+from holdfast.server.record.entries import RecordedRun, format_time
 from holdfast.server.record.store import RecordStore, set_mark
 from holdfast.server.record.tables import ENTRIES, RUNS, WORKFLOWS
 
@@ -28,7 +28,7 @@ OVERLAP = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
-class Sighting:
+class ListedWorkflow:
     """A workflow as visibility lists it."""
 
     workflow: str
@@ -50,27 +50,29 @@ class Sighting:
         return self.workflow.partition("/")[0]
 
 
-async def open_workflows(client: Client, task_queue: str | None) -> AsyncIterator[Sighting]:
+async def list_open_workflows(client: Client, task_queue: str | None) -> AsyncIterator[ListedWorkflow]:
     """Yield the workflows of every run that are open; with a task queue only those on it."""
     async for execution in client.list_workflows(OPEN + _on(task_queue), page_size=CALM_PAGE):
-        yield sighting_of(execution)
+        yield read_listed(execution)
 
 
-async def closed_workflows(client: Client, since: datetime | None, task_queue: str | None) -> AsyncIterator[Sighting]:
+async def list_closed_workflows(
+    client: Client, since: datetime | None, task_queue: str | None
+) -> AsyncIterator[ListedWorkflow]:
     """Yield the workflows that were closed since a time, or all that are retained."""
     statuses = ", ".join(f"'{status}'" for status in ENDS)
     wanted = f"{OURS} AND ExecutionStatus IN ({statuses}){_on(task_queue)}"
     if since is not None:
         wanted += f" AND CloseTime > '{(since - OVERLAP).astimezone(UTC).isoformat(timespec='seconds')}'"
     async for execution in client.list_workflows(wanted, page_size=CALM_PAGE):
-        yield sighting_of(execution)
+        yield read_listed(execution)
 
 
 def _on(task_queue: str | None) -> str:
     return "" if task_queue is None else f" AND TaskQueue = '{quote(task_queue)}'"
 
 
-def sighting_of(execution: WorkflowExecution) -> Sighting:
+def read_listed(execution: WorkflowExecution) -> ListedWorkflow:
     """Return a workflow as visibility lists or describes it."""
     attributes = execution.typed_search_attributes
     values = {pair.key.name: pair.value for pair in attributes if pair.key.name != "BuildIds"}
@@ -78,7 +80,7 @@ def sighting_of(execution: WorkflowExecution) -> Sighting:
     root = (above.workflow_id, above.run_id) if above.workflow_id else (execution.id, execution.run_id)
     blueprint = attributes.get(BLUEPRINT_KEY) or execution.workflow_type
     signature = f"{sorted(values.items())} {sorted(execution.raw_info.memo.fields)}"
-    return Sighting(execution.id, execution.run_id, root, blueprint, execution.close_time, signature)
+    return ListedWorkflow(execution.id, execution.run_id, root, blueprint, execution.close_time, signature)
 
 
 class FirstRuns:
@@ -90,7 +92,7 @@ class FirstRuns:
         self._client = client
         self._cached: dict[tuple[str, str], str] = {}
 
-    async def of(self, sighting: Sighting) -> RecordedRun:
+    async def of(self, sighting: ListedWorkflow) -> RecordedRun:
         """Return the run of a workflow; the workflow counts as a run of its own if the run is forgotten."""
         _, root_run = sighting.root
         place = (sighting.run, root_run)
@@ -102,7 +104,7 @@ class FirstRuns:
         blueprint = sighting.blueprint if is_run else ""  # that of a child may be another's, which was imported
         return RecordedRun(self._client.namespace, sighting.run, self._cached[place], blueprint)
 
-    async def _find(self, sighting: Sighting) -> str:
+    async def _find(self, sighting: ListedWorkflow) -> str:
         own = sighting.temporal_run if sighting.workflow == sighting.run else None
         return await first_run(self._client, sighting.run, own) or sighting.temporal_run
 
@@ -150,8 +152,8 @@ class Progress:
 
     def list_closed(self, upto: datetime) -> None:
         """Note that every workflow that was closed before this time is known."""
-        with writing(self.store.engine) as connection:
-            set_mark(connection, f"closed:{self.scope or self.namespace}", text_of_time(upto))
+        with begin_write(self.store.engine) as connection:
+            set_mark(connection, f"closed:{self.scope or self.namespace}", format_time(upto))
 
     def of(self, run: RecordedRun, workflow: str) -> WorkflowProgress | None:
         """Return the progress of a workflow; None if it is new."""
@@ -161,7 +163,7 @@ class Progress:
         """Return the progress of the workflow whose latest run this is; None if that is not known."""
         return self._first(WORKFLOWS.c.temporal_run == temporal_run)
 
-    def children_of(self, run: str, workflow: str) -> list[str]:
+    def list_children(self, run: str, workflow: str) -> list[str]:
         """Return the workflows whose start a workflow of the latest run of this id has recorded."""
         recorded = self.store.run(self.namespace, run)
         if recorded is None:
@@ -177,7 +179,7 @@ class Progress:
         of_ours = and_(RUNS.c.namespace == self.namespace, WORKFLOWS.c.complete.is_(False))
         query = _SELECT.where(of_ours, WORKFLOWS.c.closed.is_not(None)).order_by(WORKFLOWS.c.closed).limit(limit)
         with self.store.engine.connect() as connection:
-            return [_progress(row) for row in connection.execute(query)]
+            return [_read_progress(row) for row in connection.execute(query)]
 
     def longest_unread(self) -> datetime | None:
         """Return when the workflow was closed that has waited longest to be read; None if none waits."""
@@ -205,10 +207,10 @@ class Progress:
         values = {
             "next_offset": progress.next_offset,
             "temporal_run": progress.temporal_run,
-            "closed": None if progress.closed is None else text_of_time(progress.closed),
+            "closed": None if progress.closed is None else format_time(progress.closed),
             "complete": progress.complete,
         }
-        with writing(self.store.engine) as connection:
+        with begin_write(self.store.engine) as connection:
             if connection.execute(update(WORKFLOWS).where(which).values(**values)).rowcount == 0:
                 names = {"first_run": progress.run.first_run, "workflow": progress.workflow}
                 connection.execute(insert(WORKFLOWS).values(**names, **values))
@@ -216,7 +218,7 @@ class Progress:
     def _first(self, which: Any) -> WorkflowProgress | None:
         with self.store.engine.connect() as connection:
             row = connection.execute(_SELECT.where(which)).first()
-        return None if row is None else _progress(row)
+        return None if row is None else _read_progress(row)
 
 
 _CHILD_STARTED = [kind.type for kind in get_args(AnyChildStarted)]
@@ -224,7 +226,7 @@ _SAME_RUN = RUNS.c.first_run == WORKFLOWS.c.first_run
 _SELECT = select(WORKFLOWS, RUNS.c.namespace, RUNS.c.run, RUNS.c.blueprint).join(RUNS, _SAME_RUN)
 
 
-def _progress(row: Row[Any]) -> WorkflowProgress:
+def _read_progress(row: Row[Any]) -> WorkflowProgress:
     run = RecordedRun(row.namespace, row.run, row.first_run, row.blueprint)
     closed = None if row.closed is None else datetime.fromisoformat(row.closed)
     return WorkflowProgress(run, row.workflow, row.next_offset, row.temporal_run, closed, row.complete)

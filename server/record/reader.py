@@ -77,11 +77,11 @@ class Reader:
         Raises `UnknownRun` if Temporal has forgotten it, and `NoWorker`.
         """
         read = await read_chain(self._tree, progress.workflow, progress.temporal_run, progress.next_offset)
-        closed = await self._closed_since(progress.workflow, read)
+        closed = await self._read_closed_questions(progress.workflow, read)
         entries = [
             *_gap(progress, read),
-            *_events(progress.workflow, read, closed, await self._whole_answers(progress.workflow, read)),
-            *await self._changed(progress.run, read.view),
+            *_events(progress.workflow, read, closed, await self._read_whole_answers(progress.workflow, read)),
+            *await self._find_changed(progress.run, read.view),
             *_refusals(read.view),
         ]
         recorded = await self.append(progress.run, entries) + await self._keep_blueprint(progress)
@@ -106,16 +106,16 @@ class Reader:
         self._with_blueprint.add(run.first_run)
         return recorded
 
-    async def _closed_since(self, workflow: str, read: Reading) -> list[Question]:
+    async def _read_closed_questions(self, workflow: str, read: Reading) -> list[Question]:
         """Return the questions that were asked and closed since the last look, as their workflow still knows them."""
         open_ = {question.id for question in read.view.questions}
         asked: dict[str | None, list[str]] = {}
         for event in read.events:
             if isinstance(event.data, QuestionAsked) and event.data.id not in open_:
                 asked.setdefault(read.run_of(event), []).append(event.data.id)
-        return [question for run, ids in asked.items() for question in await self._shown(workflow, run, ids)]
+        return [question for run, ids in asked.items() for question in await self._query_shown(workflow, run, ids)]
 
-    async def _shown(self, workflow: str, run: str | None, ids: Sequence[str]) -> list[Question]:
+    async def _query_shown(self, workflow: str, run: str | None, ids: Sequence[str]) -> list[Question]:
         questions: dict[str, Question] = {}
         while missing := [id_ for id_ in ids if id_ not in questions]:
             try:
@@ -128,7 +128,7 @@ class Reader:
             questions |= {question.id: question for question in more}
         return list(questions.values())
 
-    async def _whole_answers(self, workflow: str, read: Reading) -> dict[int, JSONObject]:
+    async def _read_whole_answers(self, workflow: str, read: Reading) -> dict[int, JSONObject]:
         """Return the answers of which the events have only the beginning, by offset: from the history, as they came."""
         short: dict[str | None, list[Event]] = {}
         for event in read.events:
@@ -142,7 +142,7 @@ class Reader:
             except ServerUnreachable as error:  # a payload is gone from its store: the beginning is what there is
                 log.warning("answers to %s are recorded without their end: %s", workflow, error)
                 continue
-            found = ((event.offset, _answer_of(event, given)) for event in events)
+            found = ((event.offset, _find_answer(event, given)) for event in events)
             whole |= {offset: answer for offset, answer in found if answer is not None}
         return whole
 
@@ -154,11 +154,13 @@ class Reader:
         ]
         return sum(counts)
 
-    async def _changed(self, run: RecordedRun, view: WorkflowView) -> list[RecordEntry]:
+    async def _find_changed(self, run: RecordedRun, view: WorkflowView) -> list[RecordEntry]:
         """Return entries for open questions whose form has changed since it was recorded."""
         if not view.questions:
             return []
-        digests = await asyncio.to_thread(self._store.shown_digests, run, [question.id for question in view.questions])
+        digests = await asyncio.to_thread(
+            self._store.read_shown_digests, run, [question.id for question in view.questions]
+        )
         changed = [
             question for question in view.questions if digests.get(question.id, question.digest) != question.digest
         ]
@@ -192,7 +194,7 @@ class Reader:
 
     async def note_loss(self, progress: WorkflowProgress, at: datetime) -> int:
         """Record that the rest of a workflow's events was gone before it was read; return the number of entries."""
-        return await self.append(progress.run, [_lost(progress, at, None)])
+        return await self.append(progress.run, [_make_gap(progress, at, None)])
 
     async def finish(self, progress: WorkflowProgress) -> None:
         """Note that a closed workflow needs no further look."""
@@ -206,16 +208,16 @@ def _gap(progress: WorkflowProgress, read: Reading) -> list[RecordEntry]:
     if first <= progress.next_offset:
         return []
     at = read.events[0].time if read.events else progress.closed
-    return [_lost(progress, at, first)] if at is not None else []
+    return [_make_gap(progress, at, first)] if at is not None else []
 
 
-def _lost(progress: WorkflowProgress, at: datetime, until: int | None) -> RecordEntry:
+def _make_gap(progress: WorkflowProgress, at: datetime, until: int | None) -> RecordEntry:
     data = {"first": progress.next_offset, "until": until}
     key = f"gap:{progress.next_offset}"
     return RecordEntry(progress.workflow, key, GAP, "", at, {"data": data})
 
 
-def _answer_of(event: Event, given: Sequence[AnswerRecord]) -> JSONObject | None:
+def _find_answer(event: Event, given: Sequence[AnswerRecord]) -> JSONObject | None:
     """Return the whole answer that an event notes; None if it is not among these."""
     data = event.data
     assert isinstance(data, QuestionReplied)

@@ -30,7 +30,7 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.namespace import read_retention
-from holdfast.server.record.checkpoints import SigningKey, seal, signing_key
+from holdfast.server.record.checkpoints import SigningKey, load_signing_key, seal
 from holdfast.server.record.entries import (
     ASKED,
     CHANGED,
@@ -41,7 +41,7 @@ from holdfast.server.record.entries import (
     RecordedComment,
     RecordedRun,
     RecordEntry,
-    comments_in,
+    read_comments,
 )
 from holdfast.server.record.progress import Progress, first_run
 from holdfast.server.record.recorder import Recorder
@@ -103,7 +103,7 @@ class Record:
     @classmethod
     def open(cls, config: Config, client: Client) -> Record:
         """Open the configured record; it is made if there is none. Raises `RecordError` or `ConfigError`."""
-        return cls(open_store(config.record_place(), load_key_ring(config)), client, signing_key(config))
+        return cls(open_store(config.record_place(), load_key_ring(config)), client, load_signing_key(config))
 
     @classmethod
     def read(cls, config: Config, client: Client) -> Record | None:
@@ -145,17 +145,17 @@ class Record:
             raise ValueError(f"a comment must have 1 to {LONGEST_COMMENT:,} characters")
         data = {"text": text, "by": by, "proved_by": proved_by}
         name = None if key is None else digest_of(question, by, text, key)
-        entry = _entry(owner or run, COMMENTED, question, data, name)
+        entry = _make_entry(owner or run, COMMENTED, question, data, name)
         await asyncio.to_thread(self.store.append, await self.run(run), [entry])
 
     async def comments(self, run: str, question: str | None = None) -> list[RecordedComment]:
         """Return the comments beside a question of a run, or beside all, the oldest first; none of an unknown run."""
         try:
-            recorded = await self._run_of(run)
+            recorded = await self._find_run(run)
         except UnknownRun:
             return []
         wanted = partial(self.store.entries, first_run=recorded.first_run, question=question, types=[COMMENTED])
-        return await asyncio.to_thread(lambda: comments_in(wanted()))
+        return await asyncio.to_thread(lambda: read_comments(wanted()))
 
     async def count_comments(self, run: str) -> int:
         """Return the number of comments beside the questions of a run."""
@@ -189,7 +189,7 @@ class Record:
         if len(questions) > MOST_REFUSED:
             data["of"] = len(questions)
         names = [name[:LONGEST_NAME] for name in questions[:MOST_REFUSED]]
-        entries = [_entry(run, REFUSED, name, {"id": name, **data}) for name in names]
+        entries = [_make_entry(run, REFUSED, name, {"id": name, **data}) for name in names]
         await asyncio.to_thread(self.store.append, await self.run(run), entries)
 
     # What runs are read from; see `Archive`
@@ -197,14 +197,14 @@ class Record:
     async def events(self, workflow: str, start: int, last_iterations: int | None) -> ArchivedEvents:
         """See `Archive`."""
         try:
-            run = await self._run_of(workflow)
+            run = await self._find_run(workflow)
         except UnknownRun:
             return ArchivedEvents(next_offset=start)
         return await asyncio.to_thread(self._events, run, workflow, start, last_iterations)
 
     def _events(self, run: RecordedRun, workflow: str, start: int, last_iterations: int | None) -> ArchivedEvents:
         progress = Progress(self.store, run.namespace).of(run, workflow)
-        recorded = self.store.events_of(run, workflow, start, last_iterations)
+        recorded = self.store.read_events(run, workflow, start, last_iterations)
         if progress is None or any(entry.content is None for entry in recorded):  # erased: Temporal may still have it
             return ArchivedEvents(next_offset=start)
         events = [entry.to_event() for entry in recorded]
@@ -214,10 +214,10 @@ class Record:
     async def end(self, run: str) -> ArchivedEnd | None:
         """See `Archive`."""
         try:
-            recorded = await self._run_of(run)
+            recorded = await self._find_run(run)
         except UnknownRun:
             return None
-        entry = await asyncio.to_thread(self.store.end_of, recorded)
+        entry = await asyncio.to_thread(self.store.read_end, recorded)
         if entry is None or entry.content is None:
             return None
         outcome: JSONObject = entry.content.get("outcome") or {}
@@ -237,7 +237,7 @@ class Record:
     async def iterations(self, workflow: str, first: int, before: int) -> list[Event] | None:
         """See `Archive`."""
         try:
-            run = await self._run_of(workflow)
+            run = await self._find_run(workflow)
         except UnknownRun:
             return None
         return await asyncio.to_thread(self._iterations, run, workflow, first, before)
@@ -246,7 +246,7 @@ class Record:
         progress = Progress(self.store, run.namespace).of(run, workflow)
         if progress is None:
             return None
-        recorded = self.store.iterations_of(run, workflow, first, before, is_whole=progress.complete)
+        recorded = self.store.read_iterations(run, workflow, first, before, is_whole=progress.complete)
         if recorded is None or any(entry.content is None for entry in recorded):
             return None
         events = [entry.to_event() for entry in recorded]
@@ -257,7 +257,7 @@ class Record:
     async def blueprint(self, run: str) -> Blueprint | None:
         """See `Archive`."""
         try:
-            recorded = await self._run_of(run)
+            recorded = await self._find_run(run)
         except UnknownRun:
             return None
         document = await asyncio.to_thread(self.store.blueprint, recorded)
@@ -270,13 +270,13 @@ class Record:
     async def access(self, run: str) -> RunAccess | None:
         """See `Archive`. What cannot be read any more lets nobody see the run."""
         try:
-            recorded = await self._run_of(run)
+            recorded = await self._find_run(run)
             blueprint = await self.blueprint(run)
         except UnknownRun:
             return None
         except BadInput:
             blueprint = None
-        started = await asyncio.to_thread(self.store.start_of, recorded)
+        started = await asyncio.to_thread(self.store.read_start, recorded)
         written = AccessPolicy(see=[]) if blueprint is None else AccessPolicy.read(blueprint)
         by = None if started is None else started.data.get("by")
         name = "" if blueprint is None else blueprint.name
@@ -295,7 +295,7 @@ class Record:
         except (SQLAlchemyError, RPCError, UnknownRun) as error:
             log.warning("a refused answer to run %s could not be recorded: %s", run, type(error).__name__)
 
-    async def _run_of(self, workflow: str) -> RecordedRun:
+    async def _find_run(self, workflow: str) -> RecordedRun:
         """Return the run of a workflow, as `run` does; for some seconds without asking Temporal again."""
         name, now = workflow.partition("/")[0], time.monotonic()
         asked, recorded = self._first_runs.get(name, (0.0, None))
@@ -346,7 +346,7 @@ class Record:
         return Lag(behind, await read_retention(self.client, self.client.namespace))
 
 
-def _entry(workflow: str, type_: str, question: str, data: JSONObject, name: str | None = None) -> RecordEntry:
+def _make_entry(workflow: str, type_: str, question: str, data: JSONObject, name: str | None = None) -> RecordEntry:
     """Return an entry of what no workflow sees; of several with the same name the first is recorded."""
     return RecordEntry(
         workflow=workflow,

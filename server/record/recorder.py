@@ -27,12 +27,12 @@ from holdfast.server.record.checkpoints import SigningKey, is_due, seal
 from holdfast.server.record.jobs import LastingTrouble, Lease
 from holdfast.server.record.progress import (
     FirstRuns,
+    ListedWorkflow,
     Progress,
-    Sighting,
     WorkflowProgress,
-    closed_workflows,
-    open_workflows,
-    sighting_of,
+    list_closed_workflows,
+    list_open_workflows,
+    read_listed,
 )
 from holdfast.server.record.reader import Reader
 from holdfast.server.record.store import RecordStore
@@ -51,7 +51,7 @@ STUCK_AFTER = timedelta(hours=1)
 
 
 @dataclass
-class _Watch:
+class WorkflowWatch:
     """An open workflow between two looks at it."""
 
     signature: str
@@ -89,10 +89,10 @@ class Recorder:
         self._reader = Reader(tree, store)
         self._trouble = LastingTrouble(log, "bringing the record up to date")
         self._runs = FirstRuns(tree.client)
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, WorkflowWatch] = {}
         self._listed: set[str] = set()
         self._has_closed = False
-        self._put_off: dict[str, _Watch] = {}
+        self._put_off: dict[str, WorkflowWatch] = {}
         """Closed workflows that could not be read yet."""
 
     async def run(self) -> None:
@@ -115,7 +115,7 @@ class Recorder:
     async def round(self) -> int:
         """Read what has changed, then some of what may have; return the number of new entries."""
         await self._list_closed()
-        jobs = [partial(self._read_open, sighting) for sighting in await self._due()]
+        jobs = [partial(self._read_open, sighting) for sighting in await self._list_due()]
         jobs += [partial(self._read_closed, progress) for progress in await self._unread()]
         recorded = 0
         for start in range(0, len(jobs), AT_ONCE):
@@ -144,7 +144,7 @@ class Recorder:
             workflow = workflows.pop()
             seen.add(workflow)
             recorded += await self._read_now(run, workflow)
-            children = await asyncio.to_thread(self.progress.children_of, run, workflow)
+            children = await asyncio.to_thread(self.progress.list_children, run, workflow)
             workflows += [child for child in children if child not in seen]
         await self._seal()
         return recorded
@@ -157,8 +157,8 @@ class Recorder:
             if workflow == run:
                 raise
             return 0  # its retention has ended: what was recorded of it is all there is
-        sighting = sighting_of(described)
-        progress = await self._progress_of(sighting)
+        sighting = read_listed(described)
+        progress = await self._read_progress(sighting)
         if progress.complete:
             return 0
         if sighting.closed is None or described.status not in STATUSES:
@@ -169,7 +169,7 @@ class Recorder:
         """Note the workflows that were closed since the last round, so that they are read however long that takes."""
         since = await asyncio.to_thread(lambda: self.progress.watermark)
         latest, listed = since, set()
-        async for sighting in closed_workflows(self.tree.client, since, self._queue):
+        async for sighting in list_closed_workflows(self.tree.client, since, self._queue):
             listed.add(sighting.temporal_run)
             if sighting.temporal_run not in self._listed:
                 await self._note_closed(sighting)
@@ -178,27 +178,27 @@ class Recorder:
         if latest is not None and latest != since:
             await asyncio.to_thread(self.progress.list_closed, latest)
 
-    async def _note_closed(self, sighting: Sighting) -> None:
+    async def _note_closed(self, sighting: ListedWorkflow) -> None:
         stored = await asyncio.to_thread(self.progress.by_temporal_run, sighting.temporal_run)
         if stored is None or stored.closed is None:
-            progress = replace(await self._progress_of(sighting), closed=sighting.closed, complete=False)
+            progress = replace(await self._read_progress(sighting), closed=sighting.closed, complete=False)
             await asyncio.to_thread(self.progress.keep, progress)
 
-    async def _progress_of(self, sighting: Sighting) -> WorkflowProgress:
+    async def _read_progress(self, sighting: ListedWorkflow) -> WorkflowProgress:
         run = await self._runs.of(sighting)
         stored = await asyncio.to_thread(self.progress.of, run, sighting.workflow)
         if stored is None:
             return WorkflowProgress(run, sighting.workflow, 0, sighting.temporal_run, None, complete=False)
         return replace(stored, run=run, temporal_run=sighting.temporal_run)
 
-    async def _due(self) -> list[Sighting]:
+    async def _list_due(self) -> list[ListedWorkflow]:
         """Return the open workflows to look at: new and changed ones, then those whose time has come."""
-        watches: dict[str, _Watch] = {}
-        ready: list[Sighting] = []
-        async for sighting in open_workflows(self.tree.client, self._queue):
+        watches: dict[str, WorkflowWatch] = {}
+        ready: list[ListedWorkflow] = []
+        async for sighting in list_open_workflows(self.tree.client, self._queue):
             watch = self._watches.get(sighting.temporal_run)
             if watch is None or watch.signature != sighting.signature:
-                watch = _Watch(sighting.signature)
+                watch = WorkflowWatch(sighting.signature)
             watches[sighting.temporal_run] = watch
             if watch.due <= time.monotonic():
                 ready.append(sighting)
@@ -206,7 +206,7 @@ class Recorder:
         ready.sort(key=lambda sighting: watches[sighting.temporal_run].due)
         return ready[:A_ROUND]
 
-    async def _read_open(self, sighting: Sighting) -> int:
+    async def _read_open(self, sighting: ListedWorkflow) -> int:
         """Read an open workflow if its history has grown; return the number of new entries."""
         watch = self._watches[sighting.temporal_run]
         described = await self._describe(sighting)
@@ -216,7 +216,7 @@ class Recorder:
             watch.put_off(moved=False)
             return recorded
         try:
-            recorded += (await self._reader.read(await self._progress_of(sighting))).recorded
+            recorded += (await self._reader.read(await self._read_progress(sighting))).recorded
         except (UnknownRun, NoWorker, RPCError) as error:
             log.info("workflow %s could not be read into the record yet: %s", sighting.workflow, error)
             watch.put_off(moved=False)
@@ -225,14 +225,14 @@ class Recorder:
         watch.put_off(moved=recorded > 0)
         return recorded
 
-    async def _note_obstacles(self, sighting: Sighting, described: WorkflowExecutionDescription) -> int:
+    async def _note_obstacles(self, sighting: ListedWorkflow, described: WorkflowExecutionDescription) -> int:
         """Record what keeps a workflow from going on, each obstacle once; return the number of new entries."""
         obstacles = await find_obstacles(self.tree.client, described)
         if not obstacles:
             return 0
-        return await self._reader.note_obstacles(await self._progress_of(sighting), obstacles)
+        return await self._reader.note_obstacles(await self._read_progress(sighting), obstacles)
 
-    async def _describe(self, sighting: Sighting) -> WorkflowExecutionDescription | None:
+    async def _describe(self, sighting: ListedWorkflow) -> WorkflowExecutionDescription | None:
         """Return the server's description of an open workflow; None if it is forgotten."""
         handle = self.tree.client.get_workflow_handle(sighting.workflow, run_id=sighting.temporal_run)
         try:
@@ -246,7 +246,7 @@ class Recorder:
         """Return the closed workflows that can be read now."""
         unread = await asyncio.to_thread(self.progress.unread, A_ROUND)
         self._put_off = {
-            progress.temporal_run: self._put_off.get(progress.temporal_run, _Watch("")) for progress in unread
+            progress.temporal_run: self._put_off.get(progress.temporal_run, WorkflowWatch("")) for progress in unread
         }
         return [progress for progress in unread if self._put_off[progress.temporal_run].due <= time.monotonic()]
 

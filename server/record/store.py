@@ -21,8 +21,8 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.events import LoopIteration, RunStarted
 from holdfast.runtime.encryption import KeyRing
 from holdfast.runtime.errors import RecordError
-from holdfast.server.record.blueprints import blueprint_entry, document_of, drop_unused, keep_document
-from holdfast.server.record.database import engine_for, truncate_log, writing
+from holdfast.server.record.blueprints import blueprint_entry, drop_unused, keep_document, read_document
+from holdfast.server.record.database import begin_write, make_engine, truncate_log
 from holdfast.server.record.entries import (
     ASKED,
     BLUEPRINT,
@@ -32,9 +32,9 @@ from holdfast.server.record.entries import (
     Recorded,
     RecordedRun,
     RecordEntry,
-    chain_start,
-    content_digest,
-    entry_hash,
+    compute_chain_start,
+    compute_content_digest,
+    compute_entry_hash,
 )
 from holdfast.server.record.migrations import is_newest, migrate
 from holdfast.server.record.tables import COUNTERS, ENTRIES, MARKS, OUTBOX, RUNS, seal_engine
@@ -66,12 +66,12 @@ class RecordStore:
         """
         if not entries:
             return 0
-        with writing(self.engine) as connection:
+        with begin_write(self.engine) as connection:
             return _append(connection, run, entries)
 
     def keep_blueprint(self, run: RecordedRun, document: JSONObject, at: datetime) -> int:
         """Add the blueprint that a run was started with, once; return the number of new entries."""
-        with writing(self.engine) as connection:
+        with begin_write(self.engine) as connection:
             added = _append(connection, run, [blueprint_entry(run, document, at)])
             keep_document(connection, document)
             return added
@@ -83,11 +83,11 @@ class RecordStore:
     def blueprint(self, run: RecordedRun) -> JSONObject | None:
         """Return the blueprint that a run was started with, as JSON; None if the record does not have it."""
         with self.engine.connect() as connection:
-            return document_of(connection, run)
+            return read_document(connection, run)
 
     def enter(self, run: RecordedRun) -> None:
         """Add a run that has no entries yet; one that is there stays as it is."""
-        with writing(self.engine) as connection:
+        with begin_write(self.engine) as connection:
             lock_counter(connection)
             _Chain(connection, run, 0)
 
@@ -109,7 +109,7 @@ class RecordStore:
             types: Only those of these types.
             limit: At most so many.
         """
-        query = _entries().where(ENTRIES.c.id > after).order_by(ENTRIES.c.id).limit(limit)
+        query = _select_entries().where(ENTRIES.c.id > after).order_by(ENTRIES.c.id).limit(limit)
         if first_run is not None:
             query = query.where(ENTRIES.c.first_run == first_run)
         if question is not None:
@@ -118,7 +118,7 @@ class RecordStore:
             query = query.where(ENTRIES.c.type.in_(types))
         with self.engine.connect() as connection:
             for rows in connection.execution_options(yield_per=READ_AT_ONCE).execute(query).partitions():
-                yield from map(_recorded, rows)
+                yield from map(_read_entry, rows)
 
     def last(self) -> int:
         """Return the number of the last entry; 0 if there is none."""
@@ -150,7 +150,7 @@ class RecordStore:
             row = connection.execute(query.order_by(ENTRIES.c.id.desc()).limit(1)).first()
         return None if row is None else (row.run, row.workflow)
 
-    def shown_digests(self, run: RecordedRun, questions: Sequence[str]) -> dict[str, str]:
+    def read_shown_digests(self, run: RecordedRun, questions: Sequence[str]) -> dict[str, str]:
         """Return the digest of the form in which each of these questions was recorded last, by question."""
         of_run = and_(ENTRIES.c.first_run == run.first_run, ENTRIES.c.question.in_(questions))
         query = select(ENTRIES.c.question, ENTRIES.c.content).where(of_run, ENTRIES.c.type.in_((ASKED, CHANGED)))
@@ -167,7 +167,7 @@ class RecordStore:
         with self.engine.connect() as connection:
             return list(connection.execute(select(RUNS.c.run).where(ours).distinct().limit(limit)).scalars())
 
-    def events_of(
+    def read_events(
         self, run: RecordedRun, workflow: str, start: int, last_iterations: int | None = None
     ) -> list[Recorded]:
         """Return the events of a workflow from an offset on; with `last_iterations` those of so many at its end."""
@@ -177,10 +177,10 @@ class RecordStore:
                 iterations = select(ENTRIES.c.offset).where(of_workflow, ENTRIES.c.type == LoopIteration.type)
                 nth = iterations.order_by(ENTRIES.c.offset.desc()).offset(last_iterations - 1).limit(1)
                 start = max(start, connection.execute(nth).scalar_one_or_none() or 0)
-            query = _entries().where(of_workflow, ENTRIES.c.offset >= start).order_by(ENTRIES.c.offset)
-            return [_recorded(row) for row in connection.execute(query)]
+            query = _select_entries().where(of_workflow, ENTRIES.c.offset >= start).order_by(ENTRIES.c.offset)
+            return [_read_entry(row) for row in connection.execute(query)]
 
-    def iterations_of(
+    def read_iterations(
         self, run: RecordedRun, workflow: str, first: int, before: int, *, is_whole: bool
     ) -> list[Recorded] | None:
         """Return the events of a loop's workflow from its n-th iteration up to another one; None if it has not so many.
@@ -201,9 +201,9 @@ class RecordStore:
             )
             if start is None or (end is None and not is_whole):
                 return None
-            query = _entries().where(of_workflow, ENTRIES.c.offset >= start).order_by(ENTRIES.c.offset)
+            query = _select_entries().where(of_workflow, ENTRIES.c.offset >= start).order_by(ENTRIES.c.offset)
             return [
-                _recorded(row)
+                _read_entry(row)
                 for row in connection.execute(query if end is None else query.where(ENTRIES.c.offset < end))
             ]
 
@@ -217,12 +217,12 @@ class RecordStore:
             at = connection.execute(query).scalar_one_or_none()
         return None if at is None else datetime.fromisoformat(at)
 
-    def start_of(self, run: RecordedRun) -> Recorded | None:
+    def read_start(self, run: RecordedRun) -> Recorded | None:
         """Return the entry of the start of a run; None if there is none."""
         started = self.entries(first_run=run.first_run, types=[RunStarted.type])
         return next((entry for entry in started if entry.workflow == run.run), None)
 
-    def end_of(self, run: RecordedRun) -> Recorded | None:
+    def read_end(self, run: RecordedRun) -> Recorded | None:
         """Return the entry of the end of a run; None if there is none."""
         return next(self.entries(first_run=run.first_run, types=[ENDED], limit=1), None)
 
@@ -233,14 +233,14 @@ class RecordStore:
 
     def set_mark(self, name: str, value: str) -> None:
         """Set a mark."""
-        with writing(self.engine) as connection:
+        with begin_write(self.engine) as connection:
             set_mark(connection, name, value)
 
     def check_writable(self) -> None:
         """Write something and remove it again. Raises `RecordError`, as where the disk is full."""
         try:
             self.set_mark(_PROBE, "-" * _PROBE_BYTES)
-            with writing(self.engine) as connection:
+            with begin_write(self.engine) as connection:
                 connection.execute(delete(MARKS).where(MARKS.c.name == _PROBE))
         except DatabaseError as error:
             raise RecordError(f"the record at {self.place} cannot be written: {error.orig}") from None
@@ -252,7 +252,7 @@ class RecordStore:
         is not touched.
         """
         entry = RecordEntry(run.run, f"erased:{secrets.token_hex(8)}", ERASED, "", at, {"data": {"by": by}})
-        with writing(self.engine) as connection:
+        with begin_write(self.engine) as connection:
             lock_counter(connection)
             of_run = ENTRIES.c.first_run == run.first_run
             with_content = and_(of_run, ENTRIES.c.type != ERASED, ENTRIES.c.content.is_not(None))
@@ -271,23 +271,23 @@ def open_store(place: str, ring: KeyRing | None = None) -> RecordStore:
 
     Raises `RecordError`.
     """
-    engine = engine_for(place)
+    engine = make_engine(place)
     seal_engine(engine, ring or KeyRing())
     try:
-        with writing(engine) as connection:
+        with begin_write(engine) as connection:
             if connection.dialect.name == "postgresql":  # two servers may start at the same moment
                 # The number is "hold" in ASCII: any would do that no other program takes in this database.
                 connection.execute(select(func.pg_advisory_xact_lock(0x686F6C64)))
             migrate(connection)
     except DatabaseError as error:
-        raise _not_opened(engine, error.orig) from None
+        raise _make_open_error(engine, error.orig) from None
     except RecordError as error:
-        raise _not_opened(engine, error) from None
-    return RecordStore(engine, shown_place(engine))
+        raise _make_open_error(engine, error) from None
+    return RecordStore(engine, show_place(engine))
 
 
-def _not_opened(engine: Engine, reason: object) -> RecordError:
-    return RecordError(f"the record at {shown_place(engine)} cannot be opened: {reason}")
+def _make_open_error(engine: Engine, reason: object) -> RecordError:
+    return RecordError(f"the record at {show_place(engine)} cannot be opened: {reason}")
 
 
 def read_store(place: str, ring: KeyRing | None = None) -> RecordStore | None:
@@ -297,7 +297,7 @@ def read_store(place: str, ring: KeyRing | None = None) -> RecordStore | None:
     """
     if place.startswith("sqlite:") and not Path(place.removeprefix("sqlite:")).exists():
         return None
-    engine = engine_for(place)
+    engine = make_engine(place)
     seal_engine(engine, ring or KeyRing())
     try:
         with engine.connect() as connection:
@@ -305,13 +305,13 @@ def read_store(place: str, ring: KeyRing | None = None) -> RecordStore | None:
                 return None
             newest = is_newest(connection)
     except DatabaseError as error:
-        raise _not_opened(engine, error.orig) from None
+        raise _make_open_error(engine, error.orig) from None
     except RecordError as error:
-        raise _not_opened(engine, error) from None
-    return RecordStore(engine, shown_place(engine)) if newest else open_store(place, ring)
+        raise _make_open_error(engine, error) from None
+    return RecordStore(engine, show_place(engine)) if newest else open_store(place, ring)
 
 
-def shown_place(engine: Engine) -> str:
+def show_place(engine: Engine) -> str:
     """Return the place of a database as messages show it, without a password."""
     return engine.url.render_as_string(hide_password=True)
 
@@ -356,14 +356,14 @@ class _Chain:
         query = select(RUNS.c.entries, RUNS.c.head, RUNS.c.blueprint).where(RUNS.c.first_run == self._run.first_run)
         row = self._connection.execute(query).first()
         if row is None:
-            head = chain_start(self._run.namespace, self._run.run)
+            head = compute_chain_start(self._run.namespace, self._run.run)
             new = {**asdict(self._run), "entries": 0, "head": head, "sealed": 0}
             self._connection.execute(insert(RUNS).values(**new))
             return 0, head
         return row.entries, row.head
 
     def extend(self, entries: Sequence[RecordEntry]) -> None:
-        stored = self._known(entries)
+        stored = self._find_stored(entries)
         rows: list[dict[str, Any]] = []
         for entry in entries:
             if (entry.workflow, entry.key) not in stored:
@@ -376,22 +376,22 @@ class _Chain:
             values["blueprint"] = self._run.blueprint
         self._connection.execute(update(RUNS).where(RUNS.c.first_run == self._run.first_run).values(**values))
 
-    def _known(self, entries: Sequence[RecordEntry]) -> set[tuple[str, str]]:
+    def _find_stored(self, entries: Sequence[RecordEntry]) -> set[tuple[str, str]]:
         """Return which of these keys are recorded."""
         stored: set[tuple[str, str]] = set()
         # SQLite before 3.32 takes no more than 999 variables in a statement.
         for start in range(0, len(entries), 500):
             keys = [entry.key for entry in entries[start : start + 500]]
             of_run = and_(ENTRIES.c.first_run == self._run.first_run, ENTRIES.c.key.in_(keys))
-            stored |= {(row.workflow, row.key) for row in self._connection.execute(_keys().where(of_run))}
+            stored |= {(row.workflow, row.key) for row in self._connection.execute(_select_keys().where(of_run))}
         return stored
 
     def _link(self, entry: RecordEntry) -> dict[str, Any]:
         """Return the row of an entry at the end of the chain."""
         salt = secrets.token_hex(SALT_BYTES)
         content = json.dumps(entry.content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        digest = content_digest(salt, content)
-        self._head = entry_hash(self._head, self._run.first_run, self._length, entry.metadata, digest)
+        digest = compute_content_digest(salt, content)
+        self._head = compute_entry_hash(self._head, self._run.first_run, self._length, entry.metadata, digest)
         self.number += 1
         self._length += 1
         own = {"digest": digest, "hash": self._head, "salt": salt, "content": content}
@@ -404,16 +404,16 @@ class _Chain:
         }
 
 
-def _keys() -> Select[Any]:
+def _select_keys() -> Select[Any]:
     return select(ENTRIES.c.workflow, ENTRIES.c.key)
 
 
-def _entries() -> Select[Any]:
+def _select_entries() -> Select[Any]:
     run = (RUNS.c.namespace, RUNS.c.run, RUNS.c.blueprint)
     return select(ENTRIES, *run).join(RUNS, RUNS.c.first_run == ENTRIES.c.first_run)
 
 
-def _recorded(row: Row[Any]) -> Recorded:
+def _read_entry(row: Row[Any]) -> Recorded:
     values = row._mapping
     own = {name: values[name] for name in _COPIED}
     content = None if row.content is None else json.loads(row.content)

@@ -88,23 +88,23 @@ def _row(entry: Recorded, action: str, asked: Recorded | None) -> StoryRow:
         run=entry.run,
         action=action,
         question=entry.question,
-        step=step_of((asked or entry).address),
-        message=_message(asked),
+        step=find_step((asked or entry).address),
+        message=_read_message(asked),
         by=data.get("by") or data.get("agent"),
         proved_by=data.get("proved_by"),
-        content=_content(entry),
+        content=_read_content(entry),
         comment=data.get("text") or data.get("comment"),
         workflow=entry.workflow,
     )
 
 
-def _message(asked: Recorded | None) -> str:
+def _read_message(asked: Recorded | None) -> str:
     if asked is None:
         return ""
     return str((asked.shown or asked.data).get("message", ""))
 
 
-def _content(entry: Recorded) -> JSON:
+def _read_content(entry: Recorded) -> JSON:
     """Return the answer, the verdict on it, the reason of a refusal, or the people that a question went to."""
     data = {**entry.data, **entry.answer}
     if entry.type == REFUSED:
@@ -114,10 +114,10 @@ def _content(entry: Recorded) -> JSON:
     return next((data[name] for name in ("content", "default", "reason", "to", "assignees") if name in data), None)
 
 
-def step_of(address: str) -> str:
+def find_step(address: str) -> str:
     """Return the name of the step that asks at an address.
 
-    >>> step_of("pipeline:brief;loop:clarify:2;hitl:review")
+    >>> find_step("pipeline:brief;loop:clarify:2;hitl:review")
     'review'
     """
     return "" if not address else next((id_ for kind, id_, _ in reversed(parts(address)) if kind != "level"), "")

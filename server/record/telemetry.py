@@ -113,7 +113,7 @@ class SpanWriter:
             return True
         if datetime.now(UTC) - end.at < self._settled or self._progress.is_unread(end.first_run):
             return False
-        spans = spans_of(self._store.entries(first_run=end.first_run), end)
+        spans = make_spans(self._store.entries(first_run=end.first_run), end)
         if self._exporter.export(spans) is SpanExportResult.SUCCESS:
             self._sending.end()
             return True
@@ -131,7 +131,7 @@ class _OpenSpan:
     attributes: JSONObject = field(default_factory=dict)
 
 
-def spans_of(entries: Iterable[Recorded], end: Recorded) -> list[ReadableSpan]:
+def make_spans(entries: Iterable[Recorded], end: Recorded) -> list[ReadableSpan]:
     """Return the spans of a run: run, steps, iterations, items, branches, model requests, tool calls, questions.
 
     Of what was asked, answered or put out they hold nothing.
@@ -185,7 +185,7 @@ class _RunSpans:
     def close(self) -> list[ReadableSpan]:
         """Return all spans; what has not ended ends with the run."""
         for key in list(self._open):
-            own = _of_run(self._end) if key == self._root else {}
+            own = _describe_run(self._end) if key == self._root else {}
             self._finish(key, self._end.at, own)
         return [self._span(*done) for done in self._done]
 
@@ -256,29 +256,29 @@ def _key(entry: Recorded) -> str:
     return entry.address
 
 
-def _step(entry: Recorded) -> _OpenSpan:
+def _open_step(entry: Recorded) -> _OpenSpan:
     name, kind = str(entry.data.get("name", "")), str(entry.data.get("kind", "step"))
     return _OpenSpan(f"{kind} {name}", entry.at, entry.address, {"holdfast.step": name, "holdfast.kind": kind})
 
 
-def _model(entry: Recorded) -> _OpenSpan:
+def _open_model(entry: Recorded) -> _OpenSpan:
     model = str(entry.data.get("model", ""))
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
     return _OpenSpan(f"chat {model}", entry.at, entry.address, attributes)
 
 
-def _tool(entry: Recorded) -> _OpenSpan:
+def _open_tool(entry: Recorded) -> _OpenSpan:
     tool = str(entry.data.get("tool", ""))
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
     return _OpenSpan(f"execute_tool {tool}", entry.at, entry.address, attributes)
 
 
-def _question(entry: Recorded) -> _OpenSpan:
+def _open_question(entry: Recorded) -> _OpenSpan:
     kind = str(entry.data.get("kind", ""))
     return _OpenSpan(f"question {kind}", entry.at, entry.address, {"holdfast.question.kind": kind})
 
 
-def _place(entry: Recorded) -> _OpenSpan:
+def _open_place(entry: Recorded) -> _OpenSpan:
     type_, id_, sub = parts(entry.address)[-1]
     return _OpenSpan(" ".join(filter(None, (type_, id_, sub))), entry.at, entry.address)
 
@@ -288,7 +288,7 @@ def _failure(entry: Recorded) -> JSONObject:
     return {} if error is None else {"error.type": str(error)}
 
 
-def _of_run(end: Recorded) -> JSONObject:
+def _describe_run(end: Recorded) -> JSONObject:
     status = str(end.data.get("status", ""))
     error = ((end.content or {}).get("outcome") or {}).get("error") or {}
     failed = {"error.type": str(error.get("type", status))} if status == "failed" else {}
@@ -296,14 +296,14 @@ def _of_run(end: Recorded) -> JSONObject:
 
 
 _BEGINS: Mapping[str, Callable[[Recorded], _OpenSpan]] = {
-    RunStarted.type: _place,
-    StepStarted.type: _step,
-    LoopIteration.type: _place,
-    ItemStarted.type: _place,
-    BranchStarted.type: _place,
-    ModelRequested.type: _model,
-    ToolCalled.type: _tool,
-    QuestionAsked.type: _question,
+    RunStarted.type: _open_place,
+    StepStarted.type: _open_step,
+    LoopIteration.type: _open_place,
+    ItemStarted.type: _open_place,
+    BranchStarted.type: _open_place,
+    ModelRequested.type: _open_model,
+    ToolCalled.type: _open_tool,
+    QuestionAsked.type: _open_question,
 }
 _ENDS: Mapping[str, Callable[[Recorded], JSONObject]] = {
     **dict.fromkeys(

@@ -11,9 +11,16 @@ from sqlalchemy import Row, select
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import parts
-from holdfast.server.record.blueprints import changed_documents
-from holdfast.server.record.checkpoints import RecordCheckpoint, checkpoints, is_signed
-from holdfast.server.record.entries import ENDED, ERASED, METADATA_NAMES, chain_start, content_digest, entry_hash
+from holdfast.server.record.blueprints import find_changed_documents
+from holdfast.server.record.checkpoints import RecordCheckpoint, is_signed, read_checkpoints
+from holdfast.server.record.entries import (
+    ENDED,
+    ERASED,
+    METADATA_NAMES,
+    compute_chain_start,
+    compute_content_digest,
+    compute_entry_hash,
+)
 from holdfast.server.record.store import READ_AT_ONCE, RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
 
@@ -68,9 +75,9 @@ def verify(store: RecordStore, trusted: Sequence[str], exported: RecordCheckpoin
         exported: A checkpoint that was kept elsewhere: the record must still hold it.
     """
     result = RecordCheck()
-    sealed = _check_checkpoints(checkpoints(store), trusted, exported, result)
+    sealed = _check_checkpoints(read_checkpoints(store), trusted, exported, result)
     unseen = dict(sealed.heads)
-    for first_run, rows in groupby(_rows(store), key=lambda row: row.first_run):
+    for first_run, rows in groupby(_read_rows(store), key=lambda row: row.first_run):
         unseen.pop(first_run, None)
         _check_chain(list(rows), sealed, result)
     _check_blueprints(store, result)
@@ -118,7 +125,7 @@ def _why_bad(checkpoint: RecordCheckpoint, number: int, before: str, trusted: Se
 def _check_blueprints(store: RecordStore, result: RecordCheck) -> None:
     """Check that each blueprint is the one that was recorded."""
     with store.engine.connect() as connection:
-        for run, n in changed_documents(connection):
+        for run, n in find_changed_documents(connection):
             text = f"run {run}, entry {n}: the blueprint that it names was changed, or is gone"
             result.faults.append(FaultInRecord("changed", run, n, text))
 
@@ -128,10 +135,10 @@ def _check_chain(rows: list[Row[Any]], sealed: _Sealed, result: RecordCheck) -> 
     first = rows[0]
     name = first.run or f"of first run {first.first_run}"
     length, head = sealed.heads.get(first.first_run, (0, ""))
-    before, expected = chain_start(first.namespace or "", first.run or ""), 0
+    before, expected = compute_chain_start(first.namespace or "", first.run or ""), 0
     erased = max((row.n for row in rows if row.type == ERASED), default=0)
     for row in rows:
-        for fault, message in _faults(row, before, expected, is_erased=row.n < erased and row.type != ERASED):
+        for fault, message in _find_faults(row, before, expected, is_erased=row.n < erased and row.type != ERASED):
             result.faults.append(FaultInRecord(fault, name, row.n, f"run {name}, entry {row.n}: {message}"))
         before, expected = row.hash, row.n + 1
         if row.n == length - 1 and row.hash != head:
@@ -146,10 +153,10 @@ def _check_chain(rows: list[Row[Any]], sealed: _Sealed, result: RecordCheck) -> 
     if expected < wanted:
         text = f"run {name}: the last {wanted - expected} of its {wanted} entries are missing"
         result.faults.append(FaultInRecord("truncated", name, expected, text))
-    result.faults += _unsealed(rows, name, length)
+    result.faults += _find_unsealed(rows, name, length)
 
 
-def _unsealed(rows: Sequence[Row[Any]], name: str, length: int) -> Iterator[FaultInRecord]:
+def _find_unsealed(rows: Sequence[Row[Any]], name: str, length: int) -> Iterator[FaultInRecord]:
     """Yield what a checkpoint should cover and none does: what was covered before, or the end of the run."""
     first = rows[0]
     if (first.sealed or 0) > length:
@@ -165,7 +172,7 @@ def _unsealed(rows: Sequence[Row[Any]], name: str, length: int) -> Iterator[Faul
         yield FaultInRecord("unsealed", name, n, text)
 
 
-def _faults(row: Row[Any], before: str, expected: int, *, is_erased: bool) -> Iterator[tuple[Fault, str]]:
+def _find_faults(row: Row[Any], before: str, expected: int, *, is_erased: bool) -> Iterator[tuple[Fault, str]]:
     """Yield what is wrong with one entry, seen from the one before.
 
     Args:
@@ -178,7 +185,7 @@ def _faults(row: Row[Any], before: str, expected: int, *, is_erased: bool) -> It
         yield "missing", f"{row.n - expected} before it are missing"
         return
     metadata = {name: row._mapping[name] for name in METADATA_NAMES}
-    if entry_hash(before, row.first_run, row.n, metadata, row.digest) != row.hash:
+    if compute_entry_hash(before, row.first_run, row.n, metadata, row.digest) != row.hash:
         what = "the one before it" if row.n else "the name of its run"
         yield "changed", f"it was changed, or {what} was"
     if row.workflow == row.run and row.offset is not None and parts(row.address)[0][1] != row.blueprint:
@@ -186,11 +193,11 @@ def _faults(row: Row[Any], before: str, expected: int, *, is_erased: bool) -> It
     if row.content is None:
         if not is_erased:
             yield "changed", "its content is gone, and no erasure is recorded"
-    elif content_digest(row.salt or "", row.content) != row.digest:
+    elif compute_content_digest(row.salt or "", row.content) != row.digest:
         yield "changed", "its content was changed"
 
 
-def _rows(store: RecordStore) -> Iterator[Row[Any]]:
+def _read_rows(store: RecordStore) -> Iterator[Row[Any]]:
     """Yield all entries by run and place, with what is stored of their run beside its chain."""
     run = (RUNS.c.namespace, RUNS.c.run, RUNS.c.blueprint, RUNS.c.entries, RUNS.c.sealed)
     query = select(ENTRIES, *run).join(RUNS, RUNS.c.first_run == ENTRIES.c.first_run, isouter=True)

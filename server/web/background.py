@@ -17,15 +17,15 @@ from urllib.parse import quote
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import ConfigError
-from holdfast.server.notices.channels import SignedIn, channels_of, usable_channels
+from holdfast.server.notices.channels import KnownUser, make_channels, make_usable_channels
 from holdfast.server.notices.notice import Contact, Notice
 from holdfast.server.notices.notifier import Notifier
 from holdfast.server.notices.outbox import remember_sign_in
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import RecordStore
 from holdfast.server.web.addresses import question_path
-from holdfast.server.web.sign_in import link_url
-from holdfast.server.web.site import Site, book_of
+from holdfast.server.web.sign_in import make_link_url
+from holdfast.server.web.site import Site, load_address_book
 
 log = logging.getLogger(__name__)
 
@@ -38,30 +38,30 @@ COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 """OpenTelemetry's own variables: one of them turns traces on; the exporter reads them and their like itself."""
 
 
-def notifier_of(site: Site, store: RecordStore, *, strict: bool = True) -> Notifier | None:
+def make_notifier(site: Site, store: RecordStore, *, strict: bool = True) -> Notifier | None:
     """Return the notifier of a site; None if it has no channel.
 
     Raises `ConfigError` if a channel cannot be used; without `strict` such a one is left out.
     """
-    channels = channels_of(site.config) if strict else usable_channels(site.config)
+    channels = make_channels(site.config) if strict else make_usable_channels(site.config)
     if not channels.by_name:
         return None
     namespace = site.runs.client.namespace
-    book, links = partial(book_of, site.config, store), partial(link_of, site)
+    book, links = partial(load_address_book, site.config, store), partial(make_link, site)
     return Notifier(store, namespace, channels, book, links, f"{site.address}/")
 
 
-def link_of(site: Site, notice: Notice, contact: Contact | None) -> str:
+def make_link(site: Site, notice: Notice, contact: Contact | None) -> str:
     """Return the link of a notice: one person's own to an open question, or the address of a page."""
     question = notice.question_id
     if question is None:
         return f"{site.address}/runs/{quote(notice.run, safe='')}"
     if contact is not None and notice.kind in OPEN_KINDS:
-        return link_url(site, contact.user, notice.run, question)
+        return make_link_url(site, contact.user, notice.run, question)
     return f"{site.address}{question_path(notice.run, question)}"
 
 
-async def remember(site: Site, sender: Sender, claims: Mapping[str, JSON]) -> None:
+async def remember_claims(site: Site, sender: Sender, claims: Mapping[str, JSON]) -> None:
     """Keep what a sign-in says of a person, so that notices reach them; nothing where nobody is told of anything.
 
     Args:
@@ -73,7 +73,7 @@ async def remember(site: Site, sender: Sender, claims: Mapping[str, JSON]) -> No
         return
     is_verified = claims.get("email_verified") is True
     email = _text(claims.get("email"), ADDRESS) if is_verified else None
-    person = SignedIn(sender.user, email, _text(claims.get("locale"), LANGUAGE), sender.groups)
+    person = KnownUser(sender.user, email, _text(claims.get("locale"), LANGUAGE), sender.groups)
     await asyncio.to_thread(remember_sign_in, site.record.store, person)
 
 
@@ -82,12 +82,12 @@ def _text(value: JSON, pattern: str) -> str | None:
 
 
 @asynccontextmanager
-async def at_work(site: Site, record: Record, *, strict: bool = True) -> AsyncIterator[None]:
+async def run_background(site: Site, record: Record, *, strict: bool = True) -> AsyncIterator[None]:
     """Record and notify as long as the block runs.
 
     Raises `ConfigError`, before anything is started, if a channel cannot be used; without `strict` it is left out.
     """
-    notifier = notifier_of(site, record.store, strict=strict)
+    notifier = make_notifier(site, record.store, strict=strict)
     jobs = {"recorder": record.recorder(site.runs.tree, site.runs.task_queue).run()}
     if notifier is not None:
         jobs["notifier"] = notifier.run()

@@ -17,12 +17,12 @@ from temporalio.common import RawValue
 
 from holdfast.runtime.config import Config
 from holdfast.runtime.errors import ServerUnreachable
-from holdfast.server.web.gate import Identity, identity_of
-from holdfast.server.web.problems import problem_of
-from holdfast.server.web.questions import groups_of
-from holdfast.server.web.requests import at_most, read_body
+from holdfast.server.web.gate import Identity, require_identity
+from holdfast.server.web.problems import make_problem
+from holdfast.server.web.questions import list_groups
+from holdfast.server.web.requests import limit_bytes, read_body
 from holdfast.server.web.security import CODEC
-from holdfast.server.web.site import Site, site_of
+from holdfast.server.web.site import Site, find_site
 
 DECODE = f"{CODEC}decode"
 LARGEST = 32 * 1024 * 1024
@@ -32,22 +32,22 @@ LARGEST = 32 * 1024 * 1024
 async def decode(request: Request) -> Response:
     """Return the payloads of the request, decrypted and with what the store of large payloads has of them."""
     try:
-        site = site_of(request)
-        _check_reader(site, identity_of(request))
-        payloads = Parse(await read_body(request.receive, at_most(LARGEST, "a request")), Payloads())
+        site = find_site(request)
+        _check_reader(site, require_identity(request))
+        payloads = Parse(await read_body(request.receive, limit_bytes(LARGEST, "a request")), Payloads())
         converter = site.runs.client.data_converter
         # Raw, so that each keeps the encoding that it was written with: the UI reads it.
         values = await converter.decode(payloads.payloads, [RawValue] * len(payloads.payloads))
         return JSONResponse(MessageToDict(Payloads(payloads=[value.payload for value in values])))
     except ParseError as error:
-        return problem_of(HTTPException(400, f"the body must be payloads as JSON: {error}")).response()
+        return make_problem(HTTPException(400, f"the body must be payloads as JSON: {error}")).response()
     except (HTTPException, ServerUnreachable) as error:
-        return problem_of(error).response()
+        return make_problem(error).response()
 
 
 def _check_reader(site: Site, identity: Identity) -> None:
     """Raise `HTTPException` unless `[encryption] readers` names the user or one of the user's groups."""
-    names = {identity.user, *groups_of(site.runs_of(identity), identity.user)}
+    names = {identity.user, *list_groups(site.runs_of(identity), identity.user)}
     if names.isdisjoint(site.config.encryption.readers):
         raise HTTPException(403, f"{identity.user} may not decrypt payloads: readers in [encryption] name who may")
 
@@ -66,7 +66,7 @@ class CodecOrigin:
         elif scope["method"] == "OPTIONS":  # a browser asks without its cookies whether it may
             await Response(status_code=204, headers=self._headers())(scope, receive, send)
         else:
-            await self.app(scope, receive, self._allowing(send))
+            await self.app(scope, receive, self._allow_origin(send))
 
     def _is_from_ui(self, scope: Scope) -> bool:
         return bool(self.origin) and Headers(scope=scope).get("origin") == self.origin
@@ -80,7 +80,7 @@ class CodecOrigin:
             "Vary": "Origin",
         }
 
-    def _allowing(self, send: Send) -> Send:
+    def _allow_origin(self, send: Send) -> Send:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(self._headers())

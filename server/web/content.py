@@ -33,12 +33,12 @@ ALONE = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The policy of a content: it loads nothing, runs nothing, and belongs to no site."""
 
 
-def html_of(text: str) -> Markup:
+def render_markdown(text: str) -> Markup:
     """Return Markdown as HTML: no HTML of the text takes effect, no image is loaded, links go to https only.
 
-    >>> html_of("**Now** <b>x</b>")
+    >>> render_markdown("**Now** <b>x</b>")
     Markup('<p><strong>Now</strong> &lt;b&gt;x&lt;/b&gt;</p>\\n')
-    >>> html_of("[a](https://a.example) [b](javascript:1)").count("<a "), html_of("![c](https://a.example)").count("<img")
+    >>> render_markdown("[a](https://a.example) [b](javascript:1)").count("<a "), render_markdown("![c](https://a.example)").count("<img")
     (1, 0)
     """
     text = clean(text)
@@ -57,10 +57,10 @@ def html_of(text: str) -> Markup:
 
 # A list shows each message twice, and the same ones again: reading them was half of the time of a page.
 @lru_cache(maxsize=4096)
-def plain_of(text: str) -> str:
+def extract_words(text: str) -> str:
     """Return the words of Markdown in one line, for lists.
 
-    >>> plain_of("Which **tone**?\\n\\n- [a](https://a.example)")
+    >>> extract_words("Which **tone**?\\n\\n- [a](https://a.example)")
     'Which tone? a'
     """
     tokens = _reader().parse(clean(text[:LONGEST_PLAIN]))

@@ -28,7 +28,7 @@ from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.own_files import own_key
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.record.tables import WEB_ONCE, WEB_SESSIONS, WEB_TOKENS
 from holdfast.server.web.addresses import ONCE_SECONDS
@@ -67,18 +67,18 @@ class WebStore:
     key: bytes
     """The key of the servers. A deployment with another key may use the same database: its rows do not count here."""
 
-    def reading(self) -> AbstractContextManager[Connection]:
+    def begin_read(self) -> AbstractContextManager[Connection]:
         """Open a transaction that reads."""
         return self.engine.connect()
 
-    def writing(self) -> AbstractContextManager[Connection]:
+    def begin_write(self) -> AbstractContextManager[Connection]:
         """Open a transaction that writes."""
-        return writing(self.engine)
+        return begin_write(self.engine)
 
     def note_use(self, statement: Update) -> None:
         """Note that something was used, or leave it to the next use: no request fails because the database is busy."""
         try:
-            with self.writing() as database:
+            with self.begin_write() as database:
                 database.execute(statement)
         except OperationalError as error:
             log.info("a use was not noted: %s", type(error).__name__)
@@ -113,7 +113,7 @@ class OnceTokens:
         token, now = secrets.token_urlsafe(32), time.time()
         values = {"digest": _digest_token(token), "user": user, "expires": now + ONCE_SECONDS}
         values["seal"] = self._store.seal(*values.values())
-        with self._store.writing() as database:
+        with self._store.begin_write() as database:
             database.execute(delete(WEB_ONCE).where(WEB_ONCE.c.expires <= now))
             database.execute(insert(WEB_ONCE).values(values))
         return token
@@ -121,11 +121,11 @@ class OnceTokens:
     def take(self, token: str) -> str | None:
         """Use up a token and return its user; None if it is unknown, used or too old."""
         ours = WEB_ONCE.c.digest == _digest_token(token)
-        with self._store.reading() as database:
+        with self._store.begin_read() as database:
             row = database.execute(select(WEB_ONCE).where(ours)).one_or_none()
         if row is None or row.expires <= time.time() or not self._store.is_sealed(row, "digest", "user", "expires"):
             return None
-        with self._store.writing() as database:  # of two requests one deletes it
+        with self._store.begin_write() as database:  # of two requests one deletes it
             is_ours = database.execute(delete(WEB_ONCE).where(ours)).rowcount == 1
         return str(row.user) if is_ours else None
 
@@ -170,7 +170,7 @@ class Sessions:
             "expires": min(until or now + LONGEST_SESSION, now + LONGEST_SESSION),
         }
         values["seal"] = self._store.seal(*(values[name] for name in SEALED_OF_SESSION))
-        with self._store.writing() as database:
+        with self._store.begin_write() as database:
             database.execute(delete(WEB_SESSIONS).where(WEB_SESSIONS.c.expires <= now))
             database.execute(insert(WEB_SESSIONS).values(values))
         return cookie
@@ -178,7 +178,7 @@ class Sessions:
     def find(self, cookie: str) -> BrowserSession | None:
         """Return the session of a cookie and note its use; None if it is unknown or over."""
         now, id_ = time.time(), _digest_cookie(cookie)
-        with self._store.reading() as database:
+        with self._store.begin_read() as database:
             row = database.execute(
                 select(WEB_SESSIONS).where(WEB_SESSIONS.c.id == id_, ~self._is_over(now))
             ).one_or_none()
@@ -190,7 +190,7 @@ class Sessions:
 
     def end(self, id: str) -> None:
         """End a session."""
-        with self._store.writing() as database:
+        with self._store.begin_write() as database:
             database.execute(delete(WEB_SESSIONS).where(WEB_SESSIONS.c.id == id))
 
     def _is_over(self, now: float) -> ColumnElement[bool]:
@@ -238,9 +238,9 @@ class ApiToken:
             "scopes": sorted(self.scopes),
             "kind": "service" if self.is_service else "person",
             "status": self.status,
-            "created": _moment(self.created),
-            "expires": _moment(self.expires),
-            "used": _moment(self.used),
+            "created": _format_time(self.created),
+            "expires": _format_time(self.expires),
+            "used": _format_time(self.used),
         }
 
 
@@ -268,14 +268,14 @@ class ApiTokens:
         token = ApiToken(id_, user, tuple(groups), frozenset(scopes), is_service, now, expires)
         values = vars(token) | {"groups": list(groups), "scopes": sorted(scopes), "digest": _digest_secret(id_, secret)}
         values["seal"] = self._store.seal(*(values[name] for name in SEALED_OF_TOKEN))
-        with self._store.writing() as database:
+        with self._store.begin_write() as database:
             database.execute(insert(WEB_TOKENS).values(values))
         return token, f"{TOKEN_PREFIX}{id_}_{secret}"
 
     def check(self, text: str) -> ApiToken | None:
         """Return the token of a secret text and note its use; None if it is unknown, expired or revoked."""
         id_, _, secret = text.removeprefix(TOKEN_PREFIX).partition("_")
-        with self._store.reading() as database:
+        with self._store.begin_read() as database:
             row = database.execute(select(WEB_TOKENS).where(WEB_TOKENS.c.id == id_)).one_or_none()
         # An unknown id takes as long as a wrong secret.
         right = hmac.compare_digest(row.digest if row else "", _digest_secret(id_, secret))
@@ -283,23 +283,23 @@ class ApiTokens:
             row is None
             or not right
             or not self._store.is_sealed(row, *SEALED_OF_TOKEN)
-            or _token(row).status != "valid"
+            or _read_token(row).status != "valid"
         ):
             return None
         if time.time() - (row.used or 0) > TOKEN_USE_SECONDS:
             self._store.note_use(update(WEB_TOKENS).where(WEB_TOKENS.c.id == id_).values(used=time.time()))
-        return _token(row)
+        return _read_token(row)
 
     def list(self) -> list[ApiToken]:
         """Return every token that was made, oldest first."""
-        with self._store.reading() as database:
+        with self._store.begin_read() as database:
             rows = database.execute(select(WEB_TOKENS).order_by(WEB_TOKENS.c.created)).all()
-        return [_token(row) for row in rows if self._store.is_sealed(row, *SEALED_OF_TOKEN)]
+        return [_read_token(row) for row in rows if self._store.is_sealed(row, *SEALED_OF_TOKEN)]
 
     def revoke(self, id: str) -> bool:
         """Make a token invalid, now and for ever; return False if there is no such token."""
         of_it = WEB_TOKENS.c.id == id
-        with self._store.writing() as database:
+        with self._store.begin_write() as database:
             row = database.execute(select(WEB_TOKENS).where(of_it)).one_or_none()
             if row is None or not self._store.is_sealed(row, *SEALED_OF_TOKEN):
                 return False
@@ -308,7 +308,7 @@ class ApiTokens:
         return True
 
 
-def _token(row: Row[tuple[object, ...]]) -> ApiToken:
+def _read_token(row: Row[tuple[object, ...]]) -> ApiToken:
     fields = {name: getattr(row, name) for name in ApiToken.__dataclass_fields__}
     return ApiToken(**fields | {"groups": tuple(row.groups), "scopes": frozenset(row.scopes)})
 
@@ -318,7 +318,7 @@ def _digest_secret(id_: str, secret: str) -> str:
     return hashlib.sha256(f"{id_}:{secret}".encode()).hexdigest()
 
 
-def _moment(seconds: float | None) -> str | None:
+def _format_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

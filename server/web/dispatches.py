@@ -92,7 +92,7 @@ class EventDelivery:
         if digest != event.digest:
             raise Refusal("key_conflict", f"another event came under the id {event.id!r}; use a new id")
         waiting = before or await runs.external_events.find_runs(event.name, event.key)
-        receipts = [receipt for run in waiting if (receipt := await self._sent(runs, run, event)) is not None]
+        receipts = [receipt for run in waiting if (receipt := await self._send(runs, run, event)) is not None]
         if not receipts:
             reason = f"no run waits for the event {event.name!r} with the key {event.key!r}"
             raise Refusal("unknown_question", f"{reason}; name the run that is to keep it, or send it again later")
@@ -101,7 +101,7 @@ class EventDelivery:
             self._runs.popitem(last=False)
         return receipts
 
-    async def _sent(self, runs: Runs, run: str, event: SystemEvent) -> EventReceipt | None:
+    async def _send(self, runs: Runs, run: str, event: SystemEvent) -> EventReceipt | None:
         """Send the event to one run; return None if it has ended, or waits for another one of more than are listed."""
         try:
             return await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)

@@ -59,7 +59,7 @@ class Identity:
         return self.sender.user
 
 
-def identity_of(connection: HTTPConnection, scope: WebScope = "read") -> Identity:
+def require_identity(connection: HTTPConnection, scope: WebScope = "read") -> Identity:
     """Return who makes a request. Raises `HTTPException`: 401 for nobody, 403 if the scope is not granted."""
     identity = connection.scope.get("identity")
     if not isinstance(identity, Identity):
@@ -158,7 +158,7 @@ class Gate:
     def _by_token(self, text: str, connection: HTTPConnection) -> Identity:
         token = self.tokens.check(text)
         if token is None:
-            self.attempts.check(peer_of(connection))
+            self.attempts.check(find_peer(connection))
             raise HTTPException(401, "this token is unknown, expired or revoked", {"WWW-Authenticate": "Bearer"})
         sender = Sender(token.user, token.groups, "service" if token.is_service else "client")
         return Identity(sender, token.scopes, is_service=token.is_service, token=token.id)
@@ -177,7 +177,7 @@ class Gate:
                 400, f"{name}: {', '.join(values)[:100]!r} is not a user; let the proxy set the header once"
             )
         listed = connection.headers.getlist(self.settings.groups_header) if self.settings.groups_header else []
-        return Identity(Sender(user, groups_of(",".join(map(_text, listed)).split(",")), "person"))
+        return Identity(Sender(user, read_groups(",".join(map(_text, listed)).split(",")), "person"))
 
     def enter_once(self, token: str, connection: HTTPConnection) -> str | None:
         """Use up a one-time token; return the cookie of the session that it begins, or None if it is not valid.
@@ -187,7 +187,7 @@ class Gate:
         # The commands of this machine write theirs to the state folder, as they may lack what the database needs.
         user = take_once_token(self.home, token) or self.once.take(token)
         if user is None:
-            self.attempts.check(peer_of(connection))
+            self.attempts.check(find_peer(connection))
             return None
         return self.sessions.begin(Sender(user, proof="person"))
 
@@ -225,10 +225,10 @@ class Gate:
         return hmac.new(self.key, text.encode(), sha256).hexdigest()
 
 
-def groups_of(names: Iterable[str]) -> tuple[str, ...]:
+def read_groups(names: Iterable[str]) -> tuple[str, ...]:
     """Return the groups of these names; a bare name is a group's.
 
-    >>> groups_of([" editors", "group:legal", "", "editors"])
+    >>> read_groups([" editors", "group:legal", "", "editors"])
     ('group:editors', 'group:legal')
     """
     folded = (canonical_name(name.strip()) for name in names)
@@ -244,18 +244,18 @@ def _text(value: str) -> str:
         return value
 
 
-def peer_of(connection: HTTPConnection) -> str:
+def find_peer(connection: HTTPConnection) -> str:
     """Return the address that a request comes from."""
     return connection.client.host if connection.client else ""
 
 
-def gate_of(connection: HTTPConnection) -> Gate:
+def find_gate(connection: HTTPConnection) -> Gate:
     """Return the gate of a request's server."""
     gate: Gate = connection.app.state.gate
     return gate
 
 
-def cookie_text(name: str, value: str, secure: bool, age: float | None = None) -> str:
+def write_cookie(name: str, value: str, secure: bool, age: float | None = None) -> str:
     """Return the value of a Set-Cookie header; `age` is in seconds, None: until the browser is closed.
 
     `Lax`, not `Strict`: a link in a message would else lead to the sign-in although the reader has signed in. What it
@@ -268,4 +268,4 @@ def cookie_text(name: str, value: str, secure: bool, age: float | None = None) -
 def set_session(answer: Response, gate: Gate, connection: HTTPConnection, cookie: str) -> None:
     """Give the browser the cookie of its session."""
     name, secure = gate.cookie_name(connection), gate.is_secure(connection)
-    answer.headers.append("Set-Cookie", cookie_text(name, cookie, secure, LONGEST_SESSION))
+    answer.headers.append("Set-Cookie", write_cookie(name, cookie, secure, LONGEST_SESSION))

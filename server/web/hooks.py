@@ -37,11 +37,11 @@ from holdfast.protocol.runs import LONGEST_RUN_ID
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.config import Config, ConfigError, HookSection
 from holdfast.runtime.errors import BadInput, RunExists
-from holdfast.server.notices.transports import BadSecret, secrets_of
-from holdfast.server.web.gate import Rate, gate_of, peer_of
-from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, problem_of
-from holdfast.server.web.requests import json_of, measured
-from holdfast.server.web.site import Site, site_of
+from holdfast.server.notices.transports import BadSecret, read_webhook_secrets
+from holdfast.server.web.gate import Rate, find_gate, find_peer
+from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, make_problem
+from holdfast.server.web.requests import parse_json, read_measured
+from holdfast.server.web.site import Site, find_site
 
 Scheme = Literal["standard", "hmac-sha256"]
 NAMES = ("body", "headers")
@@ -50,14 +50,14 @@ NAMES = ("body", "headers")
 
 def read_secrets(text: str, scheme: Scheme) -> list[bytes]:
     """Return the secrets of a variable, several while they are being changed. Raises `BadSecret`."""
-    return secrets_of(text) if scheme == "standard" else [word.encode() for word in text.split()]
+    return read_webhook_secrets(text) if scheme == "standard" else [word.encode() for word in text.split()]
 
 
 def check_standard(secrets: Sequence[bytes], headers: Mapping[str, str], body: bytes, tolerance: float) -> str:
     """Return the id of a webhook. Raises `HTTPException` 401 unless it was signed with a secret, and lately."""
     id_, sent = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not id_ or not (sent.isdecimal() and len(sent) < 16):
-        raise _unsigned("the headers webhook-id, webhook-timestamp and webhook-signature")
+        raise _make_unsigned("the headers webhook-id, webhook-timestamp and webhook-signature")
     content = f"{id_}.{sent}.".encode() + body
     expected = [base64.b64encode(hmac.digest(secret, content, "sha256")) for secret in secrets]
     sent_signatures = [
@@ -76,7 +76,7 @@ def check_hmac(secrets: Sequence[bytes], header: str, headers: Mapping[str, str]
     """Raise `HTTPException` 401 unless a header holds the HMAC-SHA256 of the body in hex, perhaps after `sha256=`."""
     value = headers.get(header, "")
     if not value:
-        raise _unsigned(f"the header {header}")
+        raise _make_unsigned(f"the header {header}")
     expected = [hmac.digest(secret, body, "sha256").hex().encode() for secret in secrets]
     if not _any_equal(expected, [value.removeprefix("sha256=").lower()]):
         raise HTTPException(401, "the signature was not made with the secret of this hook, for this body")
@@ -89,7 +89,7 @@ def _any_equal(expected: Sequence[bytes], received: Sequence[str]) -> bool:
     return any([hmac.compare_digest(signature, other.encode()) for signature, other in pairs])
 
 
-def _unsigned(what: str) -> HTTPException:
+def _make_unsigned(what: str) -> HTTPException:
     return HTTPException(401, f"this webhook is not signed: send {what}")
 
 
@@ -114,14 +114,14 @@ class Hook:
         check_hmac(self.secrets, self.settings.signature_header or "", headers, body)
         return None
 
-    def id_of(self, signed: str | None, names: JSONObject) -> str:
+    def read_id(self, signed: str | None, names: JSONObject) -> str:
         """Return the id of what was sent: the same each time that it is sent. Raises `Unfit`."""
-        id_ = signed if self.settings.id is None else text_of(self.rendered("id", self.settings.id, names))
+        id_ = signed if self.settings.id is None else text_of(self.render("id", self.settings.id, names))
         if not id_ or len(id_) > 200:
             raise Unfit([("id", "must be a text of 1 to 200 characters, the same each time that this is sent")])
         return id_
 
-    def rendered(self, key: str, template: object, names: JSONObject) -> JSON:
+    def render(self, key: str, template: object, names: JSONObject) -> JSON:
         """Return a template of the hook filled in. Raises `Unfit` with its key."""
         try:
             return render(template, names)
@@ -129,26 +129,26 @@ class Hook:
             raise Unfit([(f"hooks.{self.name}.{key}", str(error))], "invalid_answer") from None
 
 
-def hooks_of(config: Config) -> dict[str, Hook]:
+def load_hooks(config: Config) -> dict[str, Hook]:
     """Return the hooks of a configuration, each checked. Raises `ConfigError` with every problem, its key and place."""
     problems = [
         problem
         for name, settings in config.hooks.items()
-        for problem in (*problems_of(config, name, settings), *_problems_of_secret(config, name, settings))
+        for problem in (*find_problems(config, name, settings), *_find_secret_problems(config, name, settings))
     ]
     if problems:
         file = config.path or "holdfast.toml"
         raise ConfigError("\n".join(f"{file}: hooks.{problem}" for problem in problems))
-    return {name: _hook(config, name, settings) for name, settings in config.hooks.items()}
+    return {name: _make_hook(config, name, settings) for name, settings in config.hooks.items()}
 
 
-def _hook(config: Config, name: str, settings: HookSection) -> Hook:
+def _make_hook(config: Config, name: str, settings: HookSection) -> Hook:
     secret = config.variable(f"hooks.{name}.secret_env", settings.secret_env)
     rate = Rate(max(10, settings.per_minute // 6), settings.per_minute)
     return Hook(name, settings, read_secrets(secret, settings.signature), rate)
 
 
-def problems_of(config: Config, name: str, settings: HookSection) -> Iterator[str]:
+def find_problems(config: Config, name: str, settings: HookSection) -> Iterator[str]:
     """Yield what is wrong with a hook beside its own keys and its secret: its templates, its blueprint, its input."""
     for key, template in settings.templates.items():
         try:
@@ -160,12 +160,12 @@ def problems_of(config: Config, name: str, settings: HookSection) -> Iterator[st
             yield f"{name}.{key}: unknown name {unknown[0]!r}; there are: {', '.join(NAMES)}"
     try:
         if settings.blueprint is not None:
-            yield from _problems_of_input(name, settings, find_offered(config, settings.blueprint).read())
+            yield from _find_input_problems(name, settings, find_offered(config, settings.blueprint).read())
     except (BadInput, BlueprintError) as error:
         yield f"{name}.blueprint: {error}"
 
 
-def _problems_of_input(name: str, settings: HookSection, blueprint: Blueprint) -> Iterator[str]:
+def _find_input_problems(name: str, settings: HookSection, blueprint: Blueprint) -> Iterator[str]:
     """Yield the keys that the hook's input lacks or has too many, for a blueprint whose input is an object."""
     schema = blueprint.inputs or {}
     if not isinstance(settings.input, dict):  # what a template gives is known when a webhook comes
@@ -181,33 +181,33 @@ def _problems_of_input(name: str, settings: HookSection, blueprint: Blueprint) -
                 yield f"{name}.input: {key!r} is not one of the inputs of {blueprint.name} ({hint})"
 
 
-def _problems_of_secret(config: Config, name: str, settings: HookSection) -> Iterator[str]:
+def _find_secret_problems(config: Config, name: str, settings: HookSection) -> Iterator[str]:
     try:
-        _hook(config, name, settings)
+        _make_hook(config, name, settings)
     except BadSecret as error:
         yield f"{name}.secret_env: {settings.secret_env} {error}"
     except ConfigError as error:
         yield str(error).partition("hooks.")[2]
 
 
-def problems_here(config: Config) -> list[str]:
+def find_local_problems(config: Config) -> list[str]:
     """Return what is wrong with the hooks of a configuration; their secrets only as far as this machine has them."""
     return [
         problem
         for name, settings in config.hooks.items()
         for problem in (
-            *problems_of(config, name, settings),
-            *(_problems_of_secret(config, name, settings) if os.environ.get(settings.secret_env) else ()),
+            *find_problems(config, name, settings),
+            *(_find_secret_problems(config, name, settings) if os.environ.get(settings.secret_env) else ()),
         )
     ]
 
 
-def problems_with(config: Config, file: Path) -> list[str]:
+def find_blueprint_problems(config: Config, file: Path) -> list[str]:
     """Return what is wrong with the hooks that start the blueprint in a file, beside their secrets."""
     problems: list[str] = []
     for name, settings in config.hooks.items():
         if settings.blueprint is not None and _starts(config, settings.blueprint, file):
-            problems += problems_of(config, name, settings)
+            problems += find_problems(config, name, settings)
     return problems
 
 
@@ -222,7 +222,7 @@ def _starts(config: Config, name: str, file: Path) -> bool:
 async def look_up_hooks(site: Site) -> list[str]:
     """Return what the blueprints of the hooks name and no worker has. Raises `ConfigError` for hooks with problems."""
     problems: list[str] = []
-    for name, hook in hooks_of(site.config).items():
+    for name, hook in load_hooks(site.config).items():
         if hook.settings.blueprint is not None:
             blueprint = (await asyncio.to_thread(find_offered, site.config, hook.settings.blueprint)).read()
             checked = await site.runs.look_up(blueprint)
@@ -233,28 +233,28 @@ async def look_up_hooks(site: Site) -> list[str]:
 async def receive(request: Request) -> Response:
     """Take a webhook: start a run, or send an event. Its sender repeats it until it gets a status below 300."""
     try:
-        return await _received(request)
+        return await _handle(request)
     except EXPECTED_ERRORS as error:
-        return problem_of(error).response()
+        return make_problem(error).response()
 
 
-async def _received(request: Request) -> Response:
-    site, name = site_of(request), request.path_params["name"]
+async def _handle(request: Request) -> Response:
+    site, name = find_site(request), request.path_params["name"]
     hook = request.app.state.hooks.get(name)
     if hook is None:
-        gate_of(request).attempts.check(peer_of(request))
+        find_gate(request).attempts.check(find_peer(request))
         raise HTTPException(404, f"there is no hook {name[:60]!r}")
     limits = site.runs.answering.limits
     limit = limits.input if hook.settings.blueprint is not None else limits.answer
-    data = await measured(request, limit)
+    data = await read_measured(request, limit)
     try:
         signed = hook.check_signature(request.headers, data)
     except HTTPException:
-        gate_of(request).attempts.check(peer_of(request))
+        find_gate(request).attempts.check(find_peer(request))
         raise
     hook.rate.check("")
-    names: JSONObject = {"body": json_of(data, limit), "headers": dict(request.headers)}
-    id_ = hook.id_of(signed, names)
+    names: JSONObject = {"body": parse_json(data, limit), "headers": dict(request.headers)}
+    id_ = hook.read_id(signed, names)
     runs = site.runs.acting_as(hook.sender)
     return await (_start if hook.settings.blueprint is not None else _bring)(site, runs, hook, id_, names)
 
@@ -262,7 +262,7 @@ async def _received(request: Request) -> Response:
 async def _start(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject) -> Response:
     """Start a run whose id follows from that of the webhook: one that is repeated finds it there."""
     blueprint = await asyncio.to_thread(lambda: find_offered(site.config, hook.settings.blueprint or "").read())
-    value = hook.rendered("input", hook.settings.input, names)
+    value = hook.render("input", hook.settings.input, names)
     prefix = hook.name[: LONGEST_RUN_ID - 17]
     run = f"{prefix}-{digest_of(hook.name, id_)}"
     try:
@@ -278,9 +278,9 @@ async def _start(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
 
 async def _bring(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject) -> Response:
     """Send an event to the run that the hook names, or to those that wait for it."""
-    filled = partial(hook.rendered, names=names)
+    filled = partial(hook.render, names=names)
     settings = hook.settings
-    event = _event(hook, id_, text_of(filled("key", settings.key)), filled("payload", settings.payload))
+    event = _make_event(hook, id_, text_of(filled("key", settings.key)), filled("payload", settings.payload))
     if settings.run is not None:
         run = text_of(filled("run", settings.run))
         receipts = [await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)]
@@ -289,7 +289,7 @@ async def _bring(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
     return JSONResponse([receipt.model_dump(mode="json") for receipt in receipts])
 
 
-def _event(hook: Hook, id_: str, key: str, payload: JSON) -> SystemEvent:
+def _make_event(hook: Hook, id_: str, key: str, payload: JSON) -> SystemEvent:
     id_ = digest_of(hook.name, id_) if len(hook.name) + len(id_) > 140 else id_
     return read_event({"name": hook.settings.event, "key": key, "payload": payload, "id": f"{hook.name}:{id_}"})
 

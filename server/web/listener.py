@@ -31,7 +31,7 @@ GRACE = 3
 QUEUE = 128
 
 
-def most_connections() -> int:
+def count_most_connections() -> int:
     """Return how many connections this process may hold: its limit of open files is smaller on many machines."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else max(min(MOST_CONNECTIONS, files - OTHER_FILES), 10)
@@ -52,7 +52,7 @@ class BoundedConnection(H11Protocol):
         """See base class."""
         super().connection_made(transport)
         self._await(h11.IDLE)
-        if len(self.connections) > most_connections():
+        if len(self.connections) > count_most_connections():
             waiting = [other for other in self.connections if isinstance(other, BoundedConnection) and other._is_idle]
             min(waiting, key=lambda other: other._since, default=self).transport.abort()
 
@@ -101,7 +101,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def make_url(listener: socket.socket) -> str:
     """Return the address of a listening socket, as somebody on this machine opens it."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # nothing is bound here  # nosec B104
@@ -157,14 +157,14 @@ class WithoutTokens(logging.Filter):
         """Change the record; see base class."""
         match record.args:
             case (client, method, str() as path, *rest):
-                record.args = (client, method, shown_path(path), *rest)
+                record.args = (client, method, show_path(path), *rest)
         return True
 
 
-def shown_path(path: str) -> str:
+def show_path(path: str) -> str:
     """Return the path of a request as the log shows it.
 
-    >>> shown_path("/runs?once=abc"), shown_path("/l/abc")
+    >>> show_path("/runs?once=abc"), show_path("/l/abc")
     ('/runs', '/l/…')
     """
     path = path.partition("?")[0]

@@ -49,9 +49,9 @@ class Streams:
         if self._open[user] >= MOST_STREAMS:
             text = f"{user} has {MOST_STREAMS} live streams open; close some of the pages, then load this one again"
             raise HTTPException(429, text, {"Retry-After": "60"})
-        return self._counted(user, lines)
+        return self._count(user, lines)
 
-    async def _counted(self, user: str, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _count(self, user: str, lines: AsyncIterator[str]) -> AsyncIterator[str]:
         self._open[user] += 1
         try:
             async for line in lines:
@@ -62,7 +62,7 @@ class Streams:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Snapshot:
     """The result of a look."""
 
     seen: str
@@ -72,18 +72,18 @@ class Sight:
 
 
 @dataclass
-class _Watched:
+class Watch:
     """Something that is watched, what was seen of it last, and who waits for a change."""
 
-    look: Callable[[], Awaitable[Sight]]
+    look: Callable[[], Awaitable[Snapshot]]
     pace: float
-    last: Sight | None = None
+    last: Snapshot | None = None
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     readers: int = 0
     task: asyncio.Task[None] | None = None
 
-    async def after(self, seen: str | None) -> Sight:
+    async def wait_for_change(self, seen: str | None) -> Snapshot:
         """Wait until something else than this is seen, or the end; return what is seen then."""
         async with self.changed:
             await self.changed.wait_for(
@@ -117,9 +117,9 @@ class Live:
 
     def __init__(self, runs: Runs, record: Record | None = None) -> None:
         self.runs, self.record = runs, record
-        self._watched: dict[str | None, _Watched] = {}
+        self._watches: dict[str | None, Watch] = {}
 
-    async def changes(self, run: str | None = None, seen: str | None = None) -> AsyncIterator[Sight]:
+    async def changes(self, run: str | None = None, seen: str | None = None) -> AsyncIterator[Snapshot]:
         """Yield what is seen of a run, or of the open questions, each time that it differs from the time before.
 
         It ends with the run.
@@ -129,26 +129,26 @@ class Live:
             seen: The fingerprint of what the reader has; None: what is seen first, which is yielded only if it is the
                 end.
         """
-        watched = self._watched.setdefault(run, self._new(run))
+        watched = self._watches.setdefault(run, self._new(run))
         watched.readers += 1
         if watched.task is None:
             watched.task = asyncio.create_task(watched.watch())
         try:
-            sight = Sight(seen) if seen is not None else await watched.after(None)
+            sight = Snapshot(seen) if seen is not None else await watched.wait_for_change(None)
             if sight.has_ended:  # since the page was made: nothing else will tell it
                 yield sight
             while not sight.has_ended:
-                sight = await watched.after(sight.seen)
+                sight = await watched.wait_for_change(sight.seen)
                 yield sight
         finally:
             watched.readers -= 1
             if not watched.readers:
-                self._watched.pop(run, None)
+                self._watches.pop(run, None)
                 watched.task.cancel()
 
     def nudge(self) -> None:
         """Look now: something was sent from here."""
-        for watched in self._watched.values():
+        for watched in self._watches.values():
             watched.wake.set()
 
     async def fingerprint(self, state: RunState) -> str:
@@ -156,24 +156,24 @@ class Live:
         comments = 0 if self.record is None else await self.record.count_comments(state.run)
         return digest_of(state.status, comments, *map(_fingerprint, state.views))
 
-    def _new(self, run: str | None) -> _Watched:
+    def _new(self, run: str | None) -> Watch:
         if run is None:
-            return _Watched(self._open_questions, QUESTIONS_PACE)
-        return _Watched(lambda: self._state_of(run), RUN_PACE)
+            return Watch(self._look_at_questions, QUESTIONS_PACE)
+        return Watch(lambda: self._look_at_run(run), RUN_PACE)
 
-    async def _open_questions(self) -> Sight:
+    async def _look_at_questions(self) -> Snapshot:
         rows = [
             f"{row.owner} {row.questions} {row.waiting_for} {row.since} {row.deadline}"
             async for row in waiting_workflows(self.runs.client, MOST_POLLED)
         ]
-        return Sight(digest_of(*rows))
+        return Snapshot(digest_of(*rows))
 
-    async def _state_of(self, run: str) -> Sight:
+    async def _look_at_run(self, run: str) -> Snapshot:
         try:
             state = await self.runs.state(run)
         except UnknownRun:
-            return Sight("", has_ended=True)
-        return Sight(await self.fingerprint(state), state.status in CLOSED)
+            return Snapshot("", has_ended=True)
+        return Snapshot(await self.fingerprint(state), state.status in CLOSED)
 
 
 def _fingerprint(view: WorkflowView) -> str:

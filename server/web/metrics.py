@@ -31,7 +31,7 @@ from holdfast.server.record.entries import ENDED, REFUSED
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
 from holdfast.server.web.gate import Identity
-from holdfast.server.web.site import Site, site_of
+from holdfast.server.web.site import Site, find_site
 
 PATIENCE = timedelta(seconds=3)
 PATH = "/metrics"
@@ -47,7 +47,7 @@ async def alive(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """Answer 200 if Temporal answers, else 503."""
     try:
-        await site_of(request).runs.client.service_client.check_health(timeout=PATIENCE)
+        await find_site(request).runs.client.service_client.check_health(timeout=PATIENCE)
     except RPCError:
         return PlainTextResponse("Temporal does not answer\n", 503)
     return PlainTextResponse("ready\n")
@@ -57,7 +57,7 @@ HEALTH: list[BaseRoute] = [Route("/healthz", alive), Route("/readyz", ready)]
 
 
 @dataclass(eq=False)
-class Happened:
+class RecordCounts:
     """The counts of the record up to an entry. Its functions block; see `RecordStore`."""
 
     store: RecordStore
@@ -118,16 +118,16 @@ def _add(family: CounterMetricFamily, counts: Counter[str] | Counter[tuple[str, 
 
 
 @dataclass(eq=False)
-class Awaited:
+class OpenQuestionCounts:
     """The questions that are open now, by blueprint."""
 
     count: Counter[str] = field(default_factory=Counter)
     since: dict[str, datetime] = field(default_factory=dict)
 
     @staticmethod
-    async def read(site: Site) -> Awaited:
+    async def read(site: Site) -> OpenQuestionCounts:
         """Return them from visibility. A workflow with more than are listed counts as one more than those."""
-        awaited = Awaited(since=defaultdict(lambda: datetime.max.replace(tzinfo=UTC)))
+        awaited = OpenQuestionCounts(since=defaultdict(lambda: datetime.max.replace(tzinfo=UTC)))
         async for row in waiting_workflows(site.runs.client):
             awaited.count[row.blueprint] += MOST_AWAITED + 1 if MANY in row.questions else max(1, len(row.questions))
             awaited.since[row.blueprint] = min(awaited.since[row.blueprint], row.since)
@@ -151,8 +151,8 @@ class Metrics:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._awaited, self._read_at = Awaited(), -FRESH_SECONDS
-        self._happened = Happened(site.record.store, site.runs.client.namespace) if site.record else None
+        self._awaited, self._read_at = OpenQuestionCounts(), -FRESH_SECONDS
+        self._happened = RecordCounts(site.record.store, site.runs.client.namespace) if site.record else None
         self._lock = asyncio.Lock()
 
     async def text(self) -> bytes:
@@ -160,15 +160,15 @@ class Metrics:
         registry = CollectorRegistry()
         async with self._lock:
             if time.monotonic() - self._read_at > FRESH_SECONDS:
-                self._awaited, self._read_at = await Awaited.read(self._site), time.monotonic()
+                self._awaited, self._read_at = await OpenQuestionCounts.read(self._site), time.monotonic()
             registry.register(self._awaited)
             if self._happened is not None:
                 await asyncio.to_thread(self._happened.catch_up)
                 registry.register(self._happened)
-            return _exposed(registry)
+            return _render(registry)
 
 
-def _exposed(registry: CollectorRegistry) -> bytes:
+def _render(registry: CollectorRegistry) -> bytes:
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
 
@@ -176,7 +176,7 @@ def _exposed(registry: CollectorRegistry) -> bytes:
 async def metrics(request: Request) -> Response:
     """Answer with the metrics of the site: to a scraper on this machine, or to who may see every run."""
     identity = request.scope.get("identity")
-    if isinstance(identity, Identity) and not site_of(request).runs_of(identity).access.sees_all:
+    if isinstance(identity, Identity) and not find_site(request).runs_of(identity).access.sees_all:
         raise HTTPException(403, "the metrics count all runs: they are for who may see all of them, by [access]")
     text = await request.app.state.metrics.text()
     return Response(text, media_type=CONTENT_TYPE_LATEST)

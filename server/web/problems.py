@@ -135,7 +135,7 @@ class WebProblem:
         return JSONResponse(self.to_json(), self.status, self.all_headers, MEDIA_TYPE)
 
 
-def problem_of(error: Exception) -> WebProblem:
+def make_problem(error: Exception) -> WebProblem:
     """Return the problem for one of the `EXPECTED_ERRORS`."""
     error = in_our_words(error)
     match error:

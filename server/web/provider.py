@@ -23,10 +23,10 @@ from holdfast.client.answering import Sender
 from holdfast.protocol.people import user_of
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.config.sections import OidcSection
-from holdfast.server.web.background import remember
-from holdfast.server.web.gate import Gate, groups_of, set_session
+from holdfast.server.web.background import remember_claims
+from holdfast.server.web.gate import Gate, read_groups, set_session
 from holdfast.server.web.sign_in import SIGN_IN, local_path, sign_in_again
-from holdfast.server.web.site import site_of
+from holdfast.server.web.site import find_site
 
 log = logging.getLogger("holdfast.serve")
 
@@ -48,7 +48,7 @@ class Provider:
     def __init__(self, gate: Gate, settings: OidcSection, url: str) -> None:
         self.gate, self.settings = gate, settings
         self.back = f"{url.rstrip('/')}{PROVIDER}/back"
-        secret = _secret(settings)
+        secret = _read_secret(settings)
         options = {"scope": " ".join(settings.scopes), "code_challenge_method": "S256", "timeout": PATIENCE}
         self.client = OAuth().register(
             "provider",
@@ -78,23 +78,23 @@ class Provider:
         try:
             answer: Response = await self.client.authorize_redirect(request, self.back)
         except (httpx2.HTTPError, OAuthError, ValueError) as error:
-            return self._failed(request, error)
+            return self._refuse(request, error)
         return answer
 
     async def come_back(self, request: Request) -> Response:
         """Take whom the provider has signed in."""
         to = local_path(request.session.pop("next", None))
         try:
-            claims = await self._claims(request)
-            sender = self.sender_of(claims)
+            claims = await self._read_claims(request)
+            sender = self.read_sender(claims)
         except (OAuthError, JoseError, httpx2.HTTPError, ValueError) as error:
-            return self._failed(request, error)
-        await remember(site_of(request), sender, claims)
+            return self._refuse(request, error)
+        await remember_claims(find_site(request), sender, claims)
         answer = RedirectResponse(to, 303)
         set_session(answer, self.gate, request, await asyncio.to_thread(self.gate.sessions.begin, sender))
         return answer
 
-    async def _claims(self, request: Request) -> Mapping[str, JSON]:
+    async def _read_claims(self, request: Request) -> Mapping[str, JSON]:
         """Return the claims of the checked ID token, with what only the provider's user information has."""
         token = await self.client.authorize_access_token(request)
         claims: Mapping[str, JSON] | None = token.get("userinfo")
@@ -108,7 +108,7 @@ class Provider:
         # OpenID Connect 5.3.2: what is said of another subject must not be used.
         return {**more, **claims} if more.get("sub") == claims.get("sub") else claims
 
-    def sender_of(self, claims: Mapping[str, JSON]) -> Sender:
+    def read_sender(self, claims: Mapping[str, JSON]) -> Sender:
         """Return the person that claims name. Raises `UnusableClaims`."""
         name, names = self.settings.user_claim, self.settings.groups_claim
         user = claims.get(name)
@@ -120,9 +120,9 @@ class Provider:
             raise UnusableClaims(f"the claim {name} (user_claim) names no user; the provider sent {listed}")
         groups = claims.get(names) if names is not None else []
         listed_groups = groups if isinstance(groups, list) else [groups]
-        return Sender(named_user, groups_of(group for group in listed_groups if isinstance(group, str)), "person")
+        return Sender(named_user, read_groups(group for group in listed_groups if isinstance(group, str)), "person")
 
-    def _failed(self, request: Request, error: Exception) -> Response:
+    def _refuse(self, request: Request, error: Exception) -> Response:
         """Return the sign-in page; what the provider says goes to the log, and what the claims lack to the person."""
         log.warning("the sign-in with %s failed: %s: %s", self.settings.issuer, type(error).__name__, error)
         return sign_in_again(request, str(error) if isinstance(error, UnusableClaims) else None)
@@ -134,7 +134,7 @@ def provider_pages(gate: Gate) -> list[BaseRoute]:
     return Provider(gate, oidc, url).pages() if oidc is not None and url is not None else []
 
 
-def _secret(settings: OidcSection) -> str | None:
+def _read_secret(settings: OidcSection) -> str | None:
     name = settings.client_secret_env
     if name is None:
         return None

@@ -38,7 +38,7 @@ Order = Literal["newest", "oldest", "deadline", "blueprint"]
 
 
 @dataclass(frozen=True)
-class QuestionsWanted:
+class QuestionQuery:
     """The questions to list. All but `text` and `order` is evaluated by visibility; those two within the page."""
 
     whose: Whose = "me"
@@ -85,7 +85,7 @@ class QuestionPage:
 
 
 @dataclass
-class _Kept:
+class CachedQuestions:
     """The questions of a workflow, with the row of visibility that they belong to."""
 
     row: Waiting
@@ -125,8 +125,8 @@ class OpenQuestionCache:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        self._queries: dict[str, asyncio.Future[_Kept]] = {}
+        self._kept: OrderedDict[str, CachedQuestions] = OrderedDict()
+        self._queries: dict[str, asyncio.Future[CachedQuestions]] = {}
         self._turns = asyncio.Semaphore(MOST_QUERIES)
 
     async def of(self, row: Waiting) -> list[Question] | None:
@@ -134,7 +134,7 @@ class OpenQuestionCache:
         kept = self._kept.get(row.owner)
         if kept is None or not kept.is_fresh(row, time.monotonic()):
             try:
-                kept = await asyncio.wait_for(self._queried_once(row), PATIENCE_SECONDS)
+                kept = await asyncio.wait_for(self._query_once(row), PATIENCE_SECONDS)
             except TimeoutError:  # without a worker a query takes many seconds to fail
                 return None
         return kept.questions
@@ -157,19 +157,19 @@ class OpenQuestionCache:
         open_ = [question for kept in self._kept.values() if kept.row.run == run for question in kept.seen]
         return next((question for question in open_ if question.id == id), None)
 
-    async def _queried_once(self, row: Waiting) -> _Kept:
+    async def _query_once(self, row: Waiting) -> CachedQuestions:
         """Query a workflow, or wait for the query that is under way."""
         if (query := self._queries.get(row.owner)) is None:
             query = self._queries[row.owner] = asyncio.ensure_future(self._query(row))
             query.add_done_callback(lambda _: self._queries.pop(row.owner, None))
         return await asyncio.shield(query)
 
-    async def _query(self, row: Waiting) -> _Kept:
+    async def _query(self, row: Waiting) -> CachedQuestions:
         async with self._turns:
             found = await self.tree.open_questions(row.owner)
         before = self._kept.get(row.owner)
         seen = found if found is not None else before.seen if before is not None else []
-        kept = _Kept(row, found, time.monotonic(), seen)
+        kept = CachedQuestions(row, found, time.monotonic(), seen)
         self._kept[row.owner] = kept
         self._kept.move_to_end(row.owner)
         while len(self._kept) > MOST_CACHED:
@@ -177,9 +177,9 @@ class OpenQuestionCache:
         return kept
 
 
-def names_for(whose: Whose, runs: Runs, user: str) -> list[str]:
+def list_names(whose: Whose, runs: Runs, user: str) -> list[str]:
     """Return the values of the search attribute to look for; [] for everybody's questions."""
-    groups = groups_of(runs, user)
+    groups = list_groups(runs, user)
     match whose:
         case "all":
             return []
@@ -192,12 +192,12 @@ def names_for(whose: Whose, runs: Runs, user: str) -> list[str]:
     return [user, *groups, ANYONE, MANY]
 
 
-def groups_of(runs: Runs, user: str) -> list[str]:
+def list_groups(runs: Runs, user: str) -> list[str]:
     """Return the groups of a user."""
     return names_of(user, runs.answering.known_groups)[1:]
 
 
-async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted: QuestionsWanted) -> QuestionPage:
+async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted: QuestionQuery) -> QuestionPage:
     """Return a page of open questions.
 
     Args:
@@ -209,7 +209,7 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
     Raises:
         BadCursor: The page before it is of another list.
     """
-    names = names_for(wanted.whose, runs, user)
+    names = list_names(wanted.whose, runs, user)
     if wanted.whose == "groups" and names == [MANY]:
         return QuestionPage()
     rows, after = await runs.lists.waiting(
@@ -231,7 +231,7 @@ async def list_questions(cache: OpenQuestionCache, runs: Runs, user: str, wanted
     ]
     matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]
     hidden = len(listed) - len(matching)
-    return QuestionPage(_ordered(matching, wanted.order), hidden, silent, after)
+    return QuestionPage(_sort(matching, wanted.order), hidden, silent, after)
 
 
 def waits_for(question: Question, user: str, whose: Whose, groups: Groups) -> bool:
@@ -251,7 +251,7 @@ def waits_for(question: Question, user: str, whose: Whose, groups: Groups) -> bo
     return True
 
 
-def _ordered(items: list[ListedQuestion], order: Order) -> list[ListedQuestion]:
+def _sort(items: list[ListedQuestion], order: Order) -> list[ListedQuestion]:
     by_place = sorted(items, key=lambda item: in_order(item.question.address))  # those of one moment
     by_age = sorted(by_place, key=lambda item: item.question.asked_at, reverse=order == "newest")
     match order:

@@ -24,7 +24,7 @@ Check = Callable[[int], None]
 Read = TypeVar("Read", bound=BaseModel)
 
 
-def at_most(largest: int, what: str) -> Check:
+def limit_bytes(largest: int, what: str) -> Check:
     """Return a check that raises `HTTPException` (413) where something, such as `a form`, has more bytes."""
 
     def check(count: int) -> None:
@@ -61,14 +61,14 @@ class WebInput(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-async def measured(request: Request, limit: SizeLimit) -> bytes:
+async def read_measured(request: Request, limit: SizeLimit) -> bytes:
     """Return the body of a request. Raises `Refusal` (`too_large`) as soon as it exceeds the limit."""
     length = request.headers.get("content-length", "")
     check_bytes(int(length) if length.isdecimal() else 0, limit)
     return await read_body(request.receive, lambda count: check_bytes(count, limit))
 
 
-async def body_of(request: Request, model: type[Read], limit: SizeLimit) -> Read:
+async def read_json_body(request: Request, model: type[Read], limit: SizeLimit) -> Read:
     """Return the JSON body of a request as a model; no body at all is an empty object.
 
     Raises:
@@ -76,15 +76,15 @@ async def body_of(request: Request, model: type[Read], limit: SizeLimit) -> Read
         Unfit: It is no JSON, or does not fit the model.
         HTTPException: 415, it is not sent as JSON.
     """
-    data = await measured(request, limit)
+    data = await read_measured(request, limit)
     if not data and all(not field.is_required() for field in model.model_fields.values()):
-        return fitting(model, {})
+        return validate(model, {})
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
-    return fitting(model, json_of(data, limit))
+    return validate(model, parse_json(data, limit))
 
 
-def json_of(data: bytes, limit: SizeLimit) -> JSON:
+def parse_json(data: bytes, limit: SizeLimit) -> JSON:
     """Return the value of a JSON text: finite numbers, whole Unicode, no key twice. Raises `Refusal` or `Unfit`."""
     try:
         value = read_json(data, limit)
@@ -96,16 +96,16 @@ def json_of(data: bytes, limit: SizeLimit) -> JSON:
     return value
 
 
-def query_of(request: Request, model: type[Read]) -> Read:
+def read_query(request: Request, model: type[Read]) -> Read:
     """Return the query of a request as a model. Raises `Unfit`, also for a name that stands twice."""
     items = request.query_params.multi_items()
     names = [name for name, _ in items]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise Unfit([(name, "appears twice in the query") for name in twice])
-    return fitting(model, dict(items))
+    return validate(model, dict(items))
 
 
-def fitting(model: type[Read], value: object) -> Read:
+def validate(model: type[Read], value: object) -> Read:
     """Return a value as a model. Raises `Unfit` with every problem."""
     try:
         return model.model_validate(value)

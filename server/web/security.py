@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.server.web.gate import Gate, Identity, cookie_text
+from holdfast.server.web.gate import Gate, Identity, write_cookie
 from holdfast.server.web.problems import TooSlow
-from holdfast.server.web.requests import at_most, read_body
+from holdfast.server.web.requests import limit_bytes, read_body
 
 POLICY = "; ".join(
     (
@@ -148,37 +148,37 @@ class Csrf:
         name = f"{self.gate.cookie_name(connection)}-browser"
         cookie = connection.cookies.get(name)
         browser = cookie or secrets.token_urlsafe(16)
-        expected = self.gate.mac("csrf", browser, _bound_to(identity))
+        expected = self.gate.mac("csrf", browser, _name_session(identity))
         scope.setdefault("state", {})["csrf"] = expected
         if scope["method"] not in SAFE:
-            receive = await _checked(connection, receive, expected if cookie else None)
+            receive = await _check_form(connection, receive, expected if cookie else None)
         await self.app(
-            scope, receive, send if cookie else _setting(send, name, browser, self.gate.is_secure(connection))
+            scope, receive, send if cookie else _set_cookie(send, name, browser, self.gate.is_secure(connection))
         )
 
 
-def _bound_to(identity: object) -> str:
+def _name_session(identity: object) -> str:
     return (identity.session or identity.user) if isinstance(identity, Identity) else ""
 
 
-def _setting(send: Send, name: str, value: str, secure: bool) -> Send:
+def _set_cookie(send: Send, name: str, value: str, secure: bool) -> Send:
     """Return a `send` that gives the browser its cookie."""
 
     async def send_with_cookie(message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).append("Set-Cookie", cookie_text(name, value, secure))
+            MutableHeaders(scope=message).append("Set-Cookie", write_cookie(name, value, secure))
         await send(message)
 
     return send_with_cookie
 
 
-async def _checked(connection: HTTPConnection, receive: Receive, expected: str | None) -> Receive:
+async def _check_form(connection: HTTPConnection, receive: Receive, expected: str | None) -> Receive:
     """Return a `receive` that gives the body, if the request came from a page of ours. Raises `HTTPException`."""
     _check_origin(connection)
     sent = connection.headers.get(FIELD_HEADER)
     if sent is None:
-        receive = _Replayed(await read_body(receive, at_most(LARGEST_FORM, "a form")))
-        sent = await _field(connection.scope, receive)
+        receive = _Replayed(await read_body(receive, limit_bytes(LARGEST_FORM, "a form")))
+        sent = await _read_field(connection.scope, receive)
     # As bytes: of texts it takes ASCII only, and raises for what anybody may send.
     if expected is None or not hmac.compare_digest(sent.encode(), expected.encode()):
         raise HTTPException(403, "this form is not, or no longer, valid: load the page again, and send it again")
@@ -195,7 +195,7 @@ def _check_origin(connection: HTTPConnection) -> None:
         raise HTTPException(403, "another site made this request")
 
 
-async def _field(scope: Scope, receive: Receive) -> str:
+async def _read_field(scope: Scope, receive: Receive) -> str:
     """Return the token that a form carries; "" for none."""
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):

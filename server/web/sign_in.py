@@ -26,13 +26,13 @@ from holdfast.client.answering import Sender
 from holdfast.client.tree import UnknownRun
 from holdfast.runtime.config import Config
 from holdfast.runtime.workers import NoWorker
-from holdfast.server.notices.outbox import signed_in
+from holdfast.server.notices.outbox import list_known_users
 from holdfast.server.web.addresses import ONCE_PARAMETER, question_path, signs_in_by_link
 from holdfast.server.web.credentials import serve_key
-from holdfast.server.web.gate import Gate, Identity, Rate, cookie_text, gate_of, peer_of, set_session
+from holdfast.server.web.gate import Gate, Identity, Rate, find_gate, find_peer, set_session, write_cookie
 from holdfast.server.web.pages.templating import render
 from holdfast.server.web.security import HEALTH, HOOKS, SAFE, SIGNED_IN_HERE, STATIC
-from holdfast.server.web.site import Site, site_of
+from holdfast.server.web.site import Site, find_site
 
 LINK = "/l/"
 LOOK_SECONDS = 2.0
@@ -59,25 +59,25 @@ class LinkTarget(NamedTuple):
     question: str
 
 
-def link_token(site: Site, user: str, run: str, question: str) -> str:
+def make_link_token(site: Site, user: str, run: str, question: str) -> str:
     """Return a token for one person, such as `user:ana`, and one question by its id. Raises `ConfigError`."""
-    return str(_signer(site.config).dumps(LinkTarget(user, run, question)))
+    return str(_make_signer(site.config).dumps(LinkTarget(user, run, question)))
 
 
-def link_url(site: Site, user: str, run: str, question: str) -> str:
+def make_link_url(site: Site, user: str, run: str, question: str) -> str:
     """Return the address of a question for one person, to be sent to that person. Raises `ConfigError`."""
-    return f"{site.address}{LINK}{link_token(site, user, run, question)}"
+    return f"{site.address}{LINK}{make_link_token(site, user, run, question)}"
 
 
 async def follow_link(request: Request) -> Response:
     """Exchange a link for a cookie and lead to its question; whoever has signed in needs no cookie."""
-    site, gate = site_of(request), gate_of(request)
-    target = _target(site.config, request.path_params["token"])
+    site, gate = find_site(request), find_gate(request)
+    target = _read_target(site.config, request.path_params["token"])
     if target is None:
-        gate.attempts.check(peer_of(request))
+        gate.attempts.check(find_peer(request))
         raise HTTPException(404, "this link is not, or no longer, valid")
     page = question_path(target.run, target.question)
-    sender = Sender(target.user, await _groups_of(site, target.user), "link")
+    sender = Sender(target.user, await _read_proved_groups(site, target.user), "link")
     await _check_open(site, target, Identity(sender, only=page))
     answer = RedirectResponse(page, 303)
     identity = request.scope["identity"]
@@ -88,11 +88,11 @@ async def follow_link(request: Request) -> Response:
     return answer
 
 
-async def _groups_of(site: Site, user: str) -> tuple[str, ...]:
+async def _read_proved_groups(site: Site, user: str) -> tuple[str, ...]:
     """Return the groups that the last sign-in of a user has proved: by those they were told of the question."""
     if site.record is None:
         return ()
-    people = await asyncio.to_thread(signed_in, site.record.store)
+    people = await asyncio.to_thread(list_known_users, site.record.store)
     return next((person.groups for person in people if person.user == user), ())
 
 
@@ -114,15 +114,15 @@ async def _check_open(site: Site, target: LinkTarget, identity: Identity) -> Non
             raise HTTPException(404, "this link is not, or no longer, valid")
 
 
-def _target(config: Config, token: str) -> LinkTarget | None:
+def _read_target(config: Config, token: str) -> LinkTarget | None:
     """Return the target of a token; None for one that this server has not made."""
     try:
-        return LinkTarget(*_signer(config).loads(token))
+        return LinkTarget(*_make_signer(config).loads(token))
     except (BadData, TypeError):
         return None
 
 
-def _signer(config: Config) -> URLSafeSerializer:
+def _make_signer(config: Config) -> URLSafeSerializer:
     return URLSafeSerializer(serve_key(config), salt="holdfast.link", signer_kwargs={"digest_method": hashlib.sha256})
 
 
@@ -149,9 +149,9 @@ class SignIn:
         await (answer or self.app)(scope, receive, send)
 
     def _answer(self, scope: Scope) -> Response | None:
-        return self._entered(scope) or self._refused(scope)
+        return self._enter(scope) or self._refuse(scope)
 
-    def _entered(self, scope: Scope) -> Response | None:
+    def _enter(self, scope: Scope) -> Response | None:
         """Return the answer to a one-time link; None if the request is none."""
         connection = HTTPConnection(scope)
         token = connection.query_params.get(ONCE_PARAMETER)
@@ -168,7 +168,7 @@ class SignIn:
             set_session(answer, self.gate, connection, cookie)
         return answer
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refuse(self, scope: Scope) -> Response | None:
         """Set the identity; return the answer to nobody, None if the request may pass."""
         connection = HTTPConnection(scope)
         identity = scope["identity"] = self.gate.identify(connection)
@@ -185,12 +185,12 @@ class SignIn:
         if path.startswith(PROGRAMS) or scope["method"] not in SAFE:
             message = "sign in, or send a token: Authorization: Bearer TOKEN"
             raise HTTPException(401, message, {"WWW-Authenticate": "Bearer"})
-        return RedirectResponse(f"{SIGN_IN}?{urlencode({'next': _address(scope)})}", 303)
+        return RedirectResponse(f"{SIGN_IN}?{urlencode({'next': _read_address(scope)})}", 303)
 
 
 def _is_of_this_machine(connection: HTTPConnection) -> bool:
     """Return whether a process of this machine asks for itself, and no proxy here for somebody else."""
-    return peer_of(connection) in ("127.0.0.1", "::1") and not any(name in connection.headers for name in FORWARDED)
+    return find_peer(connection) in ("127.0.0.1", "::1") and not any(name in connection.headers for name in FORWARDED)
 
 
 def _may_see(identity: Identity, path: str) -> bool:
@@ -209,7 +209,7 @@ def local_path(text: str | None) -> str:
     return text if text is not None and is_ours else "/"
 
 
-def _address(scope: Scope) -> str:
+def _read_address(scope: Scope) -> str:
     """Return path and query of a request."""
     query = scope["query_string"].decode("latin-1")
     return quote(scope["path"]) + (f"?{query}" if query else "")
@@ -221,12 +221,12 @@ async def sign_in_page(request: Request) -> Response:
     identity = request.scope["identity"]
     if identity is not None and identity.only is None:
         return RedirectResponse(to, 303)
-    return _page(request, to, problem="sign_in.wrong" if "wrong" in request.query_params else None)
+    return _render_page(request, to, problem="sign_in.wrong" if "wrong" in request.query_params else None)
 
 
 async def sign_in_by_code(request: Request) -> Response:
     """Sign in by a one-time token that was typed: where a link cannot be clicked."""
-    gate = gate_of(request)
+    gate = find_gate(request)
     if not signs_in_by_link(gate.settings):
         raise HTTPException(404)
     form = await request.form()
@@ -234,7 +234,7 @@ async def sign_in_by_code(request: Request) -> Response:
     token = dict(parse_qsl(code.partition("?")[2])).get(ONCE_PARAMETER, code)  # the whole link will do
     cookie = await asyncio.to_thread(gate.enter_once, token, request)
     if cookie is None:
-        return _page(request, to, 403, "sign_in.wrong")
+        return _render_page(request, to, 403, "sign_in.wrong")
     answer = RedirectResponse(to, 303)
     set_session(answer, gate, request, cookie)
     return answer
@@ -242,18 +242,18 @@ async def sign_in_by_code(request: Request) -> Response:
 
 async def sign_out(request: Request) -> Response:
     """End the session of this browser."""
-    gate, identity = gate_of(request), request.scope["identity"]
+    gate, identity = find_gate(request), request.scope["identity"]
     if identity.session is not None:
         await asyncio.to_thread(gate.sessions.end, identity.session)
     answer = RedirectResponse(SIGN_IN, 303)
-    answer.headers.append("Set-Cookie", cookie_text(gate.cookie_name(request), "", gate.is_secure(request), 0))
+    answer.headers.append("Set-Cookie", write_cookie(gate.cookie_name(request), "", gate.is_secure(request), 0))
     return answer
 
 
-def _page(
+def _render_page(
     request: Request, to: str, status: int = 200, problem: str | None = None, reason: str | None = None
 ) -> Response:
-    settings = gate_of(request).settings
+    settings = find_gate(request).settings
     provider = urlsplit(settings.oidc.issuer).hostname if settings.oidc else None
     values = {
         "to": to,
@@ -267,7 +267,7 @@ def _page(
 
 def sign_in_again(request: Request, reason: str | None) -> Response:
     """Return the sign-in page after a provider's sign-in has failed."""
-    return _page(request, "/", 403, "sign_in.failed", reason)
+    return _render_page(request, "/", 403, "sign_in.failed", reason)
 
 
 SIGN_IN_PAGES: list[BaseRoute] = [

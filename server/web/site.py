@@ -24,16 +24,16 @@ from holdfast.protocol.access import AccessRules, Capability, Person
 from holdfast.protocol.people import Groups
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config
-from holdfast.server.notices.channels import AddressBook, Channels, usable_channels
+from holdfast.server.notices.channels import AddressBook, Channels, make_usable_channels
 from holdfast.server.notices.notice import Notice
-from holdfast.server.notices.outbox import signed_in
-from holdfast.server.notices.planner import unreached
+from holdfast.server.notices.outbox import list_known_users
+from holdfast.server.notices.planner import find_unreached
 from holdfast.server.record.jobs import LastingTrouble
 from holdfast.server.record.record import Lag, Record
 from holdfast.server.record.store import RecordStore
 from holdfast.server.web.credentials import WebScope
 from holdfast.server.web.dispatches import Dispatches, EventDelivery
-from holdfast.server.web.gate import Identity, identity_of
+from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.live import Live, Streams
 from holdfast.server.web.questions import OpenQuestionCache
 
@@ -57,7 +57,7 @@ class Upkeep:
         self._reading_lag = LastingTrouble(log, "reading how far the record is behind")
         self._lag: tuple[float, Lag | None] = (float("-inf"), None)
 
-    async def unreached(self, questions: Sequence[Question]) -> Mapping[str, list[str]]:
+    async def find_unreached(self, questions: Sequence[Question]) -> Mapping[str, list[str]]:
         """Return, by the id of the question, the assignees whom no channel reaches, and channels that there are not.
 
         Questions of which everybody is told are left out, and all where there are no channels.
@@ -66,7 +66,7 @@ class Upkeep:
             return {}
         book = None
         with self._reading_people.noted(SQLAlchemyError):
-            book = await asyncio.to_thread(book_of, self._config, self._record.store)
+            book = await asyncio.to_thread(load_address_book, self._config, self._record.store)
         if book is None:
             return {}
         now = datetime.now(UTC)
@@ -84,17 +84,17 @@ class Upkeep:
 
     @cached_property
     def _channels(self) -> Channels:
-        return usable_channels(self._config)
+        return make_usable_channels(self._config)
 
 
-def book_of(config: Config, store: RecordStore) -> AddressBook:
+def load_address_book(config: Config, store: RecordStore) -> AddressBook:
     """Return the people as configuration and sign-ins know them now. Blocks."""
-    return AddressBook(config.people, config.groups, signed_in(store))
+    return AddressBook(config.people, config.groups, list_known_users(store))
 
 
 def _list_unreached(question: Question, channels: Channels, book: AddressBook, now: datetime) -> list[str]:
     notice = Notice(kind="asked", run=question.run, time=now, question=question.model_dump(mode="json"))
-    news = unreached(notice, channels, book, now)
+    news = find_unreached(notice, channels, book, now)
     return [] if news is None else [*news.unreachable, *news.missing]
 
 
@@ -154,9 +154,9 @@ class Site:
     def runs_of(self, identity: Identity) -> Runs:
         """Return the runs as this person sees and commands them: what is sent carries their name, groups and proof."""
         runs = self.runs.acting_as(identity.sender)
-        return runs.acting_as(identity.sender, self.permissions_of(identity, runs.answering.known_groups))
+        return runs.acting_as(identity.sender, self.make_permissions(identity, runs.answering.known_groups))
 
-    def permissions_of(self, identity: Identity, groups: Groups) -> Permissions:
+    def make_permissions(self, identity: Identity, groups: Groups) -> Permissions:
         """Return what a person may do, with the groups that they are in."""
         # A session of a browser has every scope; a token was made for what its scopes say.
         holds_steer = identity.token is not None and "steer" in identity.scopes
@@ -176,12 +176,12 @@ async def permit(connection: HTTPConnection, capability: Capability) -> Runs:
         Refusal: They may not do it.
     """
     scope: WebScope = "steer" if capability in ("steer", "administer") else "read" if capability == "see" else "answer"
-    runs = site_of(connection).runs_of(identity_of(connection, scope))
+    runs = find_site(connection).runs_of(require_identity(connection, scope))
     await runs.access.require(capability, str(connection.path_params["run"]))
     return runs
 
 
-def site_of(connection: HTTPConnection) -> Site:
+def find_site(connection: HTTPConnection) -> Site:
     """Return the site of a request."""
     site: Site = connection.app.state.site
     return site

@@ -7,7 +7,7 @@ import logging
 import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from holdfast.server.record.jobs import LastingTrouble, reason_of
+from holdfast.server.record.jobs import LastingTrouble, describe_reason
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,6 @@ def test_what_ends_a_block_is_noted_and_what_is_not_named_is_raised(
 def test_the_reason_of_a_database_holds_nothing_that_was_written() -> None:
     away = OperationalError("INSERT x", {"x": "secret"}, ConnectionError("no connection\n  to port 5432"))
     twice = IntegrityError("INSERT x", {"x": "secret"}, ValueError("key (secret) exists"))
-    assert reason_of(away) == "OperationalError: no connection to port 5432"
-    assert reason_of(twice) == "IntegrityError (ValueError)"
-    assert reason_of(ValueError()) == "ValueError"
+    assert describe_reason(away) == "OperationalError: no connection to port 5432"
+    assert describe_reason(twice) == "IntegrityError (ValueError)"
+    assert describe_reason(ValueError()) == "ValueError"

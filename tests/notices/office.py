@@ -15,7 +15,7 @@ from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.notice import Contact, Delivery
 from holdfast.server.notices.notifier import Notifier
 from holdfast.server.notices.transports import DeliveryFailed
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.entries import ENDED, RecordedRun, RecordEntry
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.record.tables import OUTBOX
@@ -137,5 +137,5 @@ def rows(office: Office) -> list[Any]:
 
 def later(office: Office, **values: Any) -> None:
     """Change rows of the outbox, as time would."""
-    with writing(office.store.engine) as connection:
+    with begin_write(office.store.engine) as connection:
         connection.execute(update(OUTBOX).values(**values))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from apprise.plugins.slack import NotifySlack
 
-from holdfast.server.notices.messages import Messages, sample
+from holdfast.server.notices.messages import Messages, make_sample
 from holdfast.server.notices.notice import Contact, Delivery
 from holdfast.server.notices.transports import (
     BadServiceUrl,
@@ -24,7 +24,7 @@ from holdfast.server.notices.transports import (
     Program,
     Service,
     Webhook,
-    secrets_of,
+    read_webhook_secrets,
 )
 from tests.notices.receivers import WebServer, by_openssl, mail_server, web_server
 
@@ -40,19 +40,19 @@ def web() -> Iterator[WebServer]:
 
 def asking(message: str, contact: Contact | None = None) -> Delivery:
     """A delivery of a question with this message."""
-    delivery = sample("asked", contact)
+    delivery = make_sample("asked", contact)
     question = {**(delivery.notice.question or {}), "message": message}
     return replace(delivery, notice=delivery.notice.model_copy(update={"question": question}))
 
 
 async def failure(way: Webhook | Program | Service, delivery: Delivery | None = None) -> DeliveryFailed:
     with pytest.raises(DeliveryFailed) as caught:
-        await way.send(delivery or sample("asked"))
+        await way.send(delivery or make_sample("asked"))
     return caught.value
 
 
 async def test_a_webhook_gets_a_cloud_event(web: WebServer) -> None:
-    await Webhook(f"{web.url}/hook?a=b").send(sample("asked"))
+    await Webhook(f"{web.url}/hook?a=b").send(make_sample("asked"))
     [got] = web.got
     assert (got.path, got.headers["content-type"]) == ("/hook?a=b", "application/cloudevents+json; charset=utf-8")
     event = got.json
@@ -63,7 +63,7 @@ async def test_a_webhook_gets_a_cloud_event(web: WebServer) -> None:
 
 
 async def test_a_webhook_is_signed_over_the_bytes_that_arrive(web: WebServer) -> None:
-    await Webhook(web.url, secrets_of(SECRET)).send(asking("Größe & 'Ärger'?"))
+    await Webhook(web.url, read_webhook_secrets(SECRET)).send(asking("Größe & 'Ärger'?"))
     [got] = web.got
     id_, at = got.headers["webhook-id"], got.headers["webhook-timestamp"]
     assert got.headers["webhook-signature"] == by_openssl(SECRET, f"{id_}.{at}.".encode() + got.body)
@@ -71,7 +71,7 @@ async def test_a_webhook_is_signed_over_the_bytes_that_arrive(web: WebServer) ->
 
 
 async def test_a_webhook_without_a_secret_is_not_signed(web: WebServer) -> None:
-    await Webhook(web.url).send(sample("asked"))
+    await Webhook(web.url).send(make_sample("asked"))
     assert "webhook-signature" not in web.got[0].headers
 
 
@@ -124,13 +124,13 @@ async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.Monk
     monkeypatch.setattr("holdfast.server.notices.transports.SKIP_SECONDS", 0.1)
     server, url = await dribble(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n", 0.01)
     async with server:
-        await Webhook(url).send(sample("asked"))
+        await Webhook(url).send(make_sample("asked"))
 
 
 async def test_the_connection_of_a_webhook_is_used_again(web: WebServer) -> None:
     webhook = Webhook(web.url)
     for _ in range(3):
-        await webhook.send(sample("asked"))
+        await webhook.send(make_sample("asked"))
     await webhook.close()
     assert len({got.port for got in web.got}) == 1
 
@@ -141,7 +141,7 @@ async def test_a_receiver_that_is_not_there_is_a_failure_that_names_no_address()
 
 async def test_no_log_holds_the_address_of_a_webhook(web: WebServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    await Webhook(f"{web.url}/hooks/token").send(sample("asked"))
+    await Webhook(f"{web.url}/hooks/token").send(make_sample("asked"))
     assert "token" not in caplog.text
 
 
@@ -162,7 +162,7 @@ async def test_a_command_sees_only_the_variables_that_are_listed(
     monkeypatch.setenv("LISTED", "1")
     monkeypatch.setenv("A_KEY", "secret")
     text = "import os, pathlib; pathlib.Path('names').write_text(' '.join(os.environ))"
-    await Program(program(text), tmp_path, ["LISTED"]).send(sample("asked"))
+    await Program(program(text), tmp_path, ["LISTED"]).send(make_sample("asked"))
     names = (tmp_path / "names").read_text().split()
     assert "LISTED" in names and "A_KEY" not in names
 
@@ -200,7 +200,7 @@ async def test_a_mail_goes_to_the_person_who_is_asked() -> None:
 async def test_an_address_cannot_change_the_parts_of_a_url() -> None:
     async with mail_server() as box:
         service = Service(f"mailto://127.0.0.1:{box.port}?from=holdfast@example.com&to={{email}}", Messages())
-        await service.send(sample("asked", Contact("user:ana", email="ana&bcc=evil@example.com")))
+        await service.send(make_sample("asked", Contact("user:ana", email="ana&bcc=evil@example.com")))
         assert [to for to, _ in box.mails] == [["ana&bcc=evil@example.com"]]
 
 

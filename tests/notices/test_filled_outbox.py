@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.tables import OUTBOX
 from tests.conftest import until
 from tests.notices.office import RUN, Office
@@ -63,7 +63,7 @@ async def test_a_dead_channel_holds_up_no_other_and_loses_nothing(office: Office
             first.send_signal(signal.SIGKILL)
             first.wait()
         assert waiting(office, "mail") == count  # tried in vain, and kept
-        with writing(office.store.engine) as connection:  # as time would
+        with begin_write(office.store.engine) as connection:  # as time would
             connection.execute(update(OUTBOX).where(OUTBOX.c.channel == "mail").values(due=0))
             planned = set(connection.execute(select(OUTBOX.c.id).where(OUTBOX.c.channel == "mail")).scalars())
         second = subprocess.Popen([*command, f"ops={alive.url}", f"mail={revived.url}"], cwd=ROOT)

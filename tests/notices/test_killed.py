@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.tables import OUTBOX
 from tests.conftest import until
 from tests.notices.office import Office
@@ -63,7 +63,7 @@ async def test_a_notice_that_was_delivered_and_not_marked_comes_again_with_its_i
     first.send_signal(signal.SIGKILL)
     first.wait()
     web.hold.set()
-    with writing(office.store.engine) as connection:  # as time would
+    with begin_write(office.store.engine) as connection:  # as time would
         connection.execute(update(OUTBOX).values(due=0))
     start()
     await got(web, 2)

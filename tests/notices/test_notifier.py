@@ -11,9 +11,9 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from holdfast.server.notices import notifier
-from holdfast.server.notices.outbox import counts, last_trouble
+from holdfast.server.notices.outbox import count_notices, find_last_trouble
 from holdfast.server.notices.transports import DeliveryFailed
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.tables import OUTBOX
 from tests.conftest import until
 from tests.notices.office import RUN, Office, later, rows
@@ -24,8 +24,8 @@ LONG_AGO = timedelta(days=40)
 async def test_a_question_is_told_once_however_often_one_looks(office: Office) -> None:
     ops = office.channel("ops")
     office.ask()
-    counts = [await office.notifier.round() for _ in range(3)]
-    assert (counts, ops.kinds) == ([1, 0, 0], ["asked"])
+    count_notices = [await office.notifier.round() for _ in range(3)]
+    assert (count_notices, ops.kinds) == ([1, 0, 0], ["asked"])
 
 
 async def test_what_was_planned_and_not_marked_is_sent_again_under_the_same_id(office: Office) -> None:
@@ -35,7 +35,7 @@ async def test_what_was_planned_and_not_marked_is_sent_again_under_the_same_id(o
     office.store.set_mark("feed:notices:default:ops", "0")  # as if the transaction had never been
     await office.notifier.round()
     assert len(ops.got) == 1
-    with writing(office.store.engine) as connection:
+    with begin_write(office.store.engine) as connection:
         connection.execute(OUTBOX.delete())
     office.store.set_mark("feed:notices:default:ops", "0")
     await office.notifier.round()
@@ -103,7 +103,7 @@ async def test_after_a_day_a_notice_is_dead_and_the_reason_stays(office: Office)
     await office.notifier.round()
     [row] = rows(office)
     assert (row.state, row.reason, row.body) == ("dead", "HTTP 500", None)
-    assert last_trouble(office.store, "ops") == "HTTP 500"
+    assert find_last_trouble(office.store, "ops") == "HTTP 500"
 
 
 async def test_people_do_not_hear_of_a_question_that_is_closed_and_programs_do(office: Office) -> None:
@@ -198,10 +198,10 @@ async def test_notices_of_a_question_can_be_looked_up(office: Office) -> None:
     ops.failures = [DeliveryFailed("no mail server")]
     office.ask(assignees=["group:editors"])
     await office.notifier.round()
-    posted = office.notifier.outbox.of_question("q1")
+    posted = office.notifier.outbox.list_for_question("q1")
     assert sorted(str(one.user) for one in posted) == ["user:ana", "user:bob"]
     assert sorted(one.state for one in posted) == ["delivered", "waiting"]
-    assert counts(office.store) == {"mail": {"waiting": 1, "delivered": 1}}
+    assert count_notices(office.store) == {"mail": {"waiting": 1, "delivered": 1}}
 
 
 async def test_erasing_a_run_empties_what_waits_of_it(office: Office) -> None:
@@ -255,8 +255,8 @@ async def test_questions_of_many_readers_are_a_message_each(office: Office) -> N
     mail = office.channel("mail", is_personal=True, for_people=True)
     for number in range(12):
         office.ask(f"q{number}", assignees=[f"user:{number}"])
-    counts = [await office.notifier.round() for _ in range(2)]
-    assert (counts, len(set(mail.users))) == ([12, 0], 12)
+    count_notices = [await office.notifier.round() for _ in range(2)]
+    assert (count_notices, len(set(mail.users))) == ([12, 0], 12)
 
 
 async def test_a_database_that_is_away_is_logged_once_and_once_when_it_is_back(

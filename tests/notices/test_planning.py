@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.config import PersonSection
-from holdfast.server.notices.channels import AddressBook, SignedIn
-from holdfast.server.notices.notice import cloud_event
+from holdfast.server.notices.channels import AddressBook, KnownUser
+from holdfast.server.notices.notice import make_cloud_event
 from holdfast.server.record.entries import STUCK
 from tests.notices.office import Office
 
@@ -149,18 +149,18 @@ def test_a_person_is_away_through_the_last_day(until: date, is_away: bool) -> No
 def test_a_deputy_is_told_who_may_answer(
     people: dict[str, Any], barred: list[str], told: tuple[str, str | None]
 ) -> None:
-    contact = book(**people).told_for("user:ana", barred, NOW)
+    contact = book(**people).find_contact("user:ana", barred, NOW)
     assert contact is not None and (contact.user, contact.instead_of) == told
 
 
 def test_who_may_not_answer_is_not_told_and_no_deputy_of_theirs() -> None:
-    assert book(ana={**ABSENT, "deputy": "user:bob"}).told_for("user:ana", ["user:ana"], NOW) is None
+    assert book(ana={**ABSENT, "deputy": "user:bob"}).find_contact("user:ana", ["user:ana"], NOW) is None
 
 
 def test_claims_of_a_sign_in_give_address_and_groups() -> None:
-    signed_in = [SignedIn("user:eve", "eve@example.com", "de", ("group:legal",))]
+    signed_in = [KnownUser("user:eve", "eve@example.com", "de", ("group:legal",))]
     known = AddressBook({"eve": PersonSection(locale="fr")}, {}, signed_in)
-    assert known.users_of(["group:legal"]) == ["user:eve"]
+    assert known.list_users(["group:legal"]) == ["user:eve"]
     contact = known.contact("user:eve")
     assert (contact.email, contact.locale) == ("eve@example.com", "fr")
     configured = AddressBook({"eve": PersonSection(email="eve@home.example")}, {}, signed_in)
@@ -234,4 +234,4 @@ async def test_each_call_that_keeps_a_run_from_going_on_is_told(office: Office) 
     await office.notifier.round()
     told = [delivery.notice.failure.message for delivery in ops.got if delivery.notice.failure]
     assert told == [f"the call {call} has lost its worker 5 times" for call in ("pay", "mail")]
-    assert {cloud_event(delivery)["type"] for delivery in ops.got} == {"holdfast.run.stuck"}
+    assert {make_cloud_event(delivery)["type"] for delivery in ops.got} == {"holdfast.run.stuck"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.server.notices.transports import BadSecret, secrets_of, signed_headers
+from holdfast.server.notices.transports import BadSecret, read_webhook_secrets, sign_webhook
 from tests.notices.receivers import by_openssl
 from tests.repository import ROOT
 
@@ -22,20 +22,20 @@ REFERENCE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 @pytest.mark.parametrize("text", [SECRET, SECRET.removeprefix("whsec_")])
 def test_a_signature_is_that_of_the_specification(text: str) -> None:
-    headers = signed_headers(secrets_of(text), ID, AT, BODY)
+    headers = sign_webhook(read_webhook_secrets(text), ID, AT, BODY)
     assert headers == {"webhook-id": ID, "webhook-timestamp": str(AT), "webhook-signature": REFERENCE}
 
 
 def test_while_a_secret_is_changed_both_sign() -> None:
     other = "whsec_" + base64.b64encode(b"o" * 32).decode()
-    headers = signed_headers(secrets_of(f"{SECRET} {other}"), "id", 1, b"body")
+    headers = sign_webhook(read_webhook_secrets(f"{SECRET} {other}"), "id", 1, b"body")
     assert headers["webhook-signature"].split() == [by_openssl(secret, b"id.1.body") for secret in (SECRET, other)]
 
 
 @pytest.mark.parametrize("text", ["", "hunter2", "whsec_", base64.b64encode(b"short").decode(), f"{SECRET} hunter2"])
 def test_a_bad_secret_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(BadSecret, match="must be base64 of 24 to 64 bytes") as caught:
-        secrets_of(text)
+        read_webhook_secrets(text)
     assert "hunter2" not in str(caught.value)
 
 
@@ -44,7 +44,7 @@ def test_the_check_in_the_docs_knows_ours_from_others() -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     now = int(time.time())
-    headers = signed_headers(secrets_of(SECRET), "id", now, b"body")
+    headers = sign_webhook(read_webhook_secrets(SECRET), "id", now, b"body")
     assert names["is_ours"](headers, b"body", SECRET)
     assert not names["is_ours"](headers, b"other", SECRET)
-    assert not names["is_ours"](signed_headers(secrets_of(SECRET), "id", now - 600, b"body"), b"body", SECRET)
+    assert not names["is_ours"](sign_webhook(read_webhook_secrets(SECRET), "id", now - 600, b"body"), b"body", SECRET)

@@ -14,7 +14,7 @@ from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import People, user_of
 from holdfast.runtime.config import ConfigError, load_config
-from holdfast.server.web.gate import groups_of
+from holdfast.server.web.gate import read_groups
 from tests.conftest import Harness, until
 
 JOSE = "user:jos\u00e9"
@@ -109,7 +109,7 @@ def test_two_groups_of_one_name_are_an_error(tmp_path: Path) -> None:
 
 
 def test_proved_groups_and_people_have_one_spelling() -> None:
-    assert groups_of(["E\u0301diteurs", "group:\u00c9DITEURS"]) == ("group:\u00e9diteurs",)
+    assert read_groups(["E\u0301diteurs", "group:\u00c9DITEURS"]) == ("group:\u00e9diteurs",)
     assert People(assignees=["user:JOSE\u0301"], not_by=["group:A"]) == People(assignees=[JOSE], not_by=["group:a"])
 
 

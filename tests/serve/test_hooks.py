@@ -15,9 +15,9 @@ import pytest_asyncio
 
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config, ConfigError, HookSection, ServeSection
-from holdfast.server.notices.transports import signed_headers
+from holdfast.server.notices.transports import sign_webhook
 from holdfast.server.web.gate import Identity
-from holdfast.server.web.hooks import hooks_of, look_up_hooks
+from holdfast.server.web.hooks import load_hooks, look_up_hooks
 from tests.conftest import Harness, until
 from tests.serve.ground import WHO, client_of, person, site_of_house
 
@@ -61,7 +61,7 @@ async def post(
     api: httpx.AsyncClient, name: str, body: object, id_: str = "msg-1", *, at: float = 0, secret: bytes = b"s" * 32
 ) -> httpx.Response:
     data = json.dumps(body).encode()
-    headers = signed_headers([secret], id_, int(time.time() + at), data)
+    headers = sign_webhook([secret], id_, int(time.time() + at), data)
     return await api.post(f"/hooks/{name}", content=data, headers={WHO: "-", **headers})
 
 
@@ -130,7 +130,7 @@ async def test_a_body_without_a_signature_or_of_no_json_is_refused(api: httpx.As
     unsigned = await api.post("/hooks/invoices", json={"no": "1"}, headers={WHO: "-"})
     assert (unsigned.status_code, "is not signed" in unsigned.json()["detail"]) == (401, True)
     data = b"{"
-    headers = {WHO: "-", **signed_headers([b"s" * 32], "msg-1", int(time.time()), data)}
+    headers = {WHO: "-", **sign_webhook([b"s" * 32], "msg-1", int(time.time()), data)}
     assert (await api.post("/hooks/invoices", content=data, headers=headers)).status_code == 400
 
 
@@ -173,7 +173,7 @@ async def test_an_event_for_a_named_run_is_kept(house: Harness, api: httpx.Async
 def test_a_hook_with_a_mistake_is_told_with_its_key(house_folder: Config, hook: dict[str, Any], problem: str) -> None:
     hooks = {"bad": HookSection(**{"secret_env": "HOOK_SECRET", **hook})}
     with pytest.raises(ConfigError) as caught:
-        hooks_of(house_folder.model_copy(update={"hooks": hooks}))
+        load_hooks(house_folder.model_copy(update={"hooks": hooks}))
     assert problem in str(caught.value)
 
 

@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from holdfast.protocol.questions import Question
 from holdfast.server.web.addresses import new_once_token, question_path
-from holdfast.server.web.gate import identity_of
-from holdfast.server.web.sign_in import link_token
+from holdfast.server.web.gate import require_identity
+from holdfast.server.web.sign_in import make_link_token
 from tests.conftest import Harness
 from tests.serve.door import Door
 
@@ -23,7 +23,7 @@ ASK = "{steps: [{kind: hitl, name: ask, message: Well?}]}"
 
 async def decide(request: Request) -> Response:
     """The page of a question: shown to readers, decided by those who may answer."""
-    identity = identity_of(request, "read" if request.method == "GET" else "answer")
+    identity = require_identity(request, "read" if request.method == "GET" else "answer")
     return JSONResponse([identity.user, identity.sender.proof, request.state.csrf])
 
 
@@ -40,7 +40,7 @@ async def question(house: Harness) -> Question:
 
 async def opened(door: Door, question: Question, user: str = "user:ana") -> httpx.AsyncClient:
     browser = door.browser()
-    page = await browser.get(f"/l/{link_token(door.site, user, question.run, question.id)}")
+    page = await browser.get(f"/l/{make_link_token(door.site, user, question.run, question.id)}")
     assert page.headers["location"] == question_path(question.run, question.id)
     return browser
 
@@ -103,7 +103,7 @@ async def test_a_link_decides_where_the_settings_let_it(house: Harness, question
 async def test_a_link_dies_with_its_question(house: Harness, question: Question) -> None:
     door = door_of(house)
     await house.answer(question.run, "yes", question)
-    answer = await door.browser().get(f"/l/{link_token(door.site, 'user:ana', question.run, question.id)}")
+    answer = await door.browser().get(f"/l/{make_link_token(door.site, 'user:ana', question.run, question.id)}")
     assert (answer.status_code, "holdfast-8090=" in str(answer.headers)) == (410, False)
 
 
@@ -113,19 +113,19 @@ async def test_a_link_that_was_not_made_is_refused(
     house: Harness, question: Question, change: Callable[[str], str]
 ) -> None:
     door = door_of(house)
-    answer = await door.browser().get(f"/l/{change(link_token(door.site, 'user:ana', question.run, question.id))}")
+    answer = await door.browser().get(f"/l/{change(make_link_token(door.site, 'user:ana', question.run, question.id))}")
     assert (answer.status_code, "holdfast-8090=" in str(answer.headers)) == (404, False)
 
 
 async def test_the_link_of_another_server_is_refused(house: Harness, question: Question, tmp_path: Path) -> None:
-    token = link_token(Door(house.client, tmp_path / "other").site, "user:ana", question.run, question.id)
+    token = make_link_token(Door(house.client, tmp_path / "other").site, "user:ana", question.run, question.id)
     assert (await door_of(house).browser().get(f"/l/{token}")).status_code == 404
 
 
 async def test_whoever_has_signed_in_stays_who_they_are(house: Harness, question: Question) -> None:
     door = door_of(house)
     browser = await door.signed_in("user:bob")
-    await browser.get(f"/l/{link_token(door.site, 'user:ana', question.run, question.id)}")
+    await browser.get(f"/l/{make_link_token(door.site, 'user:ana', question.run, question.id)}")
     assert (await browser.get("/who")).json()["user"] == "user:bob"
 
 

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
 from holdfast.runtime.supervisor import PROCESSES, RESTARTS
 from holdfast.server.record.record import Record
-from holdfast.server.web.metrics import Awaited, Happened, Metrics
+from holdfast.server.web.metrics import Metrics, OpenQuestionCounts, RecordCounts
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.conftest import recording, store
@@ -93,7 +93,7 @@ async def test_a_record_that_fails_while_it_is_read_leads_to_no_figure_twice(
         if "content" in statement:
             raise ConnectionError("told by the test")
 
-    whole, happened = (Happened(recording.store, house.client.namespace) for _ in range(2))
+    whole, happened = (RecordCounts(recording.store, house.client.namespace) for _ in range(2))
     whole.catch_up()
     event.listen(engine, "before_cursor_execute", fail)
     with pytest.raises(ConnectionError):
@@ -130,7 +130,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     panels = json.loads(Path("deploy/grafana.json").read_text())["panels"]
     asked = {name for panel in panels for name in re.findall(r"holdfast_\w+", panel["targets"][0]["expr"])}
     told = set(re.findall(r"`(holdfast_\w+)`", Path("docs/observing.md").read_text()))
-    ours = {family.name for family in [*Awaited().collect(), *Happened(None, "").collect()]}  # type: ignore[arg-type]
+    ours = {family.name for family in [*OpenQuestionCounts().collect(), *RecordCounts(None, "").collect()]}  # type: ignore[arg-type]
     assert asked <= told
     assert {name.removesuffix("_total") for name in told} == ours | {
         REQUESTS,

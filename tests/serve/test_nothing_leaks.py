@@ -20,7 +20,7 @@ from holdfast.server.record.entries import ENDED
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import RecordStore
 from holdfast.server.web.addresses import question_address
-from holdfast.server.web.background import at_work
+from holdfast.server.web.background import run_background
 from tests.conftest import Harness, until
 from tests.record.conftest import store
 from tests.record.ground import KEY
@@ -51,7 +51,7 @@ async def ana(house: Harness, store: RecordStore) -> AsyncIterator[Desk]:
     record = Record(store, house.client, KEY)
     config = site.config.model_copy(update={"notify": NotifyTable(ops=told)})
     site = replace(site, config=config, runs=site.runs.with_archive(record), record=record)
-    async with at_work(site, record), client_of(site) as client:
+    async with run_background(site, record), client_of(site) as client:
         yield Desk(client)
 
 

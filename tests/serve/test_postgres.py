@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import Config, ServeSection
-from holdfast.server.record.database import writing
+from holdfast.server.record.database import begin_write
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.record.tables import WEB_SESSIONS, WEB_TOKENS
 from holdfast.server.web.gate import Gate
@@ -81,7 +81,7 @@ def test_whoever_writes_to_the_database_makes_nobody_another(
     ours = gate(0)
     cookie = ours.sessions.begin(Sender("user:eve"))
     _, text = ours.tokens.create("user:eve", scopes=["read"], life=60)
-    with writing(stores[0].engine) as database:
+    with begin_write(stores[0].engine) as database:
         database.execute(update(WEB_SESSIONS).values(user="user:ana", proof="person"))
         database.execute(update(WEB_TOKENS).values(scopes=["read", "steer"]))
     assert ours.sessions.find(cookie) is None and ours.tokens.check(text) is None

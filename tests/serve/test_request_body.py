@@ -8,7 +8,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
-from holdfast.server.web.requests import at_most, read_body
+from holdfast.server.web.requests import limit_bytes, read_body
 
 
 def receiving(messages: Sequence[Message]) -> Receive:
@@ -27,7 +27,7 @@ def chunk(body: bytes, *, more: bool = True) -> Message:
 
 async def test_a_body_in_pieces_is_read_to_its_end() -> None:
     receive = receiving([chunk(b"ab"), chunk(b"c", more=False)])
-    assert await read_body(receive, at_most(3, "a form")) == b"abc"
+    assert await read_body(receive, limit_bytes(3, "a form")) == b"abc"
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ async def test_a_body_that_is_too_large_or_breaks_off_is_refused(
     messages: list[Message], code: int, detail: str
 ) -> None:
     with pytest.raises(HTTPException) as caught:
-        await read_body(receiving(messages), at_most(3, "a form"))
+        await read_body(receiving(messages), limit_bytes(3, "a form"))
     assert (caught.value.status_code, caught.value.detail) == (code, detail)

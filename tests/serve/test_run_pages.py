@@ -301,10 +301,10 @@ async def test_two_readers_of_a_run_share_one_watch(house: Harness) -> None:
     await house.one(run)
     readers = [live.changes(run, "") for _ in range(2)]
     assert await anext(readers[0]) == await anext(readers[1])
-    assert len(live._watched) == 1
+    assert len(live._watches) == 1
     for reader in readers:
         await reader.aclose()
-    assert live._watched == {}
+    assert live._watches == {}
 
 
 async def test_a_reader_without_a_fingerprint_is_told_of_what_comes_next(house: Harness) -> None:
@@ -313,11 +313,11 @@ async def test_a_reader_without_a_fingerprint_is_told_of_what_comes_next(house: 
     told = asyncio.create_task(anext(changes))
 
     async def looked() -> bool:
-        return live._watched[run].last is not None
+        return live._watches[run].last is not None
 
     await asyncio.sleep(0)
     await until(looked, "the first look")
-    before = live._watched[run].last
+    before = live._watches[run].last
     await house.answer(run, "yes", question)
     assert await told != before
 

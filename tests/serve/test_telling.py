@@ -16,16 +16,16 @@ import pytest
 
 from holdfast.client.answering import Sender
 from holdfast.runtime.config import ConfigError, NotifySection, NotifyTable, PersonSection
-from holdfast.server.notices.channels import SignedIn
+from holdfast.server.notices.channels import KnownUser
 from holdfast.server.notices.notice import Contact, Notice
-from holdfast.server.notices.outbox import remember_sign_in, signed_in
+from holdfast.server.notices.outbox import list_known_users, remember_sign_in
 from holdfast.server.record.entries import RecordedRun
 from holdfast.server.record.progress import Progress, WorkflowProgress
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import RecordStore, open_store
 from holdfast.server.web.addresses import question_address
-from holdfast.server.web.background import at_work, link_of, notifier_of, remember
-from holdfast.server.web.site import Site, Upkeep, book_of
+from holdfast.server.web.background import make_link, make_notifier, remember_claims, run_background
+from holdfast.server.web.site import Site, Upkeep, load_address_book
 from tests.client.command import Holdfast, with_worker
 from tests.conftest import PATIENCE, Harness, until
 from tests.notices.receivers import WebServer, web_server
@@ -67,10 +67,10 @@ def notice(kind: Any, run: str = "ask-01") -> Notice:
 
 async def test_a_link_leads_to_the_open_question_and_else_to_the_run(house: Harness) -> None:
     site = site_with(house)
-    assert link_of(site, notice("asked"), None) == "https://inbox.example.com/questions/ask-01/q1"
-    assert link_of(site, notice("answered"), None) == "https://inbox.example.com/questions/ask-01/q1"
-    assert link_of(site, notice("answered"), Contact("user:ana")) == "https://inbox.example.com/questions/ask-01/q1"
-    assert link_of(site, notice("run_failed"), Contact("user:ana")) == "https://inbox.example.com/runs/ask-01"
+    assert make_link(site, notice("asked"), None) == "https://inbox.example.com/questions/ask-01/q1"
+    assert make_link(site, notice("answered"), None) == "https://inbox.example.com/questions/ask-01/q1"
+    assert make_link(site, notice("answered"), Contact("user:ana")) == "https://inbox.example.com/questions/ask-01/q1"
+    assert make_link(site, notice("run_failed"), Contact("user:ana")) == "https://inbox.example.com/runs/ask-01"
 
 
 async def test_the_link_of_a_person_shows_them_the_question(house: Harness) -> None:
@@ -78,7 +78,7 @@ async def test_the_link_of_a_person_shows_them_the_question(house: Harness) -> N
     question = await house.one(run)
     door = Door(house.client, house.folder, house.runs)
     shown = Notice(kind="asked", run=run, time=datetime.now(UTC), question=question.model_dump(mode="json"))
-    link = link_of(door.site, shown, Contact("user:ana"))
+    link = make_link(door.site, shown, Contact("user:ana"))
     answer = await door.browser().get(link)
     assert (answer.status_code, answer.headers["location"]) == (303, f"/questions/{run}/{question.id}")
     assert question.id in [open_.id for open_ in await house.asked(run)]
@@ -87,7 +87,7 @@ async def test_the_link_of_a_person_shows_them_the_question(house: Harness) -> N
 async def test_without_channels_nobody_is_told_and_nobody_is_unreachable(house: Harness, store: RecordStore) -> None:
     site = site_with(house)
     run = await house.start(ASK)
-    assert notifier_of(site, store) is None
+    assert make_notifier(site, store) is None
     assert await upkeep_of(house, site, store).unreached([await house.one(run)]) == {}
 
 
@@ -101,9 +101,9 @@ async def test_who_cannot_be_reached_is_known_and_a_sign_in_mends_it(
     question = await house.one(await house.start(ASK))
     upkeep = upkeep_of(house, site, store)
     assert await upkeep.unreached([question]) == {question.id: ["user:eve"]}
-    remember_sign_in(store, SignedIn("user:eve", "eve@example.com"))
+    remember_sign_in(store, KnownUser("user:eve", "eve@example.com"))
     assert await upkeep.unreached([question]) == {}
-    assert book_of(site.config, store).contact("user:eve").email == "eve@example.com"
+    assert load_address_book(site.config, store).contact("user:eve").email == "eve@example.com"
 
 
 async def test_the_inbox_shows_of_which_questions_nobody_is_told_to_who_may_steer(
@@ -136,24 +136,24 @@ CLAIMS = {"email": "eve@example.com", "email_verified": True, "locale": "de-AT",
 @pytest.mark.parametrize(
     ("claims", "known"),
     [
-        (CLAIMS, [SignedIn("user:eve", "eve@example.com", "de-AT", ("group:legal",))]),
-        ({**CLAIMS, "email_verified": False}, [SignedIn("user:eve", None, "de-AT", ("group:legal",))]),
-        ({"email": "a@b, c@d", "email_verified": True, "locale": 3}, [SignedIn("user:eve", groups=("group:legal",))]),
+        (CLAIMS, [KnownUser("user:eve", "eve@example.com", "de-AT", ("group:legal",))]),
+        ({**CLAIMS, "email_verified": False}, [KnownUser("user:eve", None, "de-AT", ("group:legal",))]),
+        ({"email": "a@b, c@d", "email_verified": True, "locale": 3}, [KnownUser("user:eve", groups=("group:legal",))]),
     ],
 )
 async def test_a_sign_in_tells_where_somebody_is_reached(
-    house: Harness, store: RecordStore, claims: dict[str, Any], known: list[SignedIn]
+    house: Harness, store: RecordStore, claims: dict[str, Any], known: list[KnownUser]
 ) -> None:
     site = replace(
         site_with(house, notify=NotifyTable(ops=NotifySection(command=["true"]))), record=Record(store, house.client)
     )
-    await remember(site, Sender("user:eve", ("group:legal",)), claims)
-    assert signed_in(store) == known
+    await remember_claims(site, Sender("user:eve", ("group:legal",)), claims)
+    assert list_known_users(store) == known
 
 
 async def test_nothing_of_a_sign_in_is_kept_where_nobody_is_told(house: Harness, store: RecordStore) -> None:
-    await remember(replace(site_with(house), record=Record(store, house.client)), Sender("user:eve"), CLAIMS)
-    assert signed_in(store) == []
+    await remember_claims(replace(site_with(house), record=Record(store, house.client)), Sender("user:eve"), CLAIMS)
+    assert list_known_users(store) == []
 
 
 async def test_a_server_records_and_tells_until_it_ends(house: Harness, store: RecordStore, web: WebServer) -> None:
@@ -164,7 +164,7 @@ async def test_a_server_records_and_tells_until_it_ends(house: Harness, store: R
     async def told() -> bool:
         return question.id in [got.json.get("subject") for got in web.got]
 
-    async with at_work(site, Record(store, house.client)):
+    async with run_background(site, Record(store, house.client)):
         await until(told, "a notice")
     assert store.last() > 0
 
@@ -172,7 +172,7 @@ async def test_a_server_records_and_tells_until_it_ends(house: Harness, store: R
 async def test_a_channel_that_cannot_be_used_is_told_before_anything_starts(house: Harness, store: RecordStore) -> None:
     site = site_with(house, notify=NotifyTable(mail=NotifySection(apprise_env="NOT_SET")))
     with pytest.raises(ConfigError, match=r"notify\.mail\.apprise_env: NOT_SET is not set"):
-        async with at_work(site, Record(store, house.client)):
+        async with run_background(site, Record(store, house.client)):
             pass
 
 
@@ -180,7 +180,7 @@ async def test_beside_the_embedded_server_such_a_channel_is_left_out(
     house: Harness, store: RecordStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = NotifyTable(mail=NotifySection(apprise_env="NOT_SET"), ops=NotifySection(command=["true"]))
-    notifier = notifier_of(site_with(house, notify=table), store, strict=False)
+    notifier = make_notifier(site_with(house, notify=table), store, strict=False)
     assert notifier is not None and list(notifier.channels.by_name) == ["ops"]
     assert "channel 'mail': " in caplog.text and "NOT_SET is not set" in caplog.text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.protocol.events import EVENT_TYPES, QuestionEvent
-from holdfast.server.notices.texts import chosen_language, load_texts
+from holdfast.server.notices.texts import choose_language, load_texts
 from holdfast.server.web.pages import templating
 from holdfast.server.web.pages.templating import LANGUAGES
 
@@ -39,7 +39,7 @@ def test_a_text_that_counts_has_two_forms(folder: Path) -> None:
     ("accepted", "language"), [("de-AT,en;q=0.5", "de"), ("en;q=0.1, de;q=0.9", "de"), ("x;q=y", "en")]
 )
 def test_the_reader_s_browser_chooses_the_language(folder: Path, accepted: str, language: str) -> None:
-    assert chosen_language(accepted, folder) == language
+    assert choose_language(accepted, folder) == language
 
 
 def test_every_text_that_a_template_or_page_names_is_there() -> None:

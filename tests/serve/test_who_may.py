@@ -30,7 +30,7 @@ from holdfast.server.web.api import CALLS
 from holdfast.server.web.api.calls import PREFIX, ApiCall
 from holdfast.server.web.gate import Identity
 from holdfast.server.web.pages import PAGES
-from holdfast.server.web.sign_in import link_token
+from holdfast.server.web.sign_in import make_link_token
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.ground import KEY
@@ -175,7 +175,7 @@ async def together(scene: Scene) -> Cell:
 
 
 async def linked(scene: Scene) -> Cell:
-    token = link_token(scene.site, scene.identity.user, scene.question.run, scene.question.id)
+    token = make_link_token(scene.site, scene.identity.user, scene.question.run, scene.question.id)
     return cell_of((await scene.client.get(f"/l/{token}")).status_code)
 
 
@@ -392,7 +392,7 @@ async def test_a_link_shows_nothing_to_who_is_asked_no_more_and_a_deputy_what_is
     async with client_of(site, *PEOPLE.values()) as client:
         client.headers[WHO] = "-"
         followed = {
-            who: (await client.get(f"/l/{link_token(site, f'user:{who}', question.run, question.id)}")).status_code
+            who: (await client.get(f"/l/{make_link_token(site, f'user:{who}', question.run, question.id)}")).status_code
             for who in ("ana", "bob", "dan")
         }
     assert followed == {"ana": 404, "bob": 303, "dan": 303}

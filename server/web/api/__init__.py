@@ -8,7 +8,7 @@ from typing import Any
 from starlette.routing import BaseRoute
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.server.web.api.calls import ApiCall, Exchange, routes_of
+from holdfast.server.web.api.calls import ApiCall, Exchange, make_routes
 from holdfast.server.web.api.events import EVENT_CALLS, INCOMING_CALLS
 from holdfast.server.web.api.openapi import document
 from holdfast.server.web.api.questions import ANSWER_CALLS, COMMENT_CALLS, QUESTION_CALLS
@@ -31,7 +31,7 @@ CALLS = [
     *INCOMING_CALLS,
     ApiCall("GET", "/openapi.json", show_openapi, dict[str, Any]),
 ]
-API: list[BaseRoute] = routes_of(CALLS)
+API: list[BaseRoute] = make_routes(CALLS)
 
 
 @cache

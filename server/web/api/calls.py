@@ -19,10 +19,10 @@ from starlette.types import Receive, Scope, Send
 from holdfast.client.runs import Runs
 from holdfast.protocol.access import Capability
 from holdfast.server.web.credentials import WebScope
-from holdfast.server.web.gate import Identity, identity_of
-from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, WebProblem, problem_of
-from holdfast.server.web.requests import WebInput, body_of, query_of
-from holdfast.server.web.site import Site, site_of
+from holdfast.server.web.gate import Identity, require_identity
+from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, WebProblem, make_problem
+from holdfast.server.web.requests import WebInput, read_json_body, read_query
+from holdfast.server.web.site import Site, find_site
 
 PREFIX = "/api/v1"
 KEY_HEADER = "Idempotency-Key"
@@ -113,12 +113,12 @@ class ApiCall:
 
     async def response(self, request: Request) -> Response:
         """Return the response to a request. Raises one of `EXPECTED_ERRORS`."""
-        site, identity = site_of(request), identity_of(request, self.scope)
-        exchange = Exchange(request, site, identity, query_of(request, self.query), status=self.status)
+        site, identity = find_site(request), require_identity(request, self.scope)
+        exchange = Exchange(request, site, identity, read_query(request, self.query), status=self.status)
         if self.body is not None:
             limits = site.runs.answering.limits
             limit = limits.input if self.size == "input" else limits.answer
-            exchange.body = await body_of(request, self.body, limit)
+            exchange.body = await read_json_body(request, self.body, limit)
         if self.needs is not None:
             await exchange.runs.access.require(self.needs, exchange.path("run"))
         value = await self.answer(exchange)
@@ -139,7 +139,7 @@ class _Place:
         try:
             response = await self._call(request.method).response(request)
         except EXPECTED_ERRORS as error:
-            response = problem_of(error).response()
+            response = make_problem(error).response()
         await response(scope, receive, send)
 
     def _call(self, method: str) -> ApiCall:
@@ -155,7 +155,7 @@ async def _nowhere(request: Request) -> Response:
     return WebProblem(404, "not_found", detail).response()
 
 
-def routes_of(calls: Sequence[ApiCall]) -> list[BaseRoute]:
+def make_routes(calls: Sequence[ApiCall]) -> list[BaseRoute]:
     """Return the routes for a table of calls; other addresses below `PREFIX` give a problem document."""
     places: dict[str, list[ApiCall]] = {}
     for call in calls:

@@ -23,7 +23,7 @@ from holdfast.runtime.errors import NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import question_path
 from holdfast.server.web.dispatches import PATIENCE_SECONDS, dispatch_place, has_ended
-from holdfast.server.web.gate import Identity, identity_of
+from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.pages.answer_form import (
     AnswerForm,
     changed_form,
@@ -35,7 +35,7 @@ from holdfast.server.web.pages.answer_form import (
 from holdfast.server.web.pages.filled_form import texts_of_form
 from holdfast.server.web.pages.question import MOST_FIELDS, find_open, send
 from holdfast.server.web.pages.templating import render
-from holdfast.server.web.site import Site, site_of
+from holdfast.server.web.site import Site, find_site
 
 MOST_TOGETHER = 50
 AT_A_TIME = 8
@@ -67,17 +67,17 @@ class BatchResult:
 
 async def show_batch(request: Request) -> Response:
     """Show the selected questions with one form for all of them."""
-    identity = identity_of(request, "answer")
-    selection = await _selected(site_of(request), identity, request.query_params.getlist("q"))
+    identity = require_identity(request, "answer")
+    selection = await _selected(find_site(request), identity, request.query_params.getlist("q"))
     form = new_form(selection.alike[0]) if selection.alike else None
     return _batch_page(request, selection, form)
 
 
 async def send_batch(request: Request) -> Response:
     """Answer each of the selected questions; those that were refused are shown with the reason."""
-    identity = identity_of(request, "answer")
+    identity = require_identity(request, "answer")
     texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
-    selection = await _selected(site_of(request), identity, texts.get("q", ()))
+    selection = await _selected(find_site(request), identity, texts.get("q", ()))
     if not selection.alike:
         return _batch_page(request, selection, None, 409)
     first, do = selection.alike[0], first_text(texts, "do")
@@ -89,7 +89,7 @@ async def send_batch(request: Request) -> Response:
         return _batch_page(request, selection, form, 422 if read.problems else 200)
     turns = asyncio.Semaphore(AT_A_TIME)
     results = await asyncio.gather(
-        *(_answer_one(turns, site_of(request), identity, question, do, texts) for question in selection.alike)
+        *(_answer_one(turns, find_site(request), identity, question, do, texts) for question in selection.alike)
     )
     return _results_page(request, selection, results, texts)
 

@@ -12,8 +12,8 @@ from temporalio.service import RPCError
 
 from holdfast.server.record.entries import RecordedComment
 from holdfast.server.record.record import LONGEST_COMMENT
-from holdfast.server.web.gate import Identity, identity_of
-from holdfast.server.web.site import site_of
+from holdfast.server.web.gate import Identity, require_identity
+from holdfast.server.web.site import find_site
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ async def comment_box(request: Request, path: str, text: str = "", problem: str 
         text: What was typed.
         problem: Why it was refused.
     """
-    record, identity = site_of(request).record, identity_of(request)
+    record, identity = find_site(request).record, require_identity(request)
     page, _, query = path.partition("?")
     address = f"{page.removesuffix('/comments')}/comments" + (f"?{query}" if query else "")
     comments: list[RecordedComment] | None = None
@@ -60,5 +60,5 @@ async def comment_box(request: Request, path: str, text: str = "", problem: str 
 
 async def _may_comment(request: Request, identity: Identity) -> bool:
     """Return whether a person who sees a question may comment on it: who sees no more of its run is asked in it."""
-    runs, run = site_of(request).runs_of(identity), str(request.path_params["run"])
+    runs, run = find_site(request).runs_of(identity), str(request.path_params["run"])
     return not await runs.access.may("see", run) or await runs.access.may("comment", run)

@@ -14,14 +14,14 @@ from temporalio.service import RPCError
 
 from holdfast.runtime.errors import LASTING_ERRORS, BadCursor, make_server_error
 from holdfast.server.web.pages.templating import render, texts_of
-from holdfast.server.web.problems import TooSlow, problem_of
+from holdfast.server.web.problems import TooSlow, make_problem
 
 log = logging.getLogger(__name__)
 
 
 async def error_page(request: Request, error: Exception) -> Response:
     """Return the page for one of the `EXPECTED_ERRORS`; one that passes says after how long to try again."""
-    problem = problem_of(error)
+    problem = make_problem(error)
     if isinstance(error, DBAPIError | PoolTimeout):
         log.warning("%s: the database of the record failed: %s", request.url.path, type(error).__name__)
     sign_in = f"/sign-in?{urlencode({'next': page_of(request.url.path)})}" if problem.status == 401 else ""

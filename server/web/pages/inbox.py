@@ -19,18 +19,18 @@ from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import BadCursor
 from holdfast.server.record.record import Lag
 from holdfast.server.web.addresses import question_address
-from holdfast.server.web.gate import identity_of
+from holdfast.server.web.gate import require_identity
 from holdfast.server.web.pages.templating import render
 from holdfast.server.web.questions import (
     ListedQuestion,
     Order,
     QuestionPage,
-    QuestionsWanted,
+    QuestionQuery,
     Whose,
-    groups_of,
+    list_groups,
     list_questions,
 )
-from holdfast.server.web.site import site_of
+from holdfast.server.web.site import find_site
 
 MOST_PAGES = 10_000
 MOST_SHOWN = 100
@@ -47,7 +47,7 @@ class ListView:
     """The list of questions as a page shows it."""
 
     page: QuestionPage
-    wanted: QuestionsWanted
+    wanted: QuestionQuery
     query: dict[str, str]
     """The filter as it stands in the address."""
     has_groups: bool
@@ -132,12 +132,12 @@ def is_near(question: Question, now: datetime) -> bool:
     return remaining < VERY_NEAR or remaining < min(NEAR, whole / 2)
 
 
-def wanted_of(query: dict[str, str], now: datetime) -> QuestionsWanted:
+def wanted_of(query: dict[str, str], now: datetime) -> QuestionQuery:
     """Return the questions that the address of a list asks for; what cannot be read counts as left out."""
     whose, order, page = query.get("for", "me"), query.get("sort", "newest"), query.get("page", "1")
     age, due = AGES.get(query.get("age", "")), AGES.get(query.get("due", ""))
     number = _number(page, 1)
-    return QuestionsWanted(
+    return QuestionQuery(
         whose=whose if whose in get_args(Whose) else "me",  # type: ignore[arg-type]
         blueprint=query.get("blueprint") or None,
         since=None if age is None else now - age,
@@ -159,7 +159,7 @@ async def list_view(request: Request, current: str = "") -> ListView:
 
 
 async def _list_view(request: Request, current: str, place: Sequence[str]) -> ListView:
-    identity, site = identity_of(request), site_of(request)
+    identity, site = require_identity(request), find_site(request)
     runs = site.runs_of(identity)
     names = ("for", "blueprint", "age", "due", "q", "sort", "from", *place)
     query = {name: request.query_params[name] for name in names if request.query_params.get(name)}
@@ -168,10 +168,10 @@ async def _list_view(request: Request, current: str, place: Sequence[str]) -> Li
         return ListView(QuestionPage(), wanted, {}, has_groups=False, current=current)
     page = await list_questions(site.open_questions, runs, identity.user, wanted)
     start = _number(query.get("from", ""), 0)
-    view = ListView(page, wanted, query, bool(groups_of(runs, identity.user)), current, start)
+    view = ListView(page, wanted, query, bool(list_groups(runs, identity.user)), current, start)
     if "steer" not in identity.scopes:
         return view
-    unreached = await site.upkeep.unreached([item.question for item in view.shown])
+    unreached = await site.upkeep.find_unreached([item.question for item in view.shown])
     return replace(view, unreached=unreached, lag=await site.upkeep.lag())
 
 

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from holdfast.server.web.gate import identity_of
-from holdfast.server.web.live import Sight
-from holdfast.server.web.site import permit, site_of
+from holdfast.server.web.gate import require_identity
+from holdfast.server.web.live import Snapshot
+from holdfast.server.web.site import find_site, permit
 
 QUIET_SECONDS = 15.0
 """Silence after which a comment is sent, so that a connection that is gone is noticed."""
@@ -24,9 +24,9 @@ async def stream_news(request: Request) -> Response:
 
     What the reader has seen of the run is in `seen`; without it, what is seen first is no news, unless it is the end.
     """
-    user, site = identity_of(request).user, site_of(request)
+    user, site = require_identity(request).user, find_site(request)
     live, run = site.live, request.query_params.get("run")
-    if run is not None and not await site.runs_of(identity_of(request)).access.sees_part(run):
+    if run is not None and not await site.runs_of(require_identity(request)).access.sees_part(run):
         run = None
     seen = request.query_params.get("seen")
     watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run, seen)})
@@ -36,16 +36,16 @@ async def stream_news(request: Request) -> Response:
 
 async def stream_run(request: Request) -> Response:
     """Tell of the changes of a run, from what the reader has seen on, until the run has ended."""
-    site, run = site_of(request), str(request.path_params["run"])
+    site, run = find_site(request), str(request.path_params["run"])
     await permit(request, "see")
-    user = identity_of(request).user
+    user = require_identity(request).user
     seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     watches = {"run": site.live.changes(run, seen)}
     lines = site.streams.open(user, _events(watches))
     return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 
 
-async def _events(watches: Mapping[str, AsyncIterator[Sight]]) -> AsyncIterator[str]:
+async def _events(watches: Mapping[str, AsyncIterator[Snapshot]]) -> AsyncIterator[str]:
     """Yield the events of several watches as they come, until each of them has ended."""
     yield "retry: 3000\n\n"
     coming = {_next(watch): name for name, watch in watches.items()}
@@ -67,7 +67,7 @@ async def _events(watches: Mapping[str, AsyncIterator[Sight]]) -> AsyncIterator[
             await watch.aclose()  # type: ignore[attr-defined]
 
 
-def _next(watch: AsyncIterator[Sight]) -> asyncio.Future[Sight | None]:
+def _next(watch: AsyncIterator[Snapshot]) -> asyncio.Future[Snapshot | None]:
     return asyncio.ensure_future(anext(watch, None))
 
 

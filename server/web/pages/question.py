@@ -34,9 +34,9 @@ from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import LONGEST_COMMENT
-from holdfast.server.web.content import IMAGES, attachment_response, html_of, plain_of
+from holdfast.server.web.content import IMAGES, attachment_response, extract_words, render_markdown
 from holdfast.server.web.dispatches import PATIENCE_SECONDS, SOON_SECONDS, dispatch_place, has_ended
-from holdfast.server.web.gate import Identity, identity_of
+from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.pages.answer_form import (
     AnswerForm,
     changed_form,
@@ -54,7 +54,7 @@ from holdfast.server.web.pages.story import StoryLine, story_of
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
 from holdfast.server.web.questions import ListedQuestion
-from holdfast.server.web.site import Site, site_of
+from holdfast.server.web.site import Site, find_site
 
 MOST_FIELDS = 5_000
 LOOK_SECONDS = 2.0
@@ -85,7 +85,7 @@ class FoundQuestion:
 
 async def show_question(request: Request) -> Response:
     """Show a question with the form that answers it; once it is closed, what was decided and what happened next."""
-    identity_of(request)
+    require_identity(request)
     beside = asyncio.ensure_future(list_beside(request, request.path_params["id"]))
     try:
         asked = await _find(request)
@@ -98,11 +98,11 @@ async def show_question(request: Request) -> Response:
 
 
 def _is_under_way(request: Request) -> bool:
-    return site_of(request).dispatches.is_under_way(_place_of(request))
+    return find_site(request).dispatches.is_under_way(_place_of(request))
 
 
 def _place_of(request: Request) -> str:
-    return dispatch_place(request.path_params["run"], request.path_params["id"], identity_of(request))
+    return dispatch_place(request.path_params["run"], request.path_params["id"], require_identity(request))
 
 
 async def show_state(request: Request) -> HTMLResponse:
@@ -111,7 +111,7 @@ async def show_state(request: Request) -> HTMLResponse:
     If no worker answers, `state` says so.
     """
     part = request.query_params.get("part")
-    site, run = site_of(request), request.path_params["run"]
+    site, run = find_site(request), request.path_params["run"]
     runs = _runs(request)
     if part in ("story", "comments"):
         await runs.access.require_question(run, request.path_params["id"])
@@ -131,7 +131,7 @@ async def show_state(request: Request) -> HTMLResponse:
 
 async def add_comment(request: Request) -> Response:
     """Add a comment beside a question, open or closed; it goes to the record, and the run does not see it."""
-    identity, site = identity_of(request, "answer"), site_of(request)
+    identity, site = require_identity(request, "answer"), find_site(request)
     texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
     run, id_, text = request.path_params["run"], request.path_params["id"], first_text(texts, "text")
     asked = await _find(request)
@@ -160,7 +160,7 @@ async def add_comment(request: Request) -> Response:
 
 async def show_attachment(request: Request) -> Response:
     """Show an attachment of an open question, or offer it as a download."""
-    runs = site_of(request).runs_of(identity_of(request))
+    runs = find_site(request).runs_of(require_identity(request))
     asked = await _find(request)
     if asked is None:
         raise HTTPException(404, texts_of(request)("attachments.gone"))
@@ -172,7 +172,7 @@ async def show_attachment(request: Request) -> Response:
 
 async def send_answer(request: Request) -> Response:
     """Take what the form of a question sends: an answer, a claim, or a change of the form itself."""
-    identity = identity_of(request, "answer")
+    identity = require_identity(request, "answer")
     texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
     request.state.typed = typed_texts(texts)
     asked = await _find_for(request, texts)
@@ -184,7 +184,7 @@ async def send_answer(request: Request) -> Response:
     if do == "preview":
         return await _question_page(request, asked, with_changes(typed_form(question, texts), texts))
     if do in MOVES:
-        sending = _move(site_of(request), identity, question, do, texts)
+        sending = _move(find_site(request), identity, question, do, texts)
         return await _dispatch(request, identity, asked, do, texts, sending)
     return await _answer(request, identity, asked, do, texts)
 
@@ -205,7 +205,7 @@ async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do
     answer = Answer(question=question.id, action=action, content=content, digest=first_text(texts, "digest") or None)
     reason = "" if action == "accept" else first_text(texts, "reason").strip()
     comment = first_text(texts, "comment").strip() or reason
-    sending = send(site_of(request), identity, question, answer, _key_of(texts), comment)
+    sending = send(find_site(request), identity, question, answer, _key_of(texts), comment)
     return await _dispatch(request, identity, asked, do, texts, sending)
 
 
@@ -213,7 +213,7 @@ async def _dispatch(
     request: Request, identity: Identity, asked: FoundQuestion, do: str, texts: Texts, sending: Sending
 ) -> Response:
     """Send something to a question, and show what came of it; within three seconds, that it is on its way."""
-    dispatches, place = site_of(request).dispatches, dispatch_place(asked.question.run, asked.question.id, identity)
+    dispatches, place = find_site(request).dispatches, dispatch_place(asked.question.run, asked.question.id, identity)
     task = dispatches.begin(place, sending)
     if not await has_ended(task, SOON_SECONDS):
         on_its_way = replace(typed_form(asked.question, texts), is_sent=True)
@@ -285,7 +285,7 @@ async def _move(site: Site, identity: Identity, question: Question, do: str, tex
 async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, refusal: Refusal, do: str) -> Response:
     """Show why an answer was refused: at its question, or with what closed the question meanwhile."""
     is_closed = refusal.code in CLOSED_CODES
-    site_of(request).open_questions.forget(asked.question.owner, asked.question.id if is_closed else None)
+    find_site(request).open_questions.forget(asked.question.owner, asked.question.id if is_closed else None)
     status = STATUS_OF_REFUSAL.get(refusal.code, 409)
     if is_closed:
         return await _closed_page(request, texts, status)
@@ -323,12 +323,12 @@ async def _find(request: Request) -> FoundQuestion | None:
         UnknownRun: There is no such run, or the person may not see the question.
         NoWorker: No worker answers, and it was never seen.
     """
-    return await find_open(site_of(request), _runs(request), request.path_params["run"], request.path_params["id"])
+    return await find_open(find_site(request), _runs(request), request.path_params["run"], request.path_params["id"])
 
 
 def _runs(request: Request) -> Runs:
     """Return the runs as the person of a request sees them."""
-    return site_of(request).runs_of(identity_of(request))
+    return find_site(request).runs_of(require_identity(request))
 
 
 async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
@@ -337,7 +337,7 @@ async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
     Its workflow decides whether it is still open, so nobody has to ask before. Without Temporal the question as it was
     seen last is what the answer comes back with, and the reason why it was not sent.
     """
-    cached = site_of(request).open_questions.known(request.path_params["run"], request.path_params["id"])
+    cached = find_site(request).open_questions.known(request.path_params["run"], request.path_params["id"])
     if cached is not None and not await _runs(request).access.select_visible(cached.run, [cached]):
         raise UnknownRun(cached.run)
     if cached is not None and cached.digest == first_text(texts, "digest"):
@@ -415,7 +415,7 @@ async def _question_page(
     box: CommentBox | None = None,
     beside: Awaitable[ListView] | None = None,
 ) -> HTMLResponse:
-    site, question, identity = site_of(request), asked.question, identity_of(request)
+    site, question, identity = find_site(request), asked.question, require_identity(request)
     runs = site.runs_of(identity)
     view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(runs, asked))
     listed = next((item for item in view.page.questions if item.question.id == question.id), None)
@@ -432,8 +432,8 @@ async def _question_page(
         is_certain=asked.is_certain,
         blueprint=listed.blueprint if listed else _blueprint_in(question),
         heading=heading,
-        body=html_of(body) if body else "",
-        html_of=html_of,
+        body=render_markdown(body) if body else "",
+        render_markdown=render_markdown,
         proposal=describe_proposal(question),
         proposal_details=details_beside(question),
         who_not=who_not,
@@ -458,7 +458,7 @@ async def _unreached(site: Site, identity: Identity, question: Question) -> Sequ
     """Return whom nobody tells of a question, for whoever may steer."""
     if "steer" not in identity.scopes:
         return ()
-    lost = (await site.upkeep.unreached([question])).get(question.id, ())
+    lost = (await site.upkeep.find_unreached([question])).get(question.id, ())
     return lost if lost and await site.runs_of(identity).access.may("steer", question.run) else ()
 
 
@@ -493,7 +493,7 @@ async def _closed_page(
         is_late=texts is not None and first_text(texts, "do") not in MOVES,
         typed=typed_texts(texts or {}),
         story=story,
-        next_here=[] if identity_of(request).only else await runs.access.select_visible(run, state.questions),
+        next_here=[] if require_identity(request).only else await runs.access.select_visible(run, state.questions),
         sees_run=await runs.access.may("see", run),
         next_mine=_next_of(view.page.questions, run),
         box=box or await comment_box(request, _back(request)),
@@ -532,7 +532,7 @@ def _heading(question: Question) -> tuple[str, str]:
     """
     first, _, rest = question.message.strip().partition("\n\n")
     is_heading = 0 < len(first) <= HEADING and "\n" not in first and not NO_HEADING.search(first)
-    return (plain_of(first), rest.strip()) if is_heading else (name_of(question), question.message.strip())
+    return (extract_words(first), rest.strip()) if is_heading else (name_of(question), question.message.strip())
 
 
 def _blueprint_in(question: Question) -> str:

@@ -28,7 +28,7 @@ from holdfast.protocol.events import (
 from holdfast.server.record.entries import RecordedComment
 from holdfast.server.web.pages.run_pages import REPETITIONS, head_of
 from holdfast.server.web.pages.templating import name_of_person, place_of, render
-from holdfast.server.web.site import permit, site_of
+from holdfast.server.web.site import find_site, permit
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ async def show_history_page(request: Request) -> Response:
     runs = await permit(request, "see")
     head = await head_of(request, runs)
     events = [] if head.state is None else await below(runs.tree, head.run, REPETITIONS)
-    record = site_of(request).record
+    record = find_site(request).record
     comments = [] if record is None else await record.comments(head.run)
     return render(request, "runs/history.html", head=head, entries=entries_of(events, comments))
 

@@ -30,12 +30,12 @@ from holdfast.protocol.runs import Status
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address, temporal_address
-from holdfast.server.web.gate import identity_of
+from holdfast.server.web.gate import require_identity
 from holdfast.server.web.pages.chart_layout import layout_of
 from holdfast.server.web.pages.json_tree import json_node
 from holdfast.server.web.pages.run_tree import StepWords
 from holdfast.server.web.pages.templating import render, texts_of
-from holdfast.server.web.site import permit, site_of
+from holdfast.server.web.site import find_site, permit
 
 RUNS_PAGE = 50
 REPETITIONS = 100
@@ -95,7 +95,7 @@ async def head_of(request: Request, runs: Runs) -> RunHead:
         state = await runs.state(run)
     except NoWorker as error:
         return replace(head, silence=str(error))
-    seen = await site_of(request).live.fingerprint(state)
+    seen = await find_site(request).live.fingerprint(state)
     obstacles = await runs.watch.find_obstacles(state)
     return replace(head, status=state.status, blueprint=state.blueprint, state=state, seen=seen, obstacles=obstacles)
 
@@ -107,7 +107,7 @@ async def _retained(request: Request, runs: Runs, run: str) -> RunHead | None:
     except UnknownRun:
         return None
     status = STATUSES.get(described.status) if described.status else None
-    address = temporal_address(site_of(request).ui_url, runs.client.namespace, run)
+    address = temporal_address(find_site(request).ui_url, runs.client.namespace, run)
     closed = described.close_time if described.status in STATUSES else None
     return RunHead(run, status or "running", described.start_time, closed, ui=address)
 
@@ -121,7 +121,7 @@ async def _archived(runs: Runs, run: str) -> RunHead:
 
 async def list_runs_page(request: Request) -> Response:
     """Show the list of runs, by blueprint and status."""
-    runs = site_of(request).runs_of(identity_of(request))
+    runs = find_site(request).runs_of(require_identity(request))
     query = request.query_params
     blueprint = query.get("blueprint", "").strip()
     status = next((name for name in STATUS_NAMES if name == query.get("status")), None)
@@ -159,7 +159,7 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
     """
     runs = await permit(request, "see")
     head = await head_of(request, runs)
-    steers = "steer" in identity_of(request).scopes and await runs.access.may("steer", head.run)
+    steers = "steer" in require_identity(request).scopes and await runs.access.may("steer", head.run)
     steps, outcome = [], None
     if head.state is not None:
         steps = view_steps((await runs.watch.trace(head.state, REPETITIONS)).steps, head.state.questions)

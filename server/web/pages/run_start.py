@@ -36,12 +36,12 @@ from holdfast.protocol.runs import LONGEST_RUN_ID
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
-from holdfast.server.web.gate import identity_of
+from holdfast.server.web.gate import require_identity
 from holdfast.server.web.pages.chart_layout import layout_of
 from holdfast.server.web.pages.filled_form import FilledForm, texts_of_form
 from holdfast.server.web.pages.templating import render, texts_of
-from holdfast.server.web.problems import problem_of
-from holdfast.server.web.site import site_of
+from holdfast.server.web.problems import make_problem
+from holdfast.server.web.site import find_site
 
 FREE_INPUT: dict[str, Any] = {"type": "string", "maxLength": 1_000_000}
 """The schema of the field for a blueprint that does not say what its input is: text, or JSON."""
@@ -60,13 +60,13 @@ class StartRow:
 
 async def list_blueprints_page(request: Request) -> Response:
     """List the blueprints that can be started from here."""
-    config, allows = site_of(request).config, _start_filter(request)
+    config, allows = find_site(request).config, _start_filter(request)
     rows = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in offered(config, allows)])
     return render(request, "start/list.html", rows=rows, folders=config.serve.blueprints)
 
 
 def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
-    return site_of(request).runs_of(identity_of(request)).access.start_filter
+    return find_site(request).runs_of(require_identity(request)).access.start_filter
 
 
 def _row(blueprint: Offered) -> StartRow:
@@ -78,7 +78,7 @@ def _row(blueprint: Offered) -> StartRow:
 
 async def show_start_form(request: Request) -> Response:
     """Show the form that starts a run of a blueprint, or the blueprint's mistakes."""
-    identity_of(request)
+    require_identity(request)
     offer, blueprint = await _blueprint(request)
     if isinstance(blueprint, BlueprintError):
         return render(request, "start/broken.html", 422, name=offer.name, problems=blueprint.problems)
@@ -88,7 +88,7 @@ async def show_start_form(request: Request) -> Response:
 
 async def start_from_form(request: Request) -> Response:
     """Start a run with the input that was typed; show the form again, with what is wrong at its field."""
-    identity = identity_of(request, "steer")
+    identity = require_identity(request, "steer")
     offer, blueprint = await _blueprint(request)
     if isinstance(blueprint, BlueprintError):
         return render(request, "start/broken.html", 422, name=offer.name, problems=blueprint.problems)
@@ -101,19 +101,19 @@ async def start_from_form(request: Request) -> Response:
     run = _run_id(blueprint, next(iter(texts.get("mark", ())), ""))
     value = None if submission.value is ABSENT else submission.value
     try:
-        runs = site_of(request).runs_of(identity)
+        runs = find_site(request).runs_of(identity)
         await runs.start(blueprint, value, run=run, started_by=identity.user, check=True)
     except RunExists:
         pass  # the form was sent twice: the run that it has started is shown
     except (BlueprintError, BadInput, NoWorker, Refusal) as error:
-        problem = problem_of(error)
+        problem = make_problem(error)
         return _form(request, offer, blueprint, FilledForm(control, texts), problem.status, problem.message)
     return RedirectResponse(run_address(run, done="start"), 303)
 
 
 async def _blueprint(request: Request) -> tuple[Offered, Blueprint | BlueprintError]:
     """Return the blueprint that the address names, or its mistakes. Raises `HTTPException` 404."""
-    config = site_of(request).config
+    config = find_site(request).config
     try:
         offer = await asyncio.to_thread(find_offered, config, str(request.path_params["name"]), _start_filter(request))
     except BadInput as error:
@@ -154,7 +154,7 @@ def _form(
 ) -> Response:
     chart = layout_of(chart_of(blueprint))
     mark = next(iter(form.texts.get("mark", ())), "") or secrets.token_hex(MARK_BYTES)
-    may_start = "steer" in identity_of(request).scopes
+    may_start = "steer" in require_identity(request).scopes
     values = {"offer": offer, "blueprint": blueprint, "form": form, "problem": problem, "mark": mark, "chart": chart}
     return render(request, "start/form.html", status, may_start=may_start, **values)
 

@@ -14,10 +14,10 @@ from holdfast.protocol.answers import Refusal
 from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
-from holdfast.server.web.gate import identity_of
+from holdfast.server.web.gate import require_identity
 from holdfast.server.web.pages.run_pages import head_of, run_page
 from holdfast.server.web.pages.templating import render, texts_of
-from holdfast.server.web.problems import problem_of
+from holdfast.server.web.problems import make_problem
 from holdfast.server.web.site import permit
 
 REFUSED = (Refusal, NoWorker, NothingSent, BadInput, Ambiguous)
@@ -75,7 +75,7 @@ async def cancel_run(request: Request) -> Response:
     try:
         stopped = await runs.control.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
     except REFUSED as error:
-        head, problem = await head_of(request, runs), problem_of(error)
+        head, problem = await head_of(request, runs), make_problem(error)
         return render(request, "runs/cancel.html", problem.status, head=head, remaining=[], problem=problem.message)
     if stopped.left and not force:
         head = await head_of(request, runs)
@@ -91,7 +91,7 @@ async def _steering(request: Request) -> tuple[Runs, str]:
 
     Whoever sees the run and may not steer it is told so at the command.
     """
-    runs, user = await permit(request, "see"), identity_of(request, "steer").user
+    runs, user = await permit(request, "see"), require_identity(request, "steer").user
     return runs, user
 
 
@@ -112,7 +112,7 @@ def _back(request: Request, command: str) -> Response:
 
 
 async def _refused(request: Request, error: Exception, **typed: str) -> Response:
-    problem = problem_of(error)
+    problem = make_problem(error)
     return await run_page(request, problem.status, problem=problem.message, **typed)
 
 

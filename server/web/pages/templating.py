@@ -17,9 +17,9 @@ from starlette.responses import HTMLResponse
 from holdfast.client.event_texts import preview, result_text
 from holdfast.protocol.address import parts
 from holdfast.protocol.display import clean, one_line
-from holdfast.server.notices.texts import Texts, chosen_language, load_texts
+from holdfast.server.notices.texts import Texts, choose_language, load_texts
 from holdfast.server.web.addresses import question_address, run_address
-from holdfast.server.web.content import plain_of
+from holdfast.server.web.content import extract_words
 from holdfast.server.web.gate import Identity
 
 FOLDER = Path(__file__).parent
@@ -31,7 +31,7 @@ _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 def texts_of(request: Request) -> Texts:
     """Return the texts in the language that the reader prefers."""
-    return load_texts(chosen_language(request.headers.get("accept-language", ""), LANGUAGES), LANGUAGES)
+    return load_texts(choose_language(request.headers.get("accept-language", ""), LANGUAGES), LANGUAGES)
 
 
 def render(request: Request, template: str, status_code: int = 200, **values: object) -> HTMLResponse:
@@ -88,7 +88,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         "told": told,
         "whole": result_text,
         "element_id": element_id,
-        "words": plain_of,
+        "words": extract_words,
     }
     for name in environment.list_templates(["html"]):
         environment.get_template(name)
