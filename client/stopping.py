@@ -112,9 +112,10 @@ class Family:
         # The workflows pass the request on to their children. Each is sent one directly, too: nothing starts that was
         # answered a moment ago, and a parent whose workflow task fails does not keep its children from being cancelled.
         # (A request that the server forwards to a child that has continued as new is lost: it names the first run.)
+        before = await self.running()  # the first look after the request may find that all has ended
         await self._cancel(self.run)
         end, requested = time.monotonic() + seconds, time.monotonic() - GRACE_SECONDS
-        at_work: dict[str, WorkflowExecutionDescription] = {}
+        at_work = {workflow.id: workflow for workflow in before if _at_work(workflow)}
         while await self._is_running():
             if time.monotonic() - requested >= GRACE_SECONDS:
                 requested = time.monotonic()

@@ -11,6 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import Worker
 
 from holdfast.client.states import Stopped
+from holdfast.client.stopping import Family
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
 from holdfast.protocol.runs import ANSWER
@@ -90,6 +91,23 @@ async def test_a_tool_that_completes_after_the_cancel_is_told(house: Harness, ha
     [left] = stopped.undone
     assert (stopped.status, stopped.left, left.in_flight) == ("cancelled", [], ("l 1 · hang",))
     assert left.reason == "at work when it was cancelled: l 1 · hang (completed)"
+
+
+async def test_a_tool_that_completes_before_the_first_look_is_told(
+    house: Harness, hang: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await house.start(written(hanging(house)))
+    await at_work(house)
+    look = Family._is_running
+
+    async def look_late(family: Family) -> bool:
+        hang.unlink(missing_ok=True)
+        await house.result(run)
+        return await look(family)
+
+    monkeypatch.setattr(Family, "_is_running", look_late)
+    [left] = (await house.runs.control.cancel(run)).undone
+    assert left.reason == "at work when it was cancelled: hang (completed)"
 
 
 @pytest.mark.slow
