@@ -311,6 +311,14 @@ async def polled_queue(client: Client) -> AsyncIterator[str]:
     queue = f"test-{uuid.uuid4().hex[:8]}"
     async with worker_for(client, queue):
         yield queue
+        await _end_all(client, queue)
+
+
+async def _end_all(client: Client, queue: str) -> None:
+    """Terminate what still runs on a queue: runs that were started over pages and calls, which no harness knows."""
+    async for execution in client.list_workflows(f"TaskQueue = '{queue}' AND ExecutionStatus = 'Running'"):
+        with suppress(RPCError):  # it has ended since
+            await client.get_workflow_handle(execution.id).terminate()
 
 
 @pytest_asyncio.fixture(scope="module")
