@@ -15,7 +15,6 @@ def loops_in(trace: dict) -> list[dict]:
     return own + [loop for step in [*trace.get("steps", []), *inner] for loop in loops_in(step)]
 
 
-@pytest.mark.slow
 async def test_each_answer_goes_on_in_the_same_loop_until_one_ends_it(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     messages = await house.answered(run, "more", "again", "stop")
