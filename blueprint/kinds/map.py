@@ -229,7 +229,7 @@ class Map(Step):
 
 
 def _check_block(block: MapBlock, path: str, findings: Findings) -> None:
-    check_most(block.max_parallel, [block.body], f"{path}.", findings)
+    check_most(block.max_parallel, [block.body], f"{path}.", findings, "write max_concurrency for items at once")
     for index, operation in enumerate(block.init):
         operation.check(f"{path}.init[{index}]", findings)
     match block.finalize:

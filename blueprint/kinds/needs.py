@@ -66,8 +66,10 @@ def check_needs(steps: Sequence[AnyStep], path: str, findings: Findings) -> None
                 findings.add(place, "unknown_name", f"there is no step {name!r} in this list", hint)
 
 
-def check_most(most: int | None, lists: Sequence[Sequence[AnyStep]], path: str, findings: Findings) -> None:
-    """Report `max_parallel` where no step needs another: such a list is a line."""
+def check_most(
+    most: int | None, lists: Sequence[Sequence[AnyStep]], path: str, findings: Findings, instead: str = "remove it"
+) -> None:
+    """Report `max_parallel` where no step needs another: such a list is a line. `instead`: what else may be meant."""
     if most is not None and not any(has_needs(steps) for steps in lists):
         message = "'max_parallel' belongs to lists whose steps say what they `need`: others run one after the other"
-        findings.add_key(f"{path}max_parallel", "conflict", message, "add needs to the steps, or remove it")
+        findings.add_key(f"{path}max_parallel", "conflict", message, f"add needs to the steps, or {instead}")

@@ -107,7 +107,8 @@ class Parallel(Step):
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
-        check_most(self.max_parallel, list(self.branches.values()), f"{path}.", findings)
+        instead = "remove it: branches all run at once"
+        check_most(self.max_parallel, list(self.branches.values()), f"{path}.", findings, instead)
         for branch, paths in (self.field_mapping or {}).items():
             check_known(branch, "branch", self.branches, f"{path}.field_mapping.{branch}", findings)
             for index, target in enumerate(paths):

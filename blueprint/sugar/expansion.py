@@ -25,6 +25,12 @@ class DocumentExpansion(Expansion):
             case PlacedList():
                 return definition.each(lambda step, _, n: self.step(step, f"{path}[{n}]"))
             case PlacedDict() if "steps" in definition and not {"kind", "name"} & set(definition):
+                if "max_parallel" in definition:
+                    definition = definition.copy()
+                    _, places = definition.take("max_parallel")
+                    message = "'max_parallel' stands beside the list's own key"
+                    hint = "write it beside body, or beside branches, whose lists it holds for"
+                    self.add(places[0], f"{path}.max_parallel", "unknown_key", message, hint)
                 self.correct_keys(definition, ("steps",), path)
                 return self.steps(definition["steps"], definition.value_place("steps"), f"{path}.steps")
             case PlacedDict():

@@ -307,6 +307,27 @@ def test_needs_are_earlier_steps_of_the_list_and_what_is_read_is_needed(text: st
     assert (problem.path, message in problem.message) == (path, True)
 
 
+@pytest.mark.parametrize(
+    ("step_", "path", "hint"),
+    [
+        (
+            "{kind: parallel, name: p, branches: {x: {max_parallel: 2, steps: [{name: a}, {name: b, needs: [a]}]}}}",
+            "branches.x.max_parallel",
+            "beside branches",
+        ),
+        (
+            "{kind: map, name: m, map: {iterable_input: input, max_parallel: 2, body: {name: a}}}",
+            "map.max_parallel",
+            "max_concurrency",
+        ),
+        ("{kind: parallel, name: p, branches: {x: {name: a}}, max_parallel: 2}", "max_parallel", "all run at once"),
+    ],
+)
+def test_where_else_max_parallel_is_written_is_told_what_to_write(step_: str, path: str, hint: str) -> None:
+    [problem] = problems(f"steps: [{step_}]")
+    assert (problem.path, hint in str(problem.hint)) == (f"steps[0].{path}", True)
+
+
 def test_a_consent_that_is_tested_the_wrong_way_is_found_behind_needs() -> None:
     review = {"kind": "hitl", "name": "look", "ask": "review", "message": "Fine?", "input": {"a": 1}}
     [problem] = problems(listed(review, step("b"), step("c", "look", "b", when="previous_step")))
