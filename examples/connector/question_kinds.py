@@ -57,13 +57,15 @@ class EnvVar(QuestionKind):
                 "file_paths": {
                     "type": "array",
                     "items": {"type": "string", "pattern": "^[^\\s]+$"},
-                    "description": "Files in which it is used",
+                    "title": "Files",
+                    "description": "In which it is used",
                     "x-placeholder": "src/settings.py",
                 },
                 "urls": {
                     "type": "array",
                     "items": {"type": "string", "format": "uri"},
-                    "description": "Pages that tell how to get one",
+                    "title": "Links",
+                    "description": "To pages that tell how to get one",
                     "x-placeholder": "https://crm.example/keys",
                 },
             },
