@@ -2,8 +2,9 @@
 
     python -m benchmarks.commands [TIMES]
 
-Commands that connect are run against a local server, in a folder of their own, with one run that waits. Printed is the
-median of the rounds (each round runs the imports and every command once) and the ratio to the imports.
+Commands that connect are run against a local server, in a folder of their own, with one run that waits. Printed is, as
+soon as it is known, the median of the rounds of each command (each round runs the imports beside it) and its ratio to
+the imports: two rounds of all take a minute or two.
 """
 
 from __future__ import annotations
@@ -48,23 +49,25 @@ def measure_command(command: list[str], folder: str) -> float:
 
 
 def main(times: int) -> None:
-    """Measure and print every command."""
+    """Measure every command, and print each as it is measured."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "ask.yaml").write_text(BLUEPRINT)
         measure_command([*HOLDFAST, "run", "ask.yaml", "--id", "one"], folder)
-        commands = {"(imports)": IMPORTS, **{words: [*HOLDFAST, *words.split()] for words in (*ALONE, *CONNECTED)}}
-        taken: dict[str, list[float]] = {name: [] for name in commands}
         try:
-            for _ in range(times):
-                for name, command in commands.items():
-                    taken[name].append(measure_command(command, folder))
+            for words in (*ALONE, *CONNECTED):
+                print_cost(words, times, folder)
         finally:
             measure_command([*HOLDFAST, "down"], folder)
-    imports = statistics.median(taken["(imports)"])
-    for name, seconds in taken.items():
-        ratio = statistics.median(seconds) / imports
-        print(f"{name:30}{statistics.median(seconds):7.2f} s {ratio:6.2f}{'  over' if ratio > GOAL else ''}")
+
+
+def print_cost(words: str, times: int, folder: str) -> None:
+    """Measure a command beside the imports, and print it."""
+    command = [*HOLDFAST, *words.split()]
+    pairs = [(measure_command(IMPORTS, folder), measure_command(command, folder)) for _ in range(times)]
+    imports, seconds = (statistics.median(column) for column in zip(*pairs, strict=True))
+    ratio = seconds / imports
+    print(f"{words:30}{seconds:7.2f} s {ratio:6.2f}{'  over' if ratio > GOAL else ''}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

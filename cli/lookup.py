@@ -24,7 +24,7 @@ async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | Non
     if not any(need.kind in _TOOLS for need in requirements_of(parsed.blueprint)):
         return {}
     try:
-        checked = await look_up_in(load_config_for(file, say), parsed, on_server=names_server())
+        checked = await look_up_in(load_config_for(file, say), parsed, on_server=is_server_named())
     except ConfigError:  # `validate` tells what is wrong with it
         return None
     if checked.rules is None:
@@ -45,7 +45,7 @@ async def look_up_in(config: Config, parsed: Parsed, *, connect: bool = False, o
     return await look_up_here(config.folder, config.worker.imports, parsed, connect=connect)
 
 
-def names_server() -> bool:
+def is_server_named() -> bool:
     """Return whether the environment names a server. Raises `ConfigError` for Temporal's own configuration."""
     if not any(name.startswith("TEMPORAL_") for name in os.environ) and not any(map(Path.exists, _profiles())):
         return False

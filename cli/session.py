@@ -29,7 +29,6 @@ from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import RecordError, ServerUnreachable
 from holdfast.runtime.secrets import keeper
 from holdfast.runtime.workers import describe_queue, explain_no_work
-from holdfast.server.web.addresses import once_link, temporal_address
 
 if TYPE_CHECKING:
     from holdfast.server.record.record import Record
@@ -45,6 +44,8 @@ class Session:
 
     def page(self, run: str) -> str | None:
         """Return the address of the run in Temporal's UI; None if the UI's is not known."""
+        from holdfast.server.web.addresses import temporal_address  # noqa: PLC0415  most commands name no page
+
         return temporal_address(self.connection.ui_url, self.connection.client.namespace, run)
 
     async def look_up(self, blueprint: Blueprint, placed: Placed) -> None:
@@ -67,6 +68,8 @@ class Session:
         except ServerUnreachable as error:
             say(f"no inbox: {error}")
             return None
+        from holdfast.server.web.addresses import once_link  # noqa: PLC0415  most commands name no page
+
         return url and once_link(self.config, url, user)
 
     async def say_if_nobody_works(self) -> None:

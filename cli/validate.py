@@ -18,7 +18,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, Check
-from holdfast.cli.lookup import look_up_in, names_server
+from holdfast.cli.lookup import is_server_named, look_up_in
 from holdfast.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.cli.sarif import sarif_log
 from holdfast.client.archive import is_record_installed
@@ -129,7 +129,7 @@ def _validate(file: Path, check: bool, connect: bool) -> _Validation:
 def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
     """Return what is wrong outside of the blueprint: in the configuration, its webhooks, and the names of a worker."""
     try:
-        config, on_server = load_config_for(file, say), names_server()
+        config, on_server = load_config_for(file, say), is_server_named()
         if config.answers.keys or config.answers.key_env is not None:
             # Whoever answers is vouched for by the key that signs the answer.
             parsed.warnings[:] = [warning for warning in parsed.warnings if warning.code != "unproved_person"]

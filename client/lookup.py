@@ -12,15 +12,18 @@ from asyncio.subprocess import PIPE
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.kinds.parts import Requirement
-from holdfast.blueprint.load import Parsed
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.protocol.lookup import CODES, LookedUp, LookUp, Wanted
 from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.runtime.distribution import WORKER
+
+if TYPE_CHECKING:  # it loads the loader and all checks, and who starts a run has loaded them
+    from holdfast.blueprint.load import Parsed
 
 NO_KEY = "model_auth"
 CONNECT_SECONDS = 90.0

@@ -10,6 +10,8 @@ import base64
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from temporalio.client import Client, WorkflowExecutionDescription
 
@@ -22,7 +24,6 @@ from holdfast.client.facets.assignment import QuestionAssignment
 from holdfast.client.facets.control import RunControl
 from holdfast.client.facets.external_events import ExternalEvents
 from holdfast.client.facets.lists import RunLists
-from holdfast.client.facets.plans import RunPlans
 from holdfast.client.facets.watch import RunWatch
 from holdfast.client.history import started_with
 from holdfast.client.listing import WaitingFilter, only_match, waiting_workflows
@@ -39,6 +40,9 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import TASK_QUEUE, HistoryLimits, LossPolicy, PipelineState
 from holdfast.runtime.errors import BadInput, raise_server_errors
 from holdfast.runtime.workers import check_hold
+
+if TYPE_CHECKING:
+    from holdfast.client.facets.plans import RunPlans
 
 
 @raise_server_errors
@@ -68,9 +72,15 @@ class Runs:
         self.lists = RunLists(tree, self.answering, access, permissions)
         self.watch = RunWatch(tree)
         self.control = RunControl(tree, self.answering, access)
-        self.plans = RunPlans(tree, self.answering, access)
         self.assignment = QuestionAssignment(tree, self.answering, access)
         self.external_events = ExternalEvents(tree, self.answering)
+
+    @cached_property
+    def plans(self) -> RunPlans:
+        """The plans that steps of a run follow; see `facets`."""
+        from holdfast.client.facets.plans import RunPlans  # noqa: PLC0415  it loads the loader and all checks
+
+        return RunPlans(self.tree, self.answering, self.access)
 
     def acting_as(self, sender: Sender, permissions: Permissions | None = None) -> Runs:
         """Return these runs for one person: commands carry their name, their groups and what proves them.

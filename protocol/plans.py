@@ -9,7 +9,6 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, PlanBody, Retry
-from holdfast.blueprint.load.plans import read_plan
 from holdfast.protocol.address import Address
 from holdfast.protocol.questions import Asked, InvalidAnswer, Review
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
@@ -289,6 +288,8 @@ class PlanReview(Review):
             self._check_revision(content)
         content = super().accept(content)
         if content["verdict"] == "edited":
+            from holdfast.blueprint.load.plans import read_plan  # noqa: PLC0415  it loads the loader and all checks
+
             try:
                 read_plan(content["payload"], self.author, self.agents)
             except BlueprintError as error:

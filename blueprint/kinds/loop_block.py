@@ -96,7 +96,7 @@ class LoopBlock(Part):
         examples=[[{"append": {"target": "context.drafts", "value": "{{ output }}"}}]],
     )
     propagation: Propagation = Field(
-        Propagation(),
+        Propagation.model_construct(),  # builds no model, as the import of a file should not
         description="What the next iteration gets: context, previous_output, auto or {next_input: …}.",
         examples=["context", {"next_input": "{{ output.draft }}"}],
     )

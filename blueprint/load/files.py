@@ -22,7 +22,6 @@ from holdfast.blueprint.validate import validate
 MAX_IMPORT_LEVELS = 20
 MAX_VALUES = 100_000
 """The limit of a blueprint with all its imports, each counted as often as it is imported."""
-_PLACEHOLDER_STEPS = [PlainStep(kind="step", name="unreadable")]
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ class _Loading:
         core = core_form(document, expansion, name, path_text(prefix))
         imported, size = self._imports(core, folder, prefix)
         import_problems = [problem for parsed in imported.values() for problem in parsed.problems]
-        placeholder = Blueprint(name="unreadable", steps=[*_PLACEHOLDER_STEPS])
+        placeholder = Blueprint(name="unreadable", steps=[PlainStep(kind="step", name="unreadable")])
         imports = {alias: parsed.blueprint or placeholder for alias, parsed in imported.items()}
         size += _size(core)
         if size > MAX_VALUES:

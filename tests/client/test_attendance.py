@@ -22,7 +22,7 @@ class Stuck:
     def __init__(self) -> None:
         self.looks = 0
 
-    async def standing(self, run: str) -> Any:
+    async def state(self, run: str) -> Any:
         self.looks += 1
         raise Busy("queue", 60 + self.looks)
 

@@ -1,0 +1,55 @@
+"""A command loads what it needs and no more: its start is most of what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LANGUAGE = (
+    "holdfast.blueprint.load",
+    "holdfast.blueprint.check",
+    "holdfast.blueprint.plan",
+    "holdfast.blueprint.explain",
+)
+SERVING = ("holdfast.server", "sqlalchemy", "starlette", "prompt_toolkit")
+ENGINE = ("temporalio", "grpc", "holdfast.client.runs")
+BLUEPRINT = "name: ask\nsteps: [{kind: hitl, name: go, message: Go on?}]\n"
+PROGRAM = """
+import sys
+from holdfast.cli.app import import_commands, run_command
+name, *words = sys.argv[1:]
+import_commands(name)
+if words or name == "schema":
+    assert run_command([name, *words]) == 0
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+
+
+def read_loaded(words: list[str], folder: Path) -> set[str]:
+    """Return the modules that a process has loaded after a command; with its name alone after its import."""
+    command = [sys.executable, "-c", PROGRAM, *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", ["validate ask.yaml", "explain ask.yaml", "graph ask.yaml", "schema"])
+@pytest.mark.first_row
+def test_a_command_about_a_file_loads_no_client(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
+    (tmp_path / "ask.yaml").write_text(BLUEPRINT)
+    loaded = read_loaded(words.split(), tmp_path)
+    assert loaded.isdisjoint({*ENGINE, *SERVING})
+
+
+@pytest.mark.parametrize("name", ["answer", "questions", "runs", "pause", "history", "claim"])
+@pytest.mark.first_row
+def test_a_command_about_a_run_loads_no_language_and_no_server(name: str, tmp_path: Path) -> None:
+    assert read_loaded([name], tmp_path).isdisjoint({*LANGUAGE, *SERVING})
+
+
+def test_a_command_that_is_given_an_answer_loads_no_prompts(tmp_path: Path) -> None:
+    assert read_loaded(["answer"], tmp_path).isdisjoint({"holdfast.cli.prompts", "holdfast.cli.offer"})
