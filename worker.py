@@ -476,8 +476,9 @@ def warn_of_agents(config: Config) -> None:
     They are refused where a blueprint names them; the modules may have others, which no blueprint is to name.
     """
     if "pydantic_ai" in sys.modules:  # else no module that is listed can have one
-        agent_objects = importlib.import_module("holdfast.activities.agent_objects")
-        for text in agent_objects.unsupported_agents(config.worker.imports):
+        from holdfast.activities.agent_objects import unsupported_agents  # noqa: PLC0415 it loads pydantic-ai
+
+        for text in unsupported_agents(config.worker.imports):
             log.warning("no blueprint can name this agent: %s", text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
@@ -72,11 +71,11 @@ class _Kit:
     """The runner of the tests. It imports late: pytest loads this plugin in projects without test files, too."""
 
     def __init__(self) -> None:
-        self._files = importlib.import_module("holdfast.testkit.files")
-        self._config = importlib.import_module("holdfast.runtime.config")
-        self._running = importlib.import_module("holdfast.testkit.running")
-        self._environments = importlib.import_module("holdfast.testkit.environment")
-        self._report = importlib.import_module("holdfast.testkit.report")
+        from holdfast.runtime import config  # noqa: PLC0415 pytest loads this plugin where no test file is
+        from holdfast.testkit import environment, files, report, running  # noqa: PLC0415 for the same reason
+
+        self._files, self._config, self._running = files, config, running
+        self._environments, self._report = environment, report
         # A loop of its own, which only turns while a test runs: other plugins have theirs.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._environment: TestEnvironment | None = None

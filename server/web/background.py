@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import importlib.util
 import logging
 import os
@@ -11,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from holdfast.blueprint.json_values import JSON
@@ -26,6 +25,9 @@ from holdfast.server.record.store import RecordStore
 from holdfast.server.web.addresses import question_path
 from holdfast.server.web.sign_in import make_link_url
 from holdfast.server.web.site import Site, load_address_book
+
+if TYPE_CHECKING:
+    from holdfast.server.record.telemetry import SpanWriter
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +106,7 @@ async def run_background(site: Site, record: Record, *, strict: bool = True) -> 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _span_writer(site: Site, record: Record, *, strict: bool) -> SpanJob | None:
+def _span_writer(site: Site, record: Record, *, strict: bool) -> SpanWriter | None:
     """Return the job that sends traces; None where the environment names no collector. Raises `ConfigError`."""
     if not any(os.environ.get(name) for name in COLLECTORS):
         return None
@@ -114,17 +116,9 @@ def _span_writer(site: Site, record: Record, *, strict: bool) -> SpanJob | None:
             raise ConfigError(message)
         log.warning(message)
         return None
-    writer: SpanJob = importlib.import_module("holdfast.server.record.telemetry").SpanWriter(
-        record.store, site.runs.client.namespace
-    )
-    return writer
+    from holdfast.server.record.telemetry import SpanWriter  # noqa: PLC0415 its libraries are an extra
 
-
-class SpanJob(Protocol):
-    """The job that sends traces."""
-
-    async def run(self) -> None:
-        """Send until cancelled."""
+    return SpanWriter(record.store, site.runs.client.namespace)
 
 
 def _report(task: asyncio.Task[None]) -> None:
