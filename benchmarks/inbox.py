@@ -133,7 +133,7 @@ async def main(count: int) -> None:
             began = time.perf_counter()
             await park(client, count)
             print(f"{count} runs parked in {time.perf_counter() - began:.0f} s", flush=True)
-            serve = [sys.executable, "-m", "holdfast.client", "serve", "--port", "0", "--as", "user:ana", "--json"]
+            serve = [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--as", "user:ana", "--json"]
             served = processes.enter_context(process(serve, place, environment))
             assert served.stdout is not None
             line = served.stdout.readline()

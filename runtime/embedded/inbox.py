@@ -23,7 +23,7 @@ from holdfast.runtime.embedded.server import HOST, PORTS, Server
 from holdfast.runtime.embedded.worker import ROOT, compute_digest, key_digests, make_environment
 from holdfast.runtime.errors import ServerUnreachable
 
-SERVE = ("-P", "-m", "holdfast.client", "serve")
+SERVE = ("-P", "-m", "holdfast.cli", "serve")
 """Arguments of `python` for an inbox; options follow."""
 OUR_CODE = ("blueprint", "protocol", "runtime", "client", "server", "cli")
 NEEDED = ("starlette", "uvicorn", "sqlalchemy", "itsdangerous", "multipart", "markdown_it", "nh3")

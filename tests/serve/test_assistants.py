@@ -258,7 +258,7 @@ async def test_the_command_serves_over_stdio_and_tells_of_new_questions(house: H
 
     command = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "holdfast.client", "mcp", "--as", "ana"],
+        args=["-m", "holdfast.cli", "mcp", "--as", "ana"],
         env=environment_of(house),
         cwd=house.folder,
     )

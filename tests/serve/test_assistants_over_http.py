@@ -151,7 +151,7 @@ async def test_the_command_serves_http_and_says_where(house: Harness) -> None:
     question = await house.one(await house.start(TITLE, {"topic": "tea"}))
     site = site_of_house(house)
     _, token = Gate.of(site.config).tokens.create("user:bob", scopes=ALL, life=None)
-    command = [sys.executable, "-m", "holdfast.client", "mcp", "--http", "0"]
+    command = [sys.executable, "-m", "holdfast.cli", "mcp", "--http", "0"]
     process = await asyncio.create_subprocess_exec(
         *command, env={**os.environ, **environment_of(house)}, cwd=house.folder, stderr=asyncio.subprocess.PIPE
     )
