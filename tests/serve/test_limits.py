@@ -62,7 +62,7 @@ async def test_a_half_sent_request_behind_a_whole_one_ends(monkeypatch: pytest.M
 
 
 async def test_of_too_many_connections_the_longest_silent_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "most_connections", lambda: 3)
+    monkeypatch.setattr(listener, "count_most_connections", lambda: 3)
     async with served(APP) as address:
         under_way = await connected(address, HEAD)
         silent = [await connected(address) for _ in range(2)]

@@ -153,8 +153,8 @@ async def test_a_loop_of_ten_thousand_iterations_is_read_page_by_page(
     run = RecordedRun(recording.house.client.namespace, "big-1", "first-of-big-1", "big")
     large_loop(recording.store, run, count)
     read: list[int] = []
-    events_of = RecordStore.events_of, RecordStore.iterations_of
-    for name, original in zip(("events_of", "iterations_of"), events_of, strict=True):
+    originals = RecordStore.read_events, RecordStore.read_iterations
+    for name, original in zip(("read_events", "read_iterations"), originals, strict=True):
 
         def counted(self: RecordStore, *how: object, of: object = original, **more: object) -> object:
             read.append(len(rows := of(self, *how, **more) or []))  # type: ignore[operator]

@@ -88,7 +88,7 @@ async def test_without_channels_nobody_is_told_and_nobody_is_unreachable(house: 
     site = site_with(house)
     run = await house.start(ASK)
     assert make_notifier(site, store) is None
-    assert await upkeep_of(house, site, store).unreached([await house.one(run)]) == {}
+    assert await upkeep_of(house, site, store).find_unreached([await house.one(run)]) == {}
 
 
 @pytest.mark.slow
@@ -100,9 +100,9 @@ async def test_who_cannot_be_reached_is_known_and_a_sign_in_mends_it(
     site = site_with(house, notify=table, people={"ana": PersonSection(email="ana@example.com")})
     question = await house.one(await house.start(ASK))
     upkeep = upkeep_of(house, site, store)
-    assert await upkeep.unreached([question]) == {question.id: ["user:eve"]}
+    assert await upkeep.find_unreached([question]) == {question.id: ["user:eve"]}
     remember_sign_in(store, KnownUser("user:eve", "eve@example.com"))
-    assert await upkeep.unreached([question]) == {}
+    assert await upkeep.find_unreached([question]) == {}
     assert load_address_book(site.config, store).contact("user:eve").email == "eve@example.com"
 
 

@@ -40,7 +40,7 @@ async def test_a_token_is_good_while_its_use_cannot_be_noted(
 
     token = made()
     with monkeypatch.context() as patch:
-        patch.setattr(WebStore, "writing", locked)
+        patch.setattr(WebStore, "begin_write", locked)
         assert (await called(door, token)).status_code == 200
 
 
