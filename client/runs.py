@@ -67,13 +67,18 @@ class Runs:
     ) -> None:
         self.client, self.task_queue, self.archive = client, task_queue, archive
         self.tree = tree = Tree(client, task_queue, archive)
-        self.answering, self.permissions = answering or Answering(), permissions
+        self._answering, self.permissions = answering or Answering(), permissions
         self.access = access = AccessControl(tree, self.answering, permissions)
         self.lists = RunLists(tree, self.answering, access, permissions)
         self.watch = RunWatch(tree)
         self.control = RunControl(tree, self.answering, access)
         self.assignment = QuestionAssignment(tree, self.answering, access)
         self.external_events = ExternalEvents(tree, self.answering)
+
+    @property
+    def answering(self) -> Answering:
+        """The way of answering; the facets hold the same one, so that other ways make other `Runs`."""
+        return self._answering
 
     @cached_property
     def plans(self) -> RunPlans:

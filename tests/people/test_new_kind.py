@@ -25,6 +25,7 @@ from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import CustomQuestion, Question
 from holdfast.runtime.secrets import SecretDirectory
 from holdfast.server.mcp.elicitation import content_from, form_for
+from tests.answering import answer_by
 from tests.client.questions import question
 from tests.conftest import Harness, until
 from tests.terminals import Typing
@@ -85,7 +86,7 @@ async def test_a_run_that_waits_is_not_changed_by_a_changed_package(house: Harne
 
 
 async def test_a_secret_of_it_goes_to_the_store_and_the_rest_is_seen(house: Harness) -> None:
-    house.runs.answering = replace(house.runs.answering, secrets=SecretDirectory(house.folder / "secrets"))
+    answer_by(house.runs, replace(house.runs.answering, secrets=SecretDirectory(house.folder / "secrets")))
     run = await house.start(KEY)
     content = {"TOKEN": "crm-4711", "file_paths": ["a.py"], "urls": ["https://a.example"]}
     assert (await house.refused(run, {**content, "urls": ["nowhere"]})).code == "invalid_answer"

@@ -22,6 +22,7 @@ from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import NothingSent
 from holdfast.runtime.secrets import SecretDirectory
 from holdfast.runtime.workers import NoWorker
+from tests.answering import answer_by
 from tests.conftest import Harness, until
 from tests.people.raw_answers import straight
 from tests.people.secret_house import everything, has
@@ -156,17 +157,18 @@ async def test_where_no_worker_is_nothing_is_sent(house: Harness, tmp_path: Path
 
 async def test_without_a_store_the_setting_is_named_and_nothing_is_sent(house: Harness) -> None:
     run = await house.start(ONE)
-    house.runs.answering, kept = Answering(), house.runs.answering
+    kept = house.runs.answering
+    answer_by(house.runs, Answering())
     with pytest.raises(ConfigError, match=r"store in \[secrets\].*HOLDFAST_SECRETS") as caught:
         await house.answer(run, VALUE)
     assert not has(str(caught.value))
-    house.runs.answering = kept
+    answer_by(house.runs, kept)
     await house.answer(run, VALUE)
 
 
 async def test_a_reference_to_a_variable_needs_no_store(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LISTED", "hunter2")
-    house.runs.answering = Answering()
+    answer_by(house.runs, Answering())
     run = await house.start(KEY.replace("HOW", "length"))
     await house.answer(run, {"API_KEY": "secret:env/LISTED"})
     assert await house.output(run) == 7

@@ -13,6 +13,7 @@ from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import Key
 from holdfast.protocol.runs import HistoryLimits
+from tests.answering import answer_by
 from tests.conftest import Harness
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import (
@@ -386,7 +387,7 @@ async def test_where_answers_need_a_token_a_change_of_the_plan_needs_one(plans: 
     with pytest.raises(Refusal) as caught:
         await runs.plans.change(run, new)
     assert caught.value.code == "bad_token"
-    runs.answering = Answering(keys=[Key("k", "k")])
+    answer_by(runs, Answering(keys=[Key("k", "k")]))
     assert await runs.plans.change(run, new) == 2
     await plans.harness.answer(run, "yes")
     assert (await plans.harness.output(run))["steps"]["2"]["response"] == "Other"

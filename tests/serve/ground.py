@@ -21,6 +21,7 @@ from holdfast.server.web.credentials import ALL_WEB_SCOPES, WebScope
 from holdfast.server.web.gate import Identity
 from holdfast.server.web.listener import BoundedConnection
 from holdfast.server.web.site import Site
+from tests.answering import answer_by
 from tests.conftest import Harness, until
 
 ANA = Identity(Sender("user:ana"))
@@ -51,8 +52,7 @@ def person(name: str, *scopes: WebScope, groups: tuple[str, ...] = (), **how: An
 def site_of_house(house: Harness, **settings: Any) -> Site:
     """A site over the house's runs. Settings are sections of the configuration."""
     config = Config(home=house.folder / ".holdfast", folder=house.folder, **settings)
-    answering = replace(house.runs.answering, groups=config.groups)
-    house.runs.answering = answering
+    answer_by(house.runs, replace(house.runs.answering, groups=config.groups))
     return Site(config, house.runs)
 
 

@@ -14,6 +14,7 @@ from playwright.async_api import Browser, BrowserContext, Page
 from holdfast.protocol.questions import Question
 from holdfast.runtime.secrets import SecretDirectory
 from holdfast.server.web.addresses import question_address
+from tests.answering import answer_by
 from tests.conftest import Harness
 from tests.serve.blueprints import BLUEPRINTS
 from tests.serve.browser import serious, served, too_wide
@@ -26,7 +27,7 @@ __all__ = ["Desk", "desk", "inbox_of", "open_pages", "serious", "started", "too_
 def inbox_of(house: Harness, **settings: Any) -> Any:
     """The site of a house, with a store for secrets and a group of Ana's."""
     site = site_of_house(house, groups={"editors": ["user:ana"]}, **settings)
-    house.runs.answering = replace(site.runs.answering, secrets=SecretDirectory(house.folder / "secrets"))
+    answer_by(house.runs, replace(site.runs.answering, secrets=SecretDirectory(house.folder / "secrets")))
     return site
 
 

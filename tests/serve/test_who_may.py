@@ -32,6 +32,7 @@ from holdfast.server.web.gate import Identity
 from holdfast.server.web.pages import PAGES
 from holdfast.server.web.sign_in import make_link_token
 from holdfast.server.web.site import Site
+from tests.answering import answer_by
 from tests.conftest import Harness, until
 from tests.record.ground import KEY
 from tests.serve.ground import WHO, blueprint_file, client_of, site_of_house
@@ -364,7 +365,7 @@ async def test_a_question_that_was_answered_goes_on_being_seen_by_those_who_were
 ) -> None:
     question = await salary(house, site)
     heads = {"heads": ["user:ana", "user:ben"]}
-    site.runs.answering = replace(site.runs.answering, groups=heads)
+    answer_by(site.runs, replace(site.runs.answering, groups=heads))
     monkeypatch.setattr(guard.DEPLOYMENT, "groups", heads)
     async with client_of(site, *PEOPLE.values()) as client:
         address, body = f"/api/v1/runs/{question.run}/answers", {"answers": [{"question": question.id, "content": "y"}]}
