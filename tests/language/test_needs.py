@@ -260,6 +260,21 @@ async def test_a_person_at_a_stop_changes_what_the_step_and_those_behind_it_see(
     assert await house.output(run) == 10
 
 
+@pytest.mark.slow
+async def test_two_stops_at_once_each_change_what_their_own_step_sees(house: Harness) -> None:
+    text = listed(
+        step("a", input="{{ context.a }}", interrupt_before=True),
+        step("b", input="{{ context.b }}", interrupt_before=True),
+        step("c", "a", "b", input=["{{ steps.a.output }}", "{{ steps.b.output }}", "{{ context }}"]),
+        context={"a": 1, "b": 1},
+    )
+    run = await house.start(text)
+    for question in await house.asked(run, 2):
+        changed = "a" if "before a" in question.message else "b"
+        await house.answer(run, {"a": 1, "b": 1, changed: 5}, question)
+    assert await house.output(run) == [5, 5, {"a": 5, "b": 5}]
+
+
 # For people
 
 
