@@ -22,7 +22,6 @@ class Rating(QuestionKind):
             "type": "object",
             "title": f"a rating of 1 to {self.stars} stars",
             "x-hint": f"as many stars as you give it, such as {'*' * self.stars}, or a form",
-            "examples": [{"stars": self.stars}],
             "required": ["stars"],
             "properties": {
                 "stars": {"type": "integer", "minimum": 1, "maximum": self.stars, "title": "Stars"},

@@ -116,7 +116,9 @@ async def test_a_signal_answers_it_unless_its_trait_says_no(house: Harness) -> N
 
 def test_a_terminal_shows_it_with_the_command_that_answers_it() -> None:
     assert "How was it?" in question_text(RATING).plain
-    assert answer_command(RATING).endswith(f"""{RATING.id} --content '{{"stars": 4}}'""")
+    assert answer_command(RATING).endswith(f"""{RATING.id} --content '{{"stars": …}}'""")
+    poll = KindDefinition(name="poll", answer={"type": "integer", "examples": [7]})
+    assert answer_command(question(CustomQuestion.define(poll, "How many?"))).endswith("--content 7")
     assert answer_command(ENV_VAR) == "holdfast attach r"
 
 
