@@ -1,6 +1,12 @@
 """External storage for large payloads, used by client and worker: Temporal keeps only a claim of some hundred bytes.
 
-The place is a setting, the same for clients and workers: `dir:PATH`, `s3://…`, `gs://…`, or "" for none.
+The place is a setting, the same for clients and workers: `dir:PATH`, `s3://…`, `gs://…`, or "" for none. The `driver`
+cuts payloads into `pieces` and puts them into a `store`, which is a `directory` or one of the `buckets`; `checkpoints`
+keeps those of graphs beside them; `collection` removes from a folder what no history refers to.
+
+Entry points: `make_storage`, `checkpoints.open_checkpoints`, `collection.collect_garbage`.
+Traps: names of drivers stand in histories; an object is written before the event that refers to it, and a run may be
+parked for months, so nothing goes by its age alone; a list is stored after its parts and removed before them.
 """
 
 from __future__ import annotations

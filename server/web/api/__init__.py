@@ -1,4 +1,8 @@
-"""The JSON API, `/api/v1`: what the commands print with `--json`. See docs/api.md."""
+"""The JSON API, `/api/v1`: what the commands print with `--json`. See docs/api.md.
+
+A call is a row of a table: `calls.ApiCall` says its address, what it takes, gives and needs; the routes and the OpenAPI
+document (`openapi`) are made of the tables in `questions`, `runs` and `events`.
+"""
 
 from __future__ import annotations
 
