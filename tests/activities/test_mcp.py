@@ -104,7 +104,7 @@ def waiting(folder: Path) -> dict[str, Any]:
     return {"started": str(folder / "started"), "until": str(folder / "until")}
 
 
-@pytest.mark.slow
+@pytest.mark.first_row
 async def test_a_tool_is_listed_with_its_schema_and_a_name_that_models_take(each: McpServers) -> None:
     tools = {tool.reference: tool for tool in await each.tools("little")}
     echo = tools["mcp:little/echo"]

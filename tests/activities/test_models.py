@@ -42,7 +42,6 @@ BOTH = pytest.mark.parametrize("api", ["chat", "responses"])
 # What is asked, and what comes back
 
 
-@pytest.mark.slow
 @BOTH
 async def test_a_text_is_the_output_with_its_usage(provider: Provider, api: str) -> None:
     provider.text("hi there")

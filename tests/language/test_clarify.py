@@ -25,7 +25,6 @@ def clarify(**more: Any) -> str:
     return yaml.safe_dump({"steps": [step]}, sort_keys=False)
 
 
-@pytest.mark.slow
 async def test_what_is_lacking_is_asked_one_fact_a_question(house: Harness) -> None:
     run = await house.start(clarify(), "tea")
     question = await house.one(run)

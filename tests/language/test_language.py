@@ -9,7 +9,6 @@ from tests.conftest import Harness
 from tests.tools import calls
 
 
-@pytest.mark.slow
 async def test_init_runs_once_in_order_before_the_first_step_and_not_again_after_a_question(house: Harness) -> None:
     run = await house.start(
         """

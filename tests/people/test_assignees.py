@@ -47,7 +47,7 @@ async def refused(house: Harness, run: str, by: str | None, **how: object) -> Re
     return caught.value
 
 
-@pytest.mark.slow
+@pytest.mark.first_row
 @pytest.mark.parametrize("by", ["user:ana", "bob", "user:zoe"])
 async def test_an_assignee_and_a_member_of_a_group_may_answer(house: Harness, by: str) -> None:
     run = await house.start(EDITORS)

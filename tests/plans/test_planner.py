@@ -21,7 +21,7 @@ async def of_planner(plans: Plans, run: str) -> list[Json]:
     return [one for one in await plans.requests(run) if one["step"] == "think"]
 
 
-@pytest.mark.slow
+@pytest.mark.first_row
 @pytest.mark.parametrize("source", ["steps.think.output", "previous_step"])
 async def test_a_plan_that_cannot_be_run_goes_back_to_its_planner_with_the_errors(plans: Plans, source: str) -> None:
     run = await planned(plans, [BAD, GOOD], source=source)
