@@ -15,7 +15,7 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import AnyEvent
 from holdfast.protocol.incoming import KeptHint
-from holdfast.protocol.questions import Asked, QuestionRequest
+from holdfast.protocol.questions import Asked, Question, QuestionRequest
 from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, summary_of
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
@@ -74,7 +74,7 @@ class Host:
         own = {"next_offset": self.journal.next, "previous_run": workflow.info().run_id}
         return {**own, **self.door.next_state, **self.events.next_state, **self.steering.next_state}
 
-    def _hand_over_event(self, question: Any) -> None:
+    def _hand_over_event(self, question: Question) -> None:
         self.events.hand_over(question)
 
     # For frames and children, see `frame.Runtime`
