@@ -50,7 +50,7 @@ class Runs:
     """The runs of one deployment. What Temporal refuses or does not answer is a `ServerError`.
 
     Args:
-        client: A connected client; see `holdfast.client.connect`.
+        client: A connected client; see `holdfast.runtime.connection.connect`.
         task_queue: The queue that the workers of the deployment poll.
         answering: How commands are signed and limited, and which questions are remembered for when no worker runs.
         archive: Where runs are read from that Temporal has deleted, such as the record.

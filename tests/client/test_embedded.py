@@ -31,11 +31,11 @@ pytestmark = pytest.mark.slow
 
 # It leaves at once: the SDK sometimes aborts at the interpreter's exit.
 ENSURE = (
-    "import asyncio, os; from holdfast.client import config, embedded; "
+    "import asyncio, os; from holdfast.runtime import config, embedded; "
     "print(asyncio.run(embedded.ensure(config.load_config())), flush=True); os._exit(0)"
 )
 DEV = (
-    "import asyncio; from holdfast.client import config, embedded; "
+    "import asyncio; from holdfast.runtime import config, embedded; "
     "asyncio.run(embedded.run_in_foreground(config.load_config()))"
 )
 
