@@ -21,12 +21,13 @@ class Stuck:
 
     def __init__(self) -> None:
         self.looks = 0
+        self.client = self
 
     async def state(self, run: str) -> Any:
         self.looks += 1
         raise Busy("queue", 60 + self.looks)
 
-    def handle(self, run: str) -> Any:
+    def get_workflow_handle(self, run: str) -> Any:
         return self
 
     async def describe(self) -> Any:

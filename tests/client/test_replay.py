@@ -132,7 +132,7 @@ def _encrypted(name: str, ring: KeyRing) -> str:
     """Return a recorded history whose run was started with encrypted arguments."""
     history = next(recordings.histories(name))
     arguments = history.events[0].workflow_execution_started_event_attributes.input.payloads
-    sealed = [EncryptionCodec(ring).sealed(payload) for payload in arguments]
+    sealed = [EncryptionCodec(ring).encrypt(payload) for payload in arguments]
     del arguments[:]
     arguments.extend(sealed)
     return history.to_json()
