@@ -100,7 +100,7 @@ def test_replay_follows_what_was_recorded_and_finds_what_was_changed(holdfast: H
 def test_replay_names_the_key_that_a_history_is_encrypted_with(holdfast: Holdfast, ended: str) -> None:
     [recorded, _] = holdfast.histories(ended)
     [definition, *_] = recorded.events[0].workflow_execution_started_event_attributes.input.payloads
-    definition.CopyFrom(EncryptionCodec(KeyRing({"old": "o" * 40})).sealed(definition))
+    definition.CopyFrom(EncryptionCodec(KeyRing({"old": "o" * 40})).encrypt(definition))
     holdfast.write("sealed.json", recorded.to_json())
     replayed = holdfast.as_process()("replay", "sealed.json", "--json")
     assert (replayed.code, [row["ok"] for row in replayed.json]) == (1, [False])

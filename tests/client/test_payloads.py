@@ -623,7 +623,7 @@ async def test_gc_keeps_a_conversation_that_waits_for_100_days(
         queue = house.runs.task_queue
         for path in files(folder):
             os.utime(path, times=(path.stat().st_atime, time.time() - 100 * 86400))
-        assert max(InnerReferences(folder).height(path.name) for path in files(folder)) == 1
+        assert max(InnerReferences(folder).measure_height(path.name) for path in files(folder)) == 1
         await collect_garbage(house.client, folder.folder)
     async with worker_for(storing(own_server.client, place), queue):  # has no piece in memory
         await house.answered(run, "yes")
