@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from holdfast.runtime.config import Config, ConfigError, load_config_for
 
 app = typer.Typer(rich_markup_mode=None)
 
-
+TEST_SUFFIX = ".test.yaml"
 _STEPS = re.compile(r"^[\"']?steps[\"']?\s*:", re.MULTILINE)
 _IN_BRACES = re.compile(r"\s*\{.*\bsteps[\"']?\s*:", re.DOTALL)
 
@@ -77,6 +79,9 @@ def validate(
     if as_sarif and (as_json or expanded):
         say("--sarif cannot be combined with --json or --expand")
         raise typer.Exit(USAGE)
+    if tests := [str(file) for file in files if file.name.endswith(TEST_SUFFIX)]:
+        say(f"these are tests of blueprints; run them with: holdfast test {shlex.join(tests)}")
+        raise typer.Exit(USAGE)
     found = [*find_blueprints(files)]
     if expanded and len(found) != 1:
         say(f"--expand takes one blueprint, not {len(found)}")
@@ -110,14 +115,22 @@ def find_blueprints(places: Sequence[Path]) -> Iterator[Path]:
         if not place.is_dir():
             yield place
             continue
-        for path in sorted(place.rglob("*")):
-            hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
-            if path.suffix in (".yaml", ".yml", ".json") and not hidden and path.is_file() and _has_steps(path):
-                yield path
+        for folder, folders, names in os.walk(place, onerror=_say_unread):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            files = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+            yield from (path for path in files if path.suffix in (".yaml", ".yml", ".json") and _has_steps(path))
+
+
+def _say_unread(error: OSError) -> None:
+    say(f"not looked into: {error.filename}: {error.strerror}")
 
 
 def _has_steps(path: Path) -> bool:
-    text = path.read_text(encoding="utf-8", errors="replace")
+    """Return whether a file looks like a blueprint; true for one that cannot be read, which is a problem to report."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:
+        return True
     return _STEPS.search(text) is not None or _IN_BRACES.match(text) is not None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -215,3 +217,26 @@ def test_keys_prove_who_answered(holdfast: Holdfast) -> None:
         assert "unproved_person" not in guarded("validate", file).err
     finally:
         (holdfast.folder / settings).unlink()  # the folder is that of all tests of the command line
+
+
+def test_a_file_of_tests_is_told_from_a_blueprint(holdfast: Holdfast) -> None:
+    place = holdfast.write("brief.test.yaml", "tests: []\n")
+    refused = holdfast("validate", place)
+    assert (refused.code, "holdfast test" in refused.err) == (2, True)
+
+
+def test_a_folder_that_goes_while_it_is_read_is_named(
+    holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "brief.yaml").write_text(WARNED)
+    (tmp_path / "gone").mkdir()
+    scandir = os.scandir
+
+    def scan(path: str) -> object:
+        if str(path).endswith("gone"):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    done = holdfast("validate", "--no-check", str(tmp_path))
+    assert (done.code, "gone" in done.err) == (0, True)
