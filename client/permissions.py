@@ -16,6 +16,7 @@ from holdfast.client.archive import Archive
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import (
     THIS_MACHINE,
+    AccessPolicy,
     AccessRules,
     Capability,
     Person,
@@ -26,6 +27,7 @@ from holdfast.protocol.access import (
 )
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import ACCESS_ATTRIBUTE, ACCESS_MEMO, WAITING_ATTRIBUTE
+from holdfast.runtime.encryption import NotDecrypted
 from holdfast.runtime.namespace import quote
 
 MOST_KEPT = 5_000
@@ -51,6 +53,10 @@ class RunAccessCache:
         return kept
 
 
+NOBODY = AccessPolicy(see=[], comment=[], answer=[], start=[], steer=[], administer=[])
+"""Stands for rules that cannot be read."""
+
+
 async def _read(tree: Tree, archive: Archive | None, run: str) -> RunAccess:
     try:
         return await access_of(await tree.describe(run))
@@ -62,8 +68,14 @@ async def _read(tree: Tree, archive: Archive | None, run: str) -> RunAccess:
 
 
 async def access_of(execution: WorkflowExecution) -> RunAccess:
-    """Return what stands in the memo of a run; of an author's own workflow that nobody has started it."""
-    return await execution.memo_value(ACCESS_MEMO, RunAccess(), type_hint=RunAccess)
+    """Return what stands in the memo of a run; of an author's own workflow that nobody has started it.
+
+    What cannot be read here, for want of a codec or a key, lets nobody see the run: one such run must not end a list.
+    """
+    try:
+        return await execution.memo_value(ACCESS_MEMO, RunAccess(), type_hint=RunAccess)
+    except (KeyError, ValueError, RuntimeError, NotDecrypted):
+        return RunAccess(written=NOBODY)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from temporalio.client import WorkflowExecution
 
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.permissions import Permissions, RunAccessCache, access_of
@@ -268,3 +269,17 @@ async def test_a_blueprint_that_says_who_may_answer_takes_no_signal(house: Harne
     with pytest.raises(Refusal):
         await house.answer(id_, "yes", question, by="user:eve")
     assert (await house.answer(id_, "yes", question, by="user:hana")).status == "answered"
+
+
+class _Unreadable:
+    """A run whose memo was written with a codec that this client does not have."""
+
+    async def memo_value(self, *_: object, **__: object) -> RunAccess:
+        raise KeyError("Unknown payload encoding binary/zlib")
+
+
+async def test_a_run_whose_rules_cannot_be_read_is_seen_by_nobody_who_signs_in_and_ends_no_list() -> None:
+    run = await access_of(cast(WorkflowExecution, _Unreadable()))
+    ana = Person(frozenset({"user:ana"}))
+    assert not may(ana, "see", run, rules(see=["user:ana"]))
+    assert may(ana, "see", run)
