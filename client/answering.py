@@ -384,8 +384,8 @@ class Answering:
         if early := await self._earlier_event(tree, event, views):
             return early
         waiting = [candidate for candidate in events_of(views) if candidate.asked.awaits == (event.name, event.key)]
-        store_values = any(hint.id == event.id for hint in views[0].kept)
-        if not waiting or store_values:
+        is_kept = any(hint.id == event.id for hint in views[0].kept)
+        if not waiting or is_kept:
             return await self._keep_event(tree, event, views[0].run)
         question = min(waiting, key=lambda candidate: (candidate.asked_at, candidate.address))
         batch = _batch_of(event, question.id)

@@ -70,7 +70,7 @@ _EXECUTION_STATUSES: dict[Status, str] = {
 
 
 async def listed_runs(client: Client, blueprint: str | None, *, waiting: bool) -> list[Listed]:
-    """Return the runs, newest first; see `Runs.runs`."""
+    """Return the runs, newest first; see `RunLists.all`."""
     awaited: dict[str, set[str]] = {}
     async for workflow in waiting_workflows(client):
         awaited.setdefault(workflow.run, set()).update(workflow.waiting_for)

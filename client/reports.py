@@ -198,7 +198,7 @@ class WaitingRow(TypedDict):
 
 
 def waiting_rows(rows: Sequence[Waiting], lists: Sequence[Sequence[Question] | None]) -> list[JSONObject]:
-    """Return the rows of workflows with their questions (see `Runs.questions_of`), as `questions --json` has them."""
+    """Return the rows of workflows with their questions, from `RunLists.read_questions`, as `questions --json` does."""
     return [entry for row, open_ in zip(rows, lists, strict=True) for entry in _waiting_json(row, open_)]
 
 

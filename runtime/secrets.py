@@ -183,7 +183,7 @@ class SecretDirectory:
         if not self.folder.is_dir():
             return []
         files = [path for path in self.folder.iterdir() if reference_in(str(SecretReference(DIRECTORY, path.name)))]
-        return sorted(map(_describe_file, files), key=lambda store_values: store_values.since)
+        return sorted(map(_describe_file, files), key=lambda secret: secret.since)
 
     def _write(self, id_: str, value: str) -> None:
         try:

@@ -100,8 +100,8 @@ def _is_installed(module: str) -> bool:
 class Bucket(Store):
     """A bucket, below a prefix. A claim holds both, so that payloads are found after the setting has changed."""
 
-    def __init__(self, open_objects: Objects, bucket: str, prefix: str, place: str) -> None:
-        self._objects, self._bucket, self._prefix, self._place = open_objects, bucket, prefix, place
+    def __init__(self, objects: Objects, bucket: str, prefix: str, place: str) -> None:
+        self._objects, self._bucket, self._prefix, self._place = objects, bucket, prefix, place
         self._seen: dict[str, float] = {}
         """When each object was last seen, by its name."""
 
@@ -138,10 +138,10 @@ class Bucket(Store):
         self._see(name for name, is_there in zip(asked, exists, strict=True) if is_there)
         return {name for name in sizes if self._seen.get(name, since) > since}
 
-    async def write(self, open_objects: Mapping[str, bytes]) -> None:
+    async def write(self, objects: Mapping[str, bytes]) -> None:
         """See base class."""
-        await self._each(self._put(name, raw) for name, raw in open_objects.items())
-        self._see(open_objects)
+        await self._each(self._put(name, raw) for name, raw in objects.items())
+        self._see(objects)
 
     async def read(self, names: Collection[str], location: Location) -> dict[str, bytes]:
         """See base class."""

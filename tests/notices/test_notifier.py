@@ -24,8 +24,8 @@ LONG_AGO = timedelta(days=40)
 async def test_a_question_is_told_once_however_often_one_looks(office: Office) -> None:
     ops = office.channel("ops")
     office.ask()
-    count_notices = [await office.notifier.round() for _ in range(3)]
-    assert (count_notices, ops.kinds) == ([1, 0, 0], ["asked"])
+    counts = [await office.notifier.round() for _ in range(3)]
+    assert (counts, ops.kinds) == ([1, 0, 0], ["asked"])
 
 
 async def test_what_was_planned_and_not_marked_is_sent_again_under_the_same_id(office: Office) -> None:
@@ -255,8 +255,8 @@ async def test_questions_of_many_readers_are_a_message_each(office: Office) -> N
     mail = office.channel("mail", is_personal=True, for_people=True)
     for number in range(12):
         office.ask(f"q{number}", assignees=[f"user:{number}"])
-    count_notices = [await office.notifier.round() for _ in range(2)]
-    assert (count_notices, len(set(mail.users))) == ([12, 0], 12)
+    counts = [await office.notifier.round() for _ in range(2)]
+    assert (counts, len(set(mail.users))) == ([12, 0], 12)
 
 
 async def test_a_database_that_is_away_is_logged_once_and_once_when_it_is_back(
