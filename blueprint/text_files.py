@@ -1,11 +1,29 @@
-"""Read the text files that a blueprint consists of and names. Used by `load` and `sugar`."""
+"""Find and read text files: blueprints, and what they consist of and name."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast.blueprint.expressions.error import nearest
+
+BLUEPRINT_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def walk_files(
+    folder: Path, endings: tuple[str, ...], on_error: Callable[[OSError], None] | None = None
+) -> Iterator[Path]:
+    """Yield the files of a folder and those below it whose names end so; hidden files and folders are left out.
+
+    Args:
+        folder: The folder.
+        endings: What the names end with, such as `.yaml`.
+        on_error: Gets the error of a folder that cannot be read, which is passed over.
+    """
+    for place, below, names in os.walk(folder, onerror=on_error):
+        below[:] = sorted(name for name in below if not name.startswith("."))  # not looked into: a .venv is large
+        yield from (Path(place, name) for name in sorted(names) if name.endswith(endings) and not name.startswith("."))
 
 
 class UnreadableFile(Exception):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -18,6 +17,7 @@ from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
+from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, walk_files
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, Check
 from holdfast.cli.lookup import is_server_named, look_up_in
@@ -77,18 +77,14 @@ def validate(
     the line, or on a line of its own above, silences one.
     """
     if as_sarif and (as_json or expanded):
-        say("--sarif cannot be combined with --json or --expand")
-        raise typer.Exit(USAGE)
+        _refuse("--sarif cannot be combined with --json or --expand")
     if tests := [str(file) for file in files if file.name.endswith(TEST_SUFFIX)]:
-        say(f"these are tests of blueprints; run them with: holdfast test {shlex.join(tests)}")
-        raise typer.Exit(USAGE)
+        _refuse(f"these are tests of blueprints; run them with: holdfast test {shlex.join(tests)}")
     found = [*find_blueprints(files)]
     if expanded and len(found) != 1:
-        say(f"--expand takes one blueprint, not {len(found)}")
-        raise typer.Exit(USAGE)
+        _refuse(f"--expand takes one blueprint, not {len(found)}")
     if not found:
-        say(f"no blueprint is in {', '.join(map(str, files))}: none of its files has steps")
-        raise typer.Exit(USAGE)
+        _refuse(f"no blueprint is in {', '.join(map(str, files))}: none of its files has steps")
     validations = [_validate(file, check, connect) for file in found]
     listed = [problem for validation in validations for problem in validation.listed]
     for problem in listed:
@@ -109,16 +105,18 @@ def validate(
     raise typer.Exit(DONE if is_ok else USAGE)
 
 
+def _refuse(message: str) -> NoReturn:
+    say(message)
+    raise typer.Exit(USAGE)
+
+
 def find_blueprints(places: Sequence[Path]) -> Iterator[Path]:
     """Yield the blueprints among files and folders: of a folder the files that have steps, but no hidden ones."""
     for place in places:
         if not place.is_dir():
             yield place
             continue
-        for folder, folders, names in os.walk(place, onerror=_say_unread):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            files = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
-            yield from (path for path in files if path.suffix in (".yaml", ".yml", ".json") and _has_steps(path))
+        yield from sorted(filter(_has_steps, walk_files(place, BLUEPRINT_SUFFIXES, _say_unread)))
 
 
 def _say_unread(error: OSError) -> None:

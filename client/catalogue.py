@@ -5,7 +5,6 @@ The API, the pages and assistants offer them; nobody outside names any other fil
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +12,10 @@ from pathlib import Path
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import load
+from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, walk_files
 from holdfast.runtime.config import Config
 from holdfast.runtime.errors import BadInput
 
-SUFFIXES = (".yaml", ".yml", ".json")
 MOST_OFFERED = 500
 """The most files that are listed."""
 
@@ -92,7 +91,7 @@ def find_offered(config: Config, name: str, allows: Allows | None = None) -> Off
         name: The name.
         allows: As in `offered`.
     """
-    wanted = name.removesuffix(Path(name).suffix) if Path(name).suffix in SUFFIXES else name
+    wanted = name.removesuffix(Path(name).suffix) if Path(name).suffix in BLUEPRINT_SUFFIXES else name
     every = offered(config, allows)
     for blueprint in every:
         if blueprint.name == wanted:
@@ -105,11 +104,9 @@ def find_offered(config: Config, name: str, allows: Allows | None = None) -> Off
 
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the files of a folder and those below it, in order; hidden ones and links that lead out are left out."""
-    for place, below, names in os.walk(folder):
-        below[:] = sorted(name for name in below if not name.startswith("."))  # not looked into: a .venv is large
-        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
-            if path.suffix in SUFFIXES and path.is_file() and path.resolve().is_relative_to(folder):
-                yield path
+    for path in walk_files(folder, BLUEPRINT_SUFFIXES):
+        if path.is_file() and path.resolve().is_relative_to(folder):
+            yield path
 
 
 def _has_steps(path: Path) -> bool:

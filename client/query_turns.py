@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -37,11 +37,9 @@ async def take_turn(client: Client, workflow: str) -> AsyncIterator[None]:
     turn.takers += 1
     is_mine = False
     try:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 is_mine = await turn.lock.acquire()
-        except TimeoutError:
-            pass
         yield
     finally:
         if is_mine:

@@ -13,6 +13,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import load
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
+from holdfast.blueprint.text_files import walk_files
 from holdfast.client.reading import entry_problems, text_of_file
 from holdfast.runtime.config import Config
 from holdfast.testkit import SUFFIX
@@ -330,10 +331,7 @@ def files_in(places: Iterable[Path]) -> Iterator[Path]:
     """Yield the test files among files and folders, that of a blueprint too; hidden ones in folders are skipped."""
     for place in places:
         if place.is_dir():
-            paths = sorted(place.rglob(f"*{SUFFIX}"))
-            yield from (
-                path for path in paths if not any(part.startswith(".") for part in path.relative_to(place).parts)
-            )
+            yield from sorted(walk_files(place, (SUFFIX,)))
         else:
             beside = place.with_name(f"{place.stem}{SUFFIX}")
             yield beside if not place.name.endswith(SUFFIX) and beside.exists() else place
