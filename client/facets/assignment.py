@@ -54,28 +54,13 @@ class QuestionAssignment:
             UnknownRun: There is no such run.
             Ambiguous: Several questions could be meant.
         """
-        return await self._send(
-            run,
-            Claim,
-            question=question,
-            by=by,
-            key=key,
-            comment=comment,
-            seconds=seconds,
-        )
+        return await self._send(run, Claim, question=question, by=by, key=key, comment=comment, seconds=seconds)
 
     async def release(
         self, run: str, question: str, *, by: str, key: str | None = None, comment: str | None = None
     ) -> AssignmentReceipt:
         """End a claim: one's own, or as who may steer the run that of somebody else. Args and raises as in `claim`."""
-        return await self._send(
-            run,
-            Release,
-            question=question,
-            by=by,
-            key=key,
-            comment=comment,
-        )
+        return await self._send(run, Release, question=question, by=by, key=key, comment=comment)
 
     async def delegate(
         self, run: str, question: str, to: str, *, by: str, key: str | None = None, comment: str | None = None
@@ -93,15 +78,7 @@ class QuestionAssignment:
         Raises:
             Refusal: As in `claim`; also if `to` may not answer, or if too few people would be left for the quorum.
         """
-        return await self._send(
-            run,
-            Delegation,
-            question=question,
-            by=by,
-            key=key,
-            comment=comment,
-            to=to,
-        )
+        return await self._send(run, Delegation, question=question, by=by, key=key, comment=comment, to=to)
 
     async def reassign(
         self,
@@ -126,15 +103,7 @@ class QuestionAssignment:
         Raises:
             Refusal: As in `claim`; also if too few people would be left for the quorum.
         """
-        return await self._send(
-            run,
-            Reassignment,
-            question=question,
-            by=by,
-            key=key,
-            comment=comment,
-            to=list(to),
-        )
+        return await self._send(run, Reassignment, question=question, by=by, key=key, comment=comment, to=list(to))
 
     async def send(
         self,
