@@ -16,7 +16,7 @@ from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal
 from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import SHOWN
+from holdfast.protocol.runs import SHOWN, WorkflowView
 from holdfast.runtime.errors import raise_server_errors
 from holdfast.runtime.workers import NoWorker
 
@@ -100,10 +100,13 @@ class AccessControl:
 
         A run of which they may see nothing is unknown to them.
         """
-        visible = await self.select_visible(run, (await read_state(self._tree, self._answering, run)).questions)
+        visible = await self._read_visible(run)
         if not visible and not await self.may("see", run):
             raise UnknownRun(run)
         return visible
+
+    async def _read_visible(self, run: str) -> list[Question]:
+        return await self.select_visible(run, (await read_state(self._tree, self._answering, run)).questions)
 
     async def sees_part(self, run: str) -> bool:
         """Return whether the person may see a run, or one of its open questions."""
@@ -126,28 +129,37 @@ class AccessControl:
         earlier = EarlierAnswers(self._tree, run)
         for name in names:
             if find_question(found.questions, name) is None:
-                await self.require_reply(run, await earlier.find_closing(name))
+                await self._require_reply(run, await earlier.find_closing(name))
         return replace(found, events=[], earlier=earlier)
 
     async def require_question(self, run: str, id: str) -> None:
         """Raise `UnknownRun` unless the person may see a question of a run, open or closed."""
         if await self.may("see", run):
             return
-        if any(
-            question.id == id
-            for question in await self.select_visible(
-                run, (await read_state(self._tree, self._answering, run)).questions
-            )
-        ):
-            return
-        await self.require_reply(run, await EarlierAnswers(self._tree, run).find_closing(id))
+        if not any(question.id == id for question in await self._read_visible(run)):
+            await self.find_closing(run, id)
+
+    async def find_closing(self, run: str, id: str, view: WorkflowView | None = None) -> EarlierReply | None:
+        """Return the reply that closed a question; None if there is none.
+
+        Args:
+            run: The id of the run.
+            id: The question, by id or address.
+            view: The run's own view, where it was queried after the question was closed.
+
+        Raises:
+            UnknownRun: The person may see neither the run nor the question.
+        """
+        reply = await EarlierAnswers(self._tree, run, view).find_closing(id)
+        await self._require_reply(run, reply)
+        return reply
 
     async def require_comment(self, run: str) -> None:
         """Raise `Refusal` (`not_allowed`) where the person sees a run and may not comment; an assignee may."""
         if await self.may("see", run):
             await self.require("comment", run)
 
-    async def require_reply(self, run: str, reply: EarlierReply | None) -> None:
+    async def _require_reply(self, run: str, reply: EarlierReply | None) -> None:
         """Raise `UnknownRun` unless the person may see the run, or could see the question that a reply has closed."""
         if await self.may("see", run):
             return

@@ -91,7 +91,7 @@ CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "access.select_visible": lambda runs: _for_eve(runs).access.select_visible(RUN, [ATTACHED]),
     "access.require_question": lambda runs: _for_eve(runs).access.require_question(RUN, "q"),
     "access.require_comment": lambda runs: _for_eve(runs).access.require_comment(RUN),
-    "access.require_reply": lambda runs: _for_eve(runs).access.require_reply(RUN, None),
+    "access.find_closing": lambda runs: _for_eve(runs).access.find_closing(RUN, "q"),
     "access.why_not_answer": lambda runs: _for_eve(runs).access.why_not_answer(
         ATTACHED.model_copy(update={"run": RUN})
     ),

@@ -18,7 +18,6 @@ from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
 from holdfast.client.answering import OpenQuestions, Sent
-from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
 from holdfast.client.proposals import describe_proposal, details_beside
 from holdfast.client.reading import name_of
@@ -121,8 +120,7 @@ async def show_state(request: Request) -> HTMLResponse:
         return render(request, "said.html", box=await comment_box(request, _page(request)))
     asked, reply = await _find(request), None
     if asked is None:
-        reply = await EarlierAnswers(site.runs.tree, run).find_closing(request.path_params["id"])
-        await runs.access.require_reply(run, reply)
+        reply = await runs.access.find_closing(run, request.path_params["id"])
     failure = site.dispatches.failure(_place_of(request))
     message = _message(request, failure) if isinstance(failure, Exception) else ""
     is_certain = asked is None or asked.is_certain
@@ -136,8 +134,7 @@ async def add_comment(request: Request) -> Response:
     run, id_, text = request.path_params["run"], request.path_params["id"], first_text(texts, "text")
     asked = await _find(request)
     if asked is None:
-        reply = await EarlierAnswers(site.runs.tree, run).find_closing(id_)
-        await _runs(request).access.require_reply(run, reply)
+        reply = await _runs(request).access.find_closing(run, id_)
         if reply is None:
             raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
     await _runs(request).access.require_comment(run)
@@ -473,8 +470,7 @@ async def _closed_page(
     runs, run, id_ = _runs(request), request.path_params["run"], request.path_params["id"]
     state = await runs.state(run)
     own = _own_view(state.views, run)
-    reply = await EarlierAnswers(runs.tree, run, own).find_closing(id_)
-    await runs.access.require_reply(run, reply)
+    reply = await runs.access.find_closing(run, id_, own)
     if reply is None:
         raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
     key = _key_of(texts or {})
