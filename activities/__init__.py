@@ -17,7 +17,7 @@ from holdfast.activities.models import ModelActivities
 from holdfast.activities.registry import agent, tool
 from holdfast.activities.secrets import SecretStore, secret
 from holdfast.activities.tools import ToolActivities
-from holdfast.protocol.questions import Clarification, Decision, Hold, Input, Permission, Review
+from holdfast.blueprint.questions import Clarification, Decision, Hold, Input, Permission, Review
 
 
 def all_activities(

@@ -15,7 +15,7 @@ from typing import NoReturn
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.blueprint.kinds.parts import Retry
+from holdfast.blueprint.parts import Retry
 from holdfast.protocol.calls import ActivityRequest
 from holdfast.protocol.tool_errors import TIMEOUT
 

@@ -12,10 +12,10 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.cache import CacheStore
 from holdfast.activities.secrets import SecretStore
+from holdfast.blueprint.questions.secret import DIRECTORY
 from holdfast.protocol.agents import CacheEntry
 from holdfast.protocol.checkup import CHECK_WORKER, CheckWorker, WorkerState, proof_of
 from holdfast.protocol.guard import DEPLOYMENT
-from holdfast.protocol.secrets import DIRECTORY
 
 PROBE = "holdfast-doctor"
 """The key, in the cache, of the value that the check writes."""

@@ -14,10 +14,10 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
+from holdfast.blueprint.questions import Asked, Elicitation, OpenLink
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer
 from holdfast.protocol.display import one_line
-from holdfast.protocol.questions import Asked, Elicitation, OpenLink
 from holdfast.protocol.values import digest_of
 
 ELICIT = "elicitation/create"

@@ -24,20 +24,13 @@ from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
-from holdfast.blueprint.kinds.question_kind import QuestionKind
+from holdfast.blueprint.questions import QUESTION_KINDS, Asked, Confirmation, CustomQuestion, Input, PayloadConfirmation
+from holdfast.blueprint.questions.authors import QuestionKind
 from holdfast.protocol import guard
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, Parent, RaisedInterrupt, ToolRequest
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import check_bytes, check_value
-from holdfast.protocol.questions import (
-    QUESTION_KINDS,
-    Asked,
-    Confirmation,
-    CustomQuestion,
-    Input,
-    PayloadConfirmation,
-)
 
 Data = TypeVar("Data")
 State = TypeVar("State")

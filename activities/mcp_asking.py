@@ -16,6 +16,7 @@ from temporalio.service import RPCError
 
 from holdfast.activities.elicitation import BadElicitation, bad_elicitation, path_of, question_of, response_to
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.questions import Asked
 from holdfast.protocol.agents import InterruptAnswer, ToolRequest
 from holdfast.protocol.elicitations import (
     ELICIT,
@@ -25,7 +26,6 @@ from holdfast.protocol.elicitations import (
     ElicitedQuery,
     PutElicitation,
 )
-from holdfast.protocol.questions import Asked
 
 LOOK_SECONDS = 0.5
 """The pause between two looks at whether somebody has answered."""

@@ -18,9 +18,9 @@ from holdfast.activities.mcp_servers import LOST, NO_CHANNEL, STATE_REFUSED, UNR
 from holdfast.activities.registry import wrong
 from holdfast.activities.sizes import check_result
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.questions import Asked
 from holdfast.protocol import guard
 from holdfast.protocol.agents import Interrupted, RaisedInterrupt, ToolRequest
-from holdfast.protocol.questions import Asked
 from holdfast.protocol.values import Value
 
 MCP = "mcp:"

@@ -9,10 +9,10 @@ from holdfast.activities.interrupt import Interrupt
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.defaults import with_defaults
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.questions import Permission, Review
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import ToolRequest, ToolSpec
 from holdfast.protocol.permissions import CallDecision, ProposedCall, decide
-from holdfast.protocol.questions import Permission, Review
 from holdfast.protocol.tool_rules import Consent
 
 APPROVAL_GATE = segment("level", "owner-approval")

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.registry import wrong
-from holdfast.protocol.secrets import IDS, reference_in
+from holdfast.blueprint.questions.secret import IDS, reference_in
 
 Outcome = TypeVar("Outcome")
 

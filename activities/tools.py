@@ -37,6 +37,7 @@ from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, validator
+from holdfast.blueprint.questions import Input, Permission
 from holdfast.protocol import guard
 from holdfast.protocol.agents import (
     Completed,
@@ -49,7 +50,6 @@ from holdfast.protocol.agents import (
     ToolSpec,
     ToolsRequest,
 )
-from holdfast.protocol.questions import Input, Permission
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, OUTCOME_UNKNOWN, TIMEOUT
 from holdfast.protocol.tool_rules import OwnerRule
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, Blueprint, Step, WorkflowBlock
-from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.parts import Part
 
 
 class UnknownStep(LookupError):

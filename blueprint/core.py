@@ -9,7 +9,7 @@ import yaml
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint, LoopBlock
-from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.parts import Part
 from holdfast.blueprint.source import AMBIGUOUS
 
 

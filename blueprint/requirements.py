@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from holdfast.blueprint.dependencies import reach_of, reach_of_tools
 from holdfast.blueprint.kinds import AgentTool, Blueprint
-from holdfast.blueprint.kinds.parts import Part, Requirement
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.parts import Part, Requirement
 from holdfast.blueprint.positions import Parts
 
 _OF_THE_BLUEPRINT = (AGENT, IMPORT, "agents.")

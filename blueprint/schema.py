@@ -9,8 +9,6 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import DEFAULT_KIND, KINDS, Blueprint
 from holdfast.blueprint.kinds.hitl_kinds import allow_kinds
-from holdfast.blueprint.kinds.parts import Part
-from holdfast.blueprint.kinds.question_kind import QuestionKind
 from holdfast.blueprint.kinds.schema_forms import (
     CONDITION,
     TEXT,
@@ -21,6 +19,8 @@ from holdfast.blueprint.kinds.schema_forms import (
     object_form,
     set_form,
 )
+from holdfast.blueprint.parts import Part
+from holdfast.blueprint.questions.authors import QuestionKind
 from holdfast.blueprint.reducers import REDUCERS
 from holdfast.blueprint.shorthand import SHORTHAND
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from holdfast.blueprint.kinds.parts import Part, Template
+from holdfast.blueprint.parts import Part, Template
 
 
 class FromFile(Part):

@@ -17,7 +17,7 @@ from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
 from holdfast.blueprint.kinds.keys import meant_key, meant_kind, unknown_key
-from holdfast.blueprint.kinds.parts import NAME_PATTERN, Part
+from holdfast.blueprint.parts import NAME_PATTERN, Part
 from holdfast.blueprint.positions import Parts, inside, path_text, place_of
 from holdfast.blueprint.recover import Repair, readable_name, repair_tree, stub_of
 from holdfast.blueprint.source import PlacedDict, plain

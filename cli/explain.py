@@ -18,9 +18,9 @@ from holdfast.blueprint.explain.demands import add_demands
 from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.kinds.question_kind import known_kinds
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.blueprint.question_kinds import import_sources
+from holdfast.blueprint.questions.authors import known_kinds
 from holdfast.blueprint.schema import language_schema
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run

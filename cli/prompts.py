@@ -22,13 +22,14 @@ from rich.text import Text
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.questions import YES
 from holdfast.cli.prompt import Prompt, PromptInterrupted
 from holdfast.cli.render import question_text, wrapped
 from holdfast.client.forms import ABSENT, FormField, fields_of, shown_default
 from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_json, in_short
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
-from holdfast.protocol.questions import YES, Question
+from holdfast.protocol.questions import Question
 
 if TYPE_CHECKING:
     from holdfast.cli.line_editor import LineEditor

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from holdfast.blueprint.questions.secret import DIRECTORY, SecretReference, reference_in
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, print_json, say
 from holdfast.cli.prompts import read_value
 from holdfast.cli.render import ago, print_table
 from holdfast.client.reading import BadUsage
-from holdfast.protocol.secrets import DIRECTORY, SecretReference, reference_in
 from holdfast.runtime.config import ConfigError, load_config
 from holdfast.runtime.connection import is_server_named
 from holdfast.runtime.secrets import UNSET, SecretDirectory, keeper

@@ -24,6 +24,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.blueprint.questions import InvalidAnswer
 from holdfast.client.earlier_answers import (
     EarlierAnswers,
     EarlierReply,
@@ -46,7 +47,7 @@ from holdfast.protocol.events import (
 from holdfast.protocol.guard import Key, Proof, Scope, SignedCommand, sign
 from holdfast.protocol.incoming import SEND_EVENT, EventReceipt, SystemEvent
 from holdfast.protocol.people import SIGN_IN, Groups, user_of, who_may, with_proved
-from holdfast.protocol.questions import InvalidAnswer, Question
+from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value, digest_of
 from holdfast.runtime.errors import Ambiguous, NothingSent, is_missing

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.kinds import kind_named
+from holdfast.blueprint.questions import brief
 from holdfast.protocol.address import name_at, parts
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import (
@@ -46,7 +47,6 @@ from holdfast.protocol.events import (
     ToolFailed,
     ToolReturned,
 )
-from holdfast.protocol.questions import brief
 
 MOST_COUNTED = 10
 """The most items of a map that get a line each."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.kinds.parts import Requirement
+from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.protocol.lookup import CODES, LookedUp, LookUp, Wanted

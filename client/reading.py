@@ -20,11 +20,12 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
+from holdfast.blueprint.questions import Asked, InvalidAnswer
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain, read
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
-from holdfast.protocol.questions import Asked, InvalidAnswer, Question
+from holdfast.protocol.questions import Question
 
 ENTRY_KEYS = ("question", "content", "decline", "times")
 

@@ -9,7 +9,7 @@ import yaml
 
 from holdfast.blueprint.kinds import KINDS, Blueprint
 from holdfast.blueprint.kinds.base import Step
-from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.parts import Part
 from holdfast.blueprint.schema import language_schema
 
 PAGE = Path(__file__).parent / "reference.md"

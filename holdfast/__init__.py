@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from holdfast.activities.secrets import secret
     from holdfast.blueprint.errors import BlueprintError, Problem
     from holdfast.blueprint.kinds import Blueprint
-    from holdfast.blueprint.kinds.question_kind import QuestionKind, question_kind
     from holdfast.blueprint.load import load, loads
+    from holdfast.blueprint.questions import Clarification, Decision, Hold, Input, Permission, Review
+    from holdfast.blueprint.questions.authors import QuestionKind, question_kind
     from holdfast.client.answering import Answering
     from holdfast.client.runs import Runs
     from holdfast.plugin import Plugin
     from holdfast.protocol.answers import Answer, Receipt, Refusal
-    from holdfast.protocol.questions import Clarification, Decision, Hold, Input, Permission, Question, Review
+    from holdfast.protocol.questions import Question
     from holdfast.runtime.connection import connect
     from holdfast.runtime.secrets import keeper
     from holdfast.workflows.human import HumanInTheLoop
@@ -33,14 +34,15 @@ _MODULES = {
     "holdfast.activities.secrets": ("secret",),
     "holdfast.blueprint.errors": ("BlueprintError", "Problem"),
     "holdfast.blueprint.kinds": ("Blueprint",),
-    "holdfast.blueprint.kinds.question_kind": ("QuestionKind", "question_kind"),
     "holdfast.blueprint.load": ("load", "loads"),
+    "holdfast.blueprint.questions": ("Clarification", "Decision", "Hold", "Input", "Permission", "Review"),
+    "holdfast.blueprint.questions.authors": ("QuestionKind", "question_kind"),
     "holdfast.client.answering": ("Answering",),
     "holdfast.runtime.connection": ("connect",),
     "holdfast.client.runs": ("Runs",),
     "holdfast.runtime.secrets": ("keeper",),
     "holdfast.protocol.answers": ("Answer", "Receipt", "Refusal"),
-    "holdfast.protocol.questions": ("Clarification", "Decision", "Hold", "Input", "Permission", "Question", "Review"),
+    "holdfast.protocol.questions": ("Question",),
     "holdfast.plugin": ("Plugin",),
     "holdfast.workflows.human": ("HumanInTheLoop",),
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds.parts import Retry
+from holdfast.blueprint.parts import Retry
+from holdfast.blueprint.questions import AnyAsked
 from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.calls import ActivityRequest, DescriptionRequest
-from holdfast.protocol.questions import AnyAsked
 from holdfast.protocol.tool_rules import Consent, OwnerRule
 from holdfast.protocol.values import Value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from holdfast.blueprint.kinds.parts import Retry
+from holdfast.blueprint.parts import Retry
 from holdfast.protocol.values import Value
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.questions import AnyAsked
 from holdfast.protocol.agents import InterruptAnswer
-from holdfast.protocol.questions import AnyAsked
 from holdfast.protocol.values import Value
 
 ELICIT = "elicit"

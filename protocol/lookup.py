@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.kinds.parts import RequirementKind, Retry
+from holdfast.blueprint.parts import RequirementKind, Retry
 from holdfast.protocol.calls import DescriptionRequest
 from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.protocol.values import Value

@@ -9,8 +9,8 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, PlanBody, Retry
+from holdfast.blueprint.questions import Asked, InvalidAnswer, Review
 from holdfast.protocol.address import Address
-from holdfast.protocol.questions import Asked, InvalidAnswer, Review
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
 from holdfast.protocol.values import Value
 

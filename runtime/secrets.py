@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from holdfast.blueprint.questions import Asked, InvalidAnswer
+from holdfast.blueprint.questions.secret import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.questions import Asked, InvalidAnswer
-from holdfast.protocol.secrets import DIRECTORY, ENVIRONMENT, SecretReference, reference_in
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import KeySource, Seal, make_environment_source, make_file_source
 from holdfast.runtime.own_files import write_whole
@@ -144,7 +144,7 @@ def _await_key_of_other_process(keyring: _Keyring, mark: Path) -> str:
 
 
 class SecretBackend(Protocol):
-    """A store that tools read values from, by id. A new one: a row in `open_backends` and in `protocol.secrets.IDS`."""
+    """A store that tools read values from, by id. A new one: a row in `open_backends` and in `IDS`."""
 
     def read(self, id: str) -> str | None:
         """Return the value; None if there is none. Raises OSError."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep, Step
-from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT
+from holdfast.blueprint.parts import Part
 
 ASK_TOOL = "request_user_info"
 """The tool with which an agent asks a person."""

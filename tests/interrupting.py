@@ -13,7 +13,7 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 
 from holdfast.activities import BadAnswer, Decision, Input, Interrupt, Permission, agent, level, resumed, tool
 from holdfast.blueprint.kinds import Option
-from holdfast.protocol.questions import Choice
+from holdfast.blueprint.questions import Choice
 from tests.tools import count
 
 

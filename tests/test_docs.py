@@ -12,10 +12,10 @@ import typer.main
 
 from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
 from holdfast.blueprint.load import loads
+from holdfast.blueprint.questions import QUESTION_KINDS, CustomQuestion
 from holdfast.blueprint.source import plain, read
 from holdfast.cli.app import app
 from holdfast.protocol.answers import REFUSALS
-from holdfast.protocol.questions import QUESTION_KINDS, CustomQuestion
 from holdfast.runtime.config import WorkerSettings
 from holdfast.runtime.config.variables import Overrides
 from holdfast.workflows.builtins import BUILTINS

@@ -13,8 +13,8 @@ import examples.connector.services
 import examples.expenses.rates
 import examples.research.sources  # noqa: F401 registers the tools
 from holdfast.blueprint.core import expand
-from holdfast.blueprint.kinds.question_kind import known_kinds
 from holdfast.blueprint.load import load, loads
+from holdfast.blueprint.questions.authors import known_kinds
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
 from holdfast.protocol import guard

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.measure import tree_of
 from holdfast.blueprint.kinds.hitl_fields import AskName
 from holdfast.blueprint.question_kinds import ASK_KINDS
-from holdfast.protocol.questions import QUESTION_KINDS
+from holdfast.blueprint.questions import QUESTION_KINDS
 from tests.repository import ROOT
 
 ROOMS = ("activities", "blueprint", "cli", "client", "protocol", "runtime", "server", "testkit", "workflows")
@@ -27,7 +27,7 @@ FILES = sorted(
     path
     for room in ROOMS
     for path in (ROOT / room).rglob("*.py")
-    if str(path.relative_to(ROOT)) not in ALLOWED and path.parent != ROOT / "protocol" / "questions"
+    if str(path.relative_to(ROOT)) not in ALLOWED and path.parent != ROOT / "blueprint" / "questions"
 )
 
 

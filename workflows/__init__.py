@@ -8,7 +8,8 @@ May import `protocol` and `blueprint`, and nothing of the world: no clock, chanc
 validators of updates. Trap: the number and order of commands must follow from events alone; see `activation`, `rest`.
 """
 
-from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.parts import Part
+from holdfast.blueprint.questions import Asked
 from holdfast.protocol.values import Value, build_models
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.clarify import ClarifyWorkflow
@@ -33,6 +34,7 @@ WORKFLOWS: list[type] = [
 ]
 
 build_models(Part)
+build_models(Asked)
 build_models(Value)
 
 __all__ = ["OWN_RUNNER", "PASSED_THROUGH", "RUNNER", "WORKFLOWS", "HumanInTheLoop", "Runner"]

@@ -12,7 +12,7 @@ from holdfast.blueprint.expressions import names_in, text_of
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT, list_in, structured
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
-from holdfast.blueprint.kinds.parts import ToolErrors
+from holdfast.blueprint.parts import ToolErrors
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest
 from holdfast.protocol.events import AgentCompleted, ModelReplied, ModelRequested
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget

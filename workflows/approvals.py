@@ -8,9 +8,9 @@ from typing import NamedTuple
 from holdfast.blueprint import defaults
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Risk
+from holdfast.blueprint.questions import Permission, Review
 from holdfast.protocol.agents import ToolCall, ToolSpec
 from holdfast.protocol.permissions import CallDecision, Policy, ProposedCall, Repetition, decide, permit_of
-from holdfast.protocol.questions import Permission, Review
 from holdfast.protocol.tool_rules import Consent
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame

@@ -8,8 +8,8 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AskingStep, Step
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.people import REQUESTER, canonical_name, is_person
+from holdfast.blueprint.questions import brief
 from holdfast.protocol.people import People, Rung, user_of
-from holdfast.protocol.questions import brief
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 

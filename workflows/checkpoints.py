@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Literal
 
 from holdfast.blueprint.kinds import AnyStep
+from holdfast.blueprint.questions import Checkpoint
 from holdfast.protocol.address import Address, parts
-from holdfast.protocol.questions import Checkpoint, QuestionRequest
+from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 

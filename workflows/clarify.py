@@ -9,8 +9,8 @@ from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit, problems_of
 from holdfast.blueprint.kinds import Agent, Clarify, Option
+from holdfast.blueprint.questions import Asked, Clarification, Fact, Input, Review
 from holdfast.protocol.agents import Message, ModelRequest
-from holdfast.protocol.questions import Asked, Clarification, Fact, Input, Review
 from holdfast.protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.protocol.values import Value
 from holdfast.workflows.agents import AgentCall, ask_model

@@ -11,7 +11,7 @@ from temporalio import workflow
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import AnyStep
 from holdfast.blueprint.kinds.needs import find_needs
-from holdfast.blueprint.kinds.parts import MOST_AT_ONCE
+from holdfast.blueprint.parts import MOST_AT_ONCE
 from holdfast.protocol.context import Conflict, changes, joined
 from holdfast.protocol.events import StepSkipped
 from holdfast.workflows.checkpoints import stop

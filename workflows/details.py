@@ -10,9 +10,10 @@ from typing import Any
 from temporalio.common import SearchAttributeKey
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.questions import RESPOND, REVISE
 from holdfast.protocol.display import code, markdown, one_line
 from holdfast.protocol.people import SIGN_IN, who_may
-from holdfast.protocol.questions import RESPOND, REVISE, Question
+from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import (
     ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,

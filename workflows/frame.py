@@ -16,6 +16,7 @@ from holdfast.blueprint.expressions import evaluate, holds, render, text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Retry, Step
+from holdfast.blueprint.questions import Asked, Decision
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import (
@@ -27,7 +28,7 @@ from holdfast.protocol.elicitations import Elicited
 from holdfast.protocol.events import AnyEvent, LimitReached
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.people import EVERYBODY, People
-from holdfast.protocol.questions import Asked, Decision, QuestionRequest
+from holdfast.protocol.questions import QuestionRequest
 from holdfast.protocol.runs import (
     AgentDefinition,
     Budget,

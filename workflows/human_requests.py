@@ -13,9 +13,9 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
 from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.blueprint.questions import QUESTION_KINDS, Asked, Draft, InvalidAnswer
 from holdfast.protocol.address import Address
 from holdfast.protocol.people import People, Rung
-from holdfast.protocol.questions import QUESTION_KINDS, Asked, Draft, InvalidAnswer
 from holdfast.workflows.failures import failure
 
 Form = JSONObject | type[BaseModel]

@@ -15,10 +15,10 @@ from holdfast.blueprint.kinds import (
     Fallback,
 )
 from holdfast.blueprint.kinds.needs import has_needs
+from holdfast.blueprint.questions import brief
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.context import BadWrite, updated
 from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
-from holdfast.protocol.questions import brief
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.assignees import render_reviewers
 from holdfast.workflows.checkpoints import stop

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from temporalio import workflow
 
+from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, RaisedInterrupt, ToolRequest, Usage
 from holdfast.protocol.elicitations import Elicited
 from holdfast.protocol.events import QuestionReturned
-from holdfast.protocol.questions import Asked
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.questions import Asked
+from holdfast.blueprint.questions import Asked
 
 
 @dataclass(frozen=True)

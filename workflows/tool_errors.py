@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds.parts import CallAgain, ToolErrors
+from holdfast.blueprint.parts import CallAgain, ToolErrors
+from holdfast.blueprint.questions import Decision
 from holdfast.protocol.events import StepRetrying
-from holdfast.protocol.questions import Decision
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import ErrorKind, kind_of_failure, kind_of_result
 from holdfast.workflows.concurrency import is_cancelled

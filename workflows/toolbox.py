@@ -10,11 +10,11 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import NOT_NULL
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.questions import Clarification, Input
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolRequest, ToolSpec
 from holdfast.protocol.events import ToolCalled, ToolReturned
 from holdfast.protocol.permissions import settings_of
-from holdfast.protocol.questions import Clarification, Input
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.approvals import Allowed
 from holdfast.workflows.failures import failure

@@ -8,10 +8,10 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Retry
+from holdfast.blueprint.questions import LostCall
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
-from holdfast.protocol.questions import LostCall
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure, find_failure

@@ -7,9 +7,10 @@ from dataclasses import replace
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Hitl, Verification
+from holdfast.blueprint.questions import Asked
 from holdfast.protocol.agents import Message
 from holdfast.protocol.events import QuestionVerified
-from holdfast.protocol.questions import Asked, QuestionRequest
+from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure

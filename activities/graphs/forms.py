@@ -15,9 +15,9 @@ from langgraph.types import Interrupt as GraphInterrupt
 
 from holdfast.activities.elicitation import BadElicitation, question_of, response_to
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.questions import RESPOND, ActionReview, Asked, Input, Permission
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer
-from holdfast.protocol.questions import RESPOND, ActionReview, Asked, Input, Permission
 
 
 class KnownForm(ABC):

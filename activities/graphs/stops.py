@@ -10,8 +10,8 @@ from langgraph.constants import END
 from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from holdfast.activities.interrupt import question_about
+from holdfast.blueprint.questions import Asked, Input
 from holdfast.protocol.address import segment
-from holdfast.protocol.questions import Asked, Input
 
 _ALL = "*"
 

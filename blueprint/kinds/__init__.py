@@ -21,19 +21,19 @@ from holdfast.blueprint.kinds.clarify import Clarify
 from holdfast.blueprint.kinds.conditional import Conditional
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.hitl import Hitl
-from holdfast.blueprint.kinds.hitl_fields import Escalation, Option, Verification
+from holdfast.blueprint.kinds.hitl_fields import Escalation, Verification
 from holdfast.blueprint.kinds.loop import Loop
 from holdfast.blueprint.kinds.loop_block import HistoryManagement, LoopBlock
 from holdfast.blueprint.kinds.map import Finalize, Map, MapBlock
 from holdfast.blueprint.kinds.operations import Operation, Write
 from holdfast.blueprint.kinds.parallel import Parallel
-from holdfast.blueprint.kinds.parts import Access, Limits, Part, Retry, Risk
 from holdfast.blueprint.kinds.plan import Plan
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanOption, PlanStep
 from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
 from holdfast.blueprint.kinds.timer import Timer
 from holdfast.blueprint.kinds.wait import Wait
 from holdfast.blueprint.kinds.workflow import OwnWorkflow, WorkflowBlock
+from holdfast.blueprint.parts import Access, Limits, Option, Part, Retry, Risk
 
 AnyStep = Annotated[
     PlainStep

@@ -16,7 +16,6 @@ from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.parts import Retry, Seconds, Template
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, result_sentences
 from holdfast.blueprint.kinds.references import model, tool_name
 from holdfast.blueprint.kinds.schema_forms import (
@@ -24,6 +23,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     set_form,
 )
+from holdfast.blueprint.parts import Retry, Seconds, Template
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.blueprint.words.text import Vocabulary, filled, listed
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import ConfigDict, Field, StringConstraints
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds.parts import Limits, Name, Part, Requirement, Retry, Risk, Schema, Seconds, ToolErrors
+from holdfast.blueprint.parts import Limits, Name, Part, Requirement, Retry, Risk, Schema, Seconds, ToolErrors
 from holdfast.blueprint.positions import Parts
 
 _RETENTIONS = {"12h": 43_200, "1h": 3_600, "30m": 1_800}

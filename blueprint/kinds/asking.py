@@ -9,8 +9,8 @@ from pydantic import Field
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.document import Blueprint
-from holdfast.blueprint.kinds.parts import Requirement, Template
 from holdfast.blueprint.kinds.people_lists import check_people, groups_in
+from holdfast.blueprint.parts import Requirement, Template
 from holdfast.blueprint.words.text import Vocabulary
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from holdfast.blueprint.expressions.parse import is_plain
 from holdfast.blueprint.findings import Findings
-from holdfast.blueprint.kinds.parts import Part, Template
+from holdfast.blueprint.parts import Part, Template
 
 
 class AttachmentSource(Part):

@@ -14,12 +14,12 @@ from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.known import UNKNOWN, Branching, KnownValue
-from holdfast.blueprint.kinds.parts import Name, Part, Template
 from holdfast.blueprint.kinds.people_lists import people_phrase
 from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
 )
+from holdfast.blueprint.parts import Name, Part, Template
 from holdfast.blueprint.question_kinds import ask_kind_named
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence

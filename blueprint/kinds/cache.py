@@ -10,7 +10,7 @@ from pydantic import Field
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.parts import Seconds, Template
+from holdfast.blueprint.parts import Seconds, Template
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, duration, filled
 

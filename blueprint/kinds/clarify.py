@@ -18,8 +18,8 @@ from holdfast.blueprint.kinds.description import MORE, Ask, Cost, Drawing, StepD
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.known import KnownValue
-from holdfast.blueprint.kinds.parts import Schema, Template
 from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalized
+from holdfast.blueprint.parts import Schema, Template
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.schemas import fields, shape

@@ -18,7 +18,6 @@ from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches, expand_condition
 from holdfast.blueprint.kinds.known import Branching
 from holdfast.blueprint.kinds.needs import check_most
-from holdfast.blueprint.kinds.parts import MaxParallel, Requirement
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.references import BUILTINS
 from holdfast.blueprint.kinds.schema_forms import (
@@ -26,6 +25,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     set_form,
 )
+from holdfast.blueprint.parts import MaxParallel, Requirement
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, choice, constant, filled, value
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.parts import Access, Limits, MaxParallel, Name, Part, Schema, Template
+from holdfast.blueprint.parts import Access, Limits, MaxParallel, Name, Part, Schema, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep

@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.keys import Form, block_key, known_keys, meant_key, unknown_key
-from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.parts import Part
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 

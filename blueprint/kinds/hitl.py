@@ -17,13 +17,13 @@ from holdfast.blueprint.kinds.hitl_kinds import define_kind
 from holdfast.blueprint.kinds.hitl_words import ask_of, describe_question
 from holdfast.blueprint.kinds.keys import own_keys
 from holdfast.blueprint.kinds.known import CHOICE, UNKNOWN, KnownValue
-from holdfast.blueprint.kinds.question_kind import KindDefinition
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
     set_form,
 )
 from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.blueprint.questions.authors import KindDefinition
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 

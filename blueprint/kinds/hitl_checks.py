@@ -9,12 +9,13 @@ from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 from holdfast.blueprint.kinds.attachments import check_contents
-from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
+from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.people_lists import check_people
-from holdfast.blueprint.kinds.question_kind import KindDefinition
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.people import USER, canonical_name
 from holdfast.blueprint.positions import parts_of
-from holdfast.blueprint.words.agreement import refuses
+from holdfast.blueprint.questions.agreement import refuses
+from holdfast.blueprint.questions.authors import KindDefinition
 
 SHORTEST_REMINDER = 15 * 60
 _LADDER = "escalate: [{after: 2d, assignees: [group:heads]}]"

@@ -11,27 +11,12 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.attachments import AttachmentSource
 from holdfast.blueprint.kinds.base import Step
-from holdfast.blueprint.kinds.parts import Name, Part, Requirement, Risk, Seconds, Template
 from holdfast.blueprint.kinds.people_lists import groups_in
-from holdfast.blueprint.kinds.question_kind import KindDefinition
+from holdfast.blueprint.parts import Name, Option, Part, Requirement, Risk, Seconds, Template
 from holdfast.blueprint.question_kinds import ASK_KINDS, AskKind
+from holdfast.blueprint.questions.authors import KindDefinition
 
 AskName = Literal["input", "clarification", "decision", "permission", "review", "secret", "hold"]
-
-
-class Option(Part):
-    """One of the answers offered."""
-
-    id: str = Field(min_length=1, description="What the answer is, if it is chosen.", examples=["pay"])
-    label: str = Field("", description="What a person reads; default: the id.", examples=["Pay it"])
-    description: str | None = Field(None, description="What it means.", examples=["The invoice is paid today."])
-    recommended: bool = Field(False, description="Whether this option is recommended.")
-    risk: str | None = Field(None, description="What may go wrong, or how much.", examples=["The money is gone"])
-    cost: str | None = Field(None, description="What it costs.", examples=["40 EUR"])
-    time: str | None = Field(None, description="How long it takes.", examples=["10 minutes"])
-    risks: list[str] = Field(
-        [], description="What may go wrong, one by one.", examples=[["The money is gone", "It may be a duplicate"]]
-    )
 
 
 class Escalation(Part):

@@ -8,15 +8,15 @@ from pydantic import ValidationError
 
 from holdfast.blueprint.expressions.error import nearest
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.question_kind import (
+from holdfast.blueprint.kinds.schema_forms import Schema, set_form
+from holdfast.blueprint.question_kinds import ASK_KINDS
+from holdfast.blueprint.questions.authors import (
     QuestionKind,
     describe_unknown,
     find_kind,
     read_settings,
     setting_names,
 )
-from holdfast.blueprint.kinds.schema_forms import Schema, set_form
-from holdfast.blueprint.question_kinds import ASK_KINDS
 from holdfast.blueprint.source import PlacedDict, plain
 
 

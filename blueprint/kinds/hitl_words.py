@@ -5,10 +5,11 @@ from __future__ import annotations
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.description import PREVIOUS, Ask
-from holdfast.blueprint.kinds.hitl_fields import HitlFields, Option
+from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.people_lists import people_asked, people_phrase
 from holdfast.blueprint.kinds.phrases import agent_phrase, capitalized
-from holdfast.blueprint.kinds.question_kind import KindDefinition
+from holdfast.blueprint.parts import Option
+from holdfast.blueprint.questions.authors import KindDefinition
 from holdfast.blueprint.words.schemas import fields, form
 from holdfast.blueprint.words.text import (
     Vocabulary,

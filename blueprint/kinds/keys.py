@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.blueprint.expressions.error import nearest
-from holdfast.blueprint.kinds.parts import Part
+from holdfast.blueprint.parts import Part
 from holdfast.blueprint.words.text import listed
 
 _ELSEWHERE = {

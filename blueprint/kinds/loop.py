@@ -20,7 +20,6 @@ from holdfast.blueprint.kinds.keys import hint_of_block
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS, LoopBlock, check_block
 from holdfast.blueprint.kinds.loop_forms import expanded_block
 from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
-from holdfast.blueprint.kinds.parts import Template
 from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
 from holdfast.blueprint.kinds.schema_forms import (
     CONDITION,
@@ -29,6 +28,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     short_writes,
 )
 from holdfast.blueprint.kinds.walk import steps_within
+from holdfast.blueprint.parts import Template
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, filled

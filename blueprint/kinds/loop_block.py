@@ -13,7 +13,7 @@ from holdfast.blueprint.kinds.base import Fallback, Step
 from holdfast.blueprint.kinds.conditional import Conditional
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.operations import Operation
-from holdfast.blueprint.kinds.parts import MaxParallel, Name, Part, Requirement, Template
+from holdfast.blueprint.parts import MaxParallel, Name, Part, Requirement, Template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep

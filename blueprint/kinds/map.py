@@ -22,7 +22,6 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import hint_of_block
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.operations import Operation, expand_operations
-from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, MaxParallel, Part, Template
 from holdfast.blueprint.kinds.phrases import result_sentences, writes_sentences
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
@@ -30,6 +29,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     short_writes,
 )
 from holdfast.blueprint.kinds.walk import placed_steps
+from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Part, Template
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.blueprint.source import PlacedDict, plain
 from holdfast.blueprint.words.text import Vocabulary, filled, json_list, one_line, value

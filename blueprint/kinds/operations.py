@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from holdfast.blueprint.findings import Findings, check_path, may_be_object
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.parts import Part, Template
+from holdfast.blueprint.parts import Part, Template
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 _VERBS = ("set", "append", "merge")

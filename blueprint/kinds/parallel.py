@@ -13,12 +13,12 @@ from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps,
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches
 from holdfast.blueprint.kinds.needs import check_most
-from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, MaxParallel
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     object_form,
 )
+from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, filled, listed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.blueprint.findings import Findings, is_literal
-from holdfast.blueprint.kinds.parts import Requirement
+from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.people import GROUP, REQUESTER, USER, is_person, name_hint
 from holdfast.blueprint.words.text import Vocabulary, listed, unquoted, value_of
 

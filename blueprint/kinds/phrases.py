@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.operations import Operation
-from holdfast.blueprint.kinds.parts import CallAgain, Retry, ToolErrors
 from holdfast.blueprint.kinds.references import model
+from holdfast.blueprint.parts import CallAgain, Retry, ToolErrors
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, duration, filled, listed, one_line
 
 AT_MOST = {

@@ -15,13 +15,13 @@ from holdfast.blueprint.kinds.asking import AskingStep
 from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.parts import Template
 from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
     set_form,
 )
+from holdfast.blueprint.parts import Template
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 _IDS = ("dependencies", "steps")

@@ -9,9 +9,9 @@ from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent
-from holdfast.blueprint.kinds.parts import MOST_AT_ONCE, Part, Requirement, Seconds, Template
 from holdfast.blueprint.kinds.people_lists import groups_in
-from holdfast.blueprint.words.agreement import Language
+from holdfast.blueprint.parts import MOST_AT_ONCE, Part, Requirement, Seconds, Template
+from holdfast.blueprint.questions.agreement import Language
 
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]

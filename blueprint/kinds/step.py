@@ -18,7 +18,6 @@ from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescript
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.known import TEXT_VALUE, UNKNOWN, KnownValue
-from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template, ToolErrors
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path, error_sentences
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, MCP, model
 from holdfast.blueprint.kinds.schema_forms import (
@@ -26,6 +25,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     set_form,
 )
+from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template, ToolErrors
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, filled, listed, one_line, unquoted
 

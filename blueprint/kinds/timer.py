@@ -12,8 +12,8 @@ from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
-from holdfast.blueprint.kinds.parts import Template
 from holdfast.blueprint.moments import moment_of
+from holdfast.blueprint.parts import Template
 from holdfast.blueprint.words.text import Vocabulary, duration, filled, unquoted
 
 

@@ -12,8 +12,8 @@ from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.parts import Part, Seconds, Template
 from holdfast.blueprint.kinds.schema_forms import Schema, object_form
+from holdfast.blueprint.parts import Part, Seconds, Template
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import Vocabulary, duration, filled

@@ -11,8 +11,8 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
-from holdfast.blueprint.kinds.parts import Part, Requirement, Retry, Seconds, Template
 from holdfast.blueprint.kinds.phrases import attempts
+from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template
 from holdfast.blueprint.words.text import Vocabulary, filled, one_line
 
 LONGEST_NAME = 200

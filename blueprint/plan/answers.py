@@ -10,7 +10,7 @@ from holdfast.blueprint.expressions.texts import folded
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
 from holdfast.blueprint.plan.references import BadText, references_in
-from holdfast.blueprint.words.agreement import NEGATIONS, NO_WORDS, YES_WORDS, Language, agrees, refuses, words_of
+from holdfast.blueprint.questions.agreement import NEGATIONS, NO_WORDS, YES_WORDS, Language, agrees, refuses, words_of
 
 CONFIRM, INFO = "CONFIRM_ACTION", "ASK_INFO"
 _MARK = re.compile(rf"[\s*_`]*(?P<mark>{CONFIRM}|{INFO})[\s*_`]*[:\uff1a][\s*_`]*", re.IGNORECASE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.blueprint.kinds import PlanBody, PlanLoop, PlanStep
-from holdfast.blueprint.kinds.parts import Part
-from holdfast.blueprint.words.agreement import TABLES
+from holdfast.blueprint.parts import Part
+from holdfast.blueprint.questions.agreement import TABLES
 
 Schema = dict[str, Any]
 

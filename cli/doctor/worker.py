@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError, FailureError, TimeoutError, 
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.people import GROUP
+from holdfast.blueprint.questions.secret import reference_in
 from holdfast.cli.doctor.findings import Finding, fault_of
 from holdfast.cli.doctor.server import Deployment
 from holdfast.client.lookup import Unchecked
@@ -22,7 +23,6 @@ from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, W
 from holdfast.protocol.guard import Key
 from holdfast.protocol.lookup import Wanted
 from holdfast.protocol.runs import HOLD_MARK
-from holdfast.protocol.secrets import reference_in
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import NotDecrypted
 from holdfast.runtime.payloads import PayloadsUnreachable

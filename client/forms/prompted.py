@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.questions import YES, value_problem
 from holdfast.client.forms.controls import ABSENT, sort_fields
 from holdfast.client.reading import value_of
 from holdfast.protocol.display import one_line
-from holdfast.protocol.questions import YES, Question, value_problem
+from holdfast.protocol.questions import Question
 
 FIELDS_SHOWN = 8
 """The most fields of a form in the example of the command that answers it."""

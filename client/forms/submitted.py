@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.questions import YES
 from holdfast.blueprint.schema_messages import own_words
 from holdfast.client.forms.controls import ABSENT, FormControl
 from holdfast.client.reading import BadUsage, from_json
-from holdfast.protocol.questions import YES
 
 Texts = Mapping[str, Sequence[str]]
 """What is typed, by the name of the control."""

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities import Interrupt, tool
 from holdfast.activities.registry import Tool, find
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.protocol.questions import Input
+from holdfast.blueprint.questions import Input
 from tests.conftest import Harness
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
 from holdfast.blueprint.load import loads
 from holdfast.blueprint.plan.answers import answer_of, means, options_of
-from holdfast.blueprint.words.agreement import TABLES, agrees, plainly, refuses
+from holdfast.blueprint.questions.agreement import TABLES, agrees, plainly, refuses
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.blueprint.questions import Asked, Decision
 from holdfast.protocol.address import Address
-from holdfast.protocol.questions import (
-    Asked,
-    Decision,
-    Question,
-    QuestionRequest,
-    question_of,
-)
+from holdfast.protocol.questions import Question, QuestionRequest, question_of
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"id": "1", "label": "One"}]

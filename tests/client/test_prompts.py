@@ -9,11 +9,11 @@ import threading
 
 import pytest
 
+from holdfast.blueprint.questions import Clarification, Input, Permission, Review
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import AnswerFile, PipedAnswers, chosen, read_line
 from holdfast.cli.render import console
 from holdfast.client.reading import Entry
-from holdfast.protocol.questions import Clarification, Input, Permission, Review
 from tests.client.questions import decision, question
 from tests.terminals import Typing
 from tests.terminals import typing as typing

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.questions import Clarification, Decision, Input, Permission, Review
 from holdfast.client.reading import (
     BadUsage,
     accepted,
@@ -19,13 +20,6 @@ from holdfast.client.reading import (
     yes_or_no,
 )
 from holdfast.protocol.plans import PlanReview
-from holdfast.protocol.questions import (
-    Clarification,
-    Decision,
-    Input,
-    Permission,
-    Review,
-)
 from tests.client.questions import ACTION, decision, question
 
 

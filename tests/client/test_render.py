@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
+from holdfast.blueprint.questions import Input, OpenLink, Permission
 from holdfast.cli.render import (
     Extract,
     answer_command,
@@ -27,7 +28,6 @@ from holdfast.client.views import view_steps
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import Event
-from holdfast.protocol.questions import Input, OpenLink, Permission
 from holdfast.protocol.runs import Failure
 from tests.client.questions import ACTION, decision, question
 

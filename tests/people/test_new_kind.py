@@ -15,14 +15,15 @@ import pytest
 from examples.connector.question_kinds import EnvVar, Rating
 from holdfast.activities import Interrupt, resumed, tool
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.kinds import question_kind as kinds
-from holdfast.blueprint.kinds.question_kind import KindDefinition, QuestionKind, question_kind
 from holdfast.blueprint.load import loads
+from holdfast.blueprint.questions import CustomQuestion
+from holdfast.blueprint.questions import authors as kinds
+from holdfast.blueprint.questions.authors import KindDefinition, QuestionKind, question_kind
 from holdfast.blueprint.schema import language_schema
 from holdfast.cli.render import answer_command, question_text
 from holdfast.client.reading import accepted, content_of
 from holdfast.protocol.answers import Answer
-from holdfast.protocol.questions import CustomQuestion, Question
+from holdfast.protocol.questions import Question
 from holdfast.runtime.secrets import SecretDirectory
 from holdfast.server.mcp.elicitation import content_from, form_for
 from tests.answering import answer_by

@@ -11,11 +11,7 @@ import pytest
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.kinds.plan_body import PlanBody
-from holdfast.blueprint.kinds.question_kind import KindDefinition
-from holdfast.protocol.address import Address
-from holdfast.protocol.agents import RaisedInterrupt
-from holdfast.protocol.plans import PlanReview
-from holdfast.protocol.questions import (
+from holdfast.blueprint.questions import (
     QUESTION_KINDS,
     ActionReview,
     Asked,
@@ -36,12 +32,14 @@ from holdfast.protocol.questions import (
     OpenLink,
     PayloadConfirmation,
     Permission,
-    Question,
-    QuestionRequest,
     Review,
     Secret,
-    question_of,
 )
+from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.protocol.address import Address
+from holdfast.protocol.agents import RaisedInterrupt
+from holdfast.protocol.plans import PlanReview
+from holdfast.protocol.questions import Question, QuestionRequest, question_of
 
 FORM: dict[str, Any] = {
     "type": "object",

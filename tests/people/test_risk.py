@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.blueprint.kinds import Agent
+from holdfast.blueprint.questions import Permission
 from holdfast.cli.render import question_text
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.permissions import Policy, ProposedCall, decide
-from holdfast.protocol.questions import Permission
 from holdfast.workflows.details import write_details
 from tests.conftest import Harness
 from tests.flows import written

@@ -10,8 +10,8 @@ import pytest
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.explain import explain
 from holdfast.blueprint.load import loads
+from holdfast.blueprint.questions.secret import reference_in
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.secrets import reference_in
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.config.sections import SecretsSection
 from holdfast.runtime.encryption import make_environment_source, make_file_source

@@ -12,7 +12,7 @@ import keyring.backends.fail
 import pytest
 from keyring.errors import KeyringLocked
 
-from holdfast.protocol.secrets import reference_in
+from holdfast.blueprint.questions.secret import reference_in
 from holdfast.runtime.config import Config, ConfigError, load_config
 from holdfast.runtime.secrets import SecretDirectory, keeper, open_backends
 

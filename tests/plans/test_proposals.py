@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.blueprint.questions import Review
 from holdfast.cli.plan_text import plan_text
 from holdfast.cli.render import question_text
 from holdfast.client.proposals import describe_proposal
 from holdfast.client.reading import in_short
-from holdfast.protocol.questions import Review
 from holdfast.server.mcp.elicitation import message_for
 from holdfast.server.web.addresses import question_address
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)

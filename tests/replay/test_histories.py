@@ -14,8 +14,8 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
 from examples.invitations.workflow import Invitations
+from holdfast.blueprint.questions import QUESTION_KINDS
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
-from holdfast.protocol.questions import QUESTION_KINDS
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.replay import recordings

@@ -15,6 +15,7 @@ from temporalio import workflow
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
+from holdfast.blueprint.questions import Asked, InvalidAnswer
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Receipt, Refusal
@@ -32,14 +33,7 @@ from holdfast.protocol.events import (
     QuestionReminded,
 )
 from holdfast.protocol.people import People, Rung, user_of
-from holdfast.protocol.questions import (
-    Asked,
-    InvalidAnswer,
-    Question,
-    QuestionRequest,
-    question_of,
-    shown_of,
-)
+from holdfast.protocol.questions import Question, QuestionRequest, question_of, shown_of
 from holdfast.workflows.door import Receipts
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.replies import Reply

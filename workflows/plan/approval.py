@@ -16,8 +16,8 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody, PlanStep
 from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
 from holdfast.blueprint.plan.tools import lack_of
+from holdfast.blueprint.questions.agreement import words_of
 from holdfast.blueprint.requirements import tools_behind
-from holdfast.blueprint.words.agreement import words_of
 from holdfast.protocol.agents import Message, ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import StepRetrying

@@ -13,10 +13,10 @@ from holdfast.blueprint.expressions.lists import list_in, structured
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option, PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
+from holdfast.blueprint.questions import Clarification
 from holdfast.protocol.agents import FindTool, ToolCall
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import UnitResult, progress_of
-from holdfast.protocol.questions import Clarification
 from holdfast.workflows.failures import find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.catalogue import tools_of

@@ -9,8 +9,8 @@ from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
+from holdfast.blueprint.questions import Input
 from holdfast.protocol.plans import Iteration, UnitResult
-from holdfast.protocol.questions import Input
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, cancelled, failed, first_error

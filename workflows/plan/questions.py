@@ -10,9 +10,9 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Option, PlanOption, PlanStep
 from holdfast.blueprint.plan import answer_of, informs, options_of, question_text, wants_a_yes
 from holdfast.blueprint.plan.answers import OUTCOMES, REFUSE
-from holdfast.blueprint.words.agreement import words_of
+from holdfast.blueprint.questions import Asked, Choice, Decision, Input
+from holdfast.blueprint.questions.agreement import words_of
 from holdfast.protocol.plans import UnitResult
-from holdfast.protocol.questions import Asked, Choice, Decision, Input
 from holdfast.workflows.failures import failure
 from holdfast.workflows.plan.results import cancelled, failed, skipped
 from holdfast.workflows.plan.scope import PlanScope, StepRun

@@ -11,8 +11,8 @@ from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.expressions import names_in
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import AnyStep, Cache
-from holdfast.blueprint.kinds.parts import Part
 from holdfast.blueprint.kinds.walk import steps_within
+from holdfast.blueprint.parts import Part
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import CacheEntry
 from holdfast.protocol.context import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, Clarify
-from holdfast.protocol.questions import brief
+from holdfast.blueprint.questions import brief
 from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.children import define_child

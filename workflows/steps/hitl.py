@@ -9,16 +9,9 @@ from pydantic import ValidationError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Option
-from holdfast.blueprint.kinds.question_kind import KindDefinition
-from holdfast.protocol.questions import (
-    QUESTION_KINDS,
-    Asked,
-    CustomQuestion,
-    Draft,
-    Hold,
-    InvalidAnswer,
-    QuestionRequest,
-)
+from holdfast.blueprint.questions import QUESTION_KINDS, Asked, CustomQuestion, Draft, Hold, InvalidAnswer
+from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.assignees import render_people
 from holdfast.workflows.attachments import read_attachments
 from holdfast.workflows.failures import failure

@@ -5,8 +5,9 @@ from __future__ import annotations
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Wait
+from holdfast.blueprint.questions import AwaitedEvent
 from holdfast.protocol.incoming import LONGEST_KEY
-from holdfast.protocol.questions import AwaitedEvent, QuestionRequest
+from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.replies import DEFAULT, describe_reply

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.questions.kind import joined
 from holdfast.client.answering import OpenQuestions, Sent, content_problems, find_question, must_be_seen
 from holdfast.client.reports import WaitingRow, question_json, waiting_rows
 from holdfast.client.runs import Runs
@@ -28,7 +29,6 @@ from holdfast.protocol.assignment import (
     Release,
 )
 from holdfast.protocol.questions import Question
-from holdfast.protocol.questions.kind import joined
 from holdfast.runtime.errors import BadInput, NoRecord
 from holdfast.server.record.entries import RecordedComment
 from holdfast.server.record.record import LONGEST_COMMENT, Record

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.questions import InvalidAnswer
 from holdfast.client.answering import content_problems
 from holdfast.client.forms import (
     ABSENT,
@@ -26,7 +27,7 @@ from holdfast.client.forms import (
     texts_of_value,
 )
 from holdfast.client.reading import value_of
-from holdfast.protocol.questions import InvalidAnswer, Question
+from holdfast.protocol.questions import Question
 from holdfast.protocol.values import digest_of
 from holdfast.server.web.pages.filled_form import FilledForm
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.document import Blueprint
-from holdfast.blueprint.kinds.parts import Seconds
+from holdfast.blueprint.parts import Seconds
 
 DAY = 86_400
 

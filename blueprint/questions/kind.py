@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
+    BaseModel,
+    ConfigDict,
     ModelWrapValidatorHandler,
     SerializeAsAny,
     SerializerFunctionWrapHandler,
@@ -21,8 +23,7 @@ from pydantic import (
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.blueprint.kinds import Option, Risk
-from holdfast.protocol.values import Value
+from holdfast.blueprint.parts import Option, Risk
 
 TEXT = {"type": "string"}
 YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
@@ -92,8 +93,10 @@ class Draft:
     """Of an action to be permitted: its `action`, `risk` and `details`, as far as the author gives them."""
 
 
-class Asked(Value):
+class Asked(BaseModel):
     """A question to a person: the base class of all kinds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: str
     message: str

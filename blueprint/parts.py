@@ -80,6 +80,21 @@ class Part(BaseModel):
         return tuple(type(self).model_fields)
 
 
+class Option(Part):
+    """One of the answers offered."""
+
+    id: str = Field(min_length=1, description="What the answer is, if it is chosen.", examples=["pay"])
+    label: str = Field("", description="What a person reads; default: the id.", examples=["Pay it"])
+    description: str | None = Field(None, description="What it means.", examples=["The invoice is paid today."])
+    recommended: bool = Field(False, description="Whether this option is recommended.")
+    risk: str | None = Field(None, description="What may go wrong, or how much.", examples=["The money is gone"])
+    cost: str | None = Field(None, description="What it costs.", examples=["40 EUR"])
+    time: str | None = Field(None, description="How long it takes.", examples=["10 minutes"])
+    risks: list[str] = Field(
+        [], description="What may go wrong, one by one.", examples=[["The money is gone", "It may be a duplicate"]]
+    )
+
+
 class Limits(Part):
     """The limits of what may be spent; at a limit the run fails, or a person is asked for more."""
 

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from holdfast.blueprint.expressions.texts import NoJson, read_json
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.blueprint.kinds import Option
-from holdfast.protocol.questions.choices import Choice
-from holdfast.protocol.questions.kind import (
+from holdfast.blueprint.parts import Option
+from holdfast.blueprint.questions.choices import Choice
+from holdfast.blueprint.questions.kind import (
     TEXT,
     Asked,
     Draft,

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.questions.kind import Asked, InvalidAnswer, brief, check_schema
+from holdfast.blueprint.questions.kind import Asked, InvalidAnswer, brief, check_schema
 
 
 class AwaitedEvent(Asked):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief
+from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, brief
 
 
 class Checkpoint(Asked):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject, same
-from holdfast.blueprint.words.agreement import agrees, plainly, refuses
-from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, brief, check_schema
+from holdfast.blueprint.questions.agreement import agrees, plainly, refuses
+from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, brief, check_schema
 
 SCOPES = ("once", "run", "always")
 PERMISSION = {

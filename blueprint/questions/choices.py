@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.words.agreement import agrees, refuses
-from holdfast.protocol.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, some_text
+from holdfast.blueprint.parts import Option
+from holdfast.blueprint.questions.agreement import agrees, refuses
+from holdfast.blueprint.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, some_text
 
 
 class OptionsAsked(Asked):

@@ -17,7 +17,7 @@ from holdfast.blueprint.expressions import evaluate, names_in, names_in_expressi
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
-from holdfast.blueprint.kinds.parts import NAME_PATTERN, Name, Part, Schema
+from holdfast.blueprint.parts import NAME_PATTERN, Name, Part, Schema
 from holdfast.blueprint.question_kinds import ASK_KINDS, AskKind, import_sources
 
 WHOLE = "content"

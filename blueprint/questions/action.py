@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.words.agreement import plainly
-from holdfast.protocol.questions.consent import Permission, Review, review_schema
+from holdfast.blueprint.questions.agreement import plainly
+from holdfast.blueprint.questions.consent import Permission, Review, review_schema
 
 RESPOND = "respond"
 """The verdict of a review that answers in the place of the action."""

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.words.agreement import agrees
-from holdfast.protocol.questions.choices import OptionsAsked
-from holdfast.protocol.questions.kind import Asked
+from holdfast.blueprint.parts import Option
+from holdfast.blueprint.questions.agreement import agrees
+from holdfast.blueprint.questions.choices import OptionsAsked
+from holdfast.blueprint.questions.kind import Asked
 
 OPENED = [Option(id="yes", label="I have opened it, and am done there"), Option(id="no", label="I will not open it")]
 

@@ -1,21 +1,46 @@
-"""The question for secret values, which only tools get to see."""
+"""The question for secret values, which only tools get to see; elsewhere references stand for them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, joined
 from holdfast.blueprint.schema_messages import own_words, words_for_pattern
-from holdfast.protocol.questions.kind import Asked, Draft, InvalidAnswer, joined
-from holdfast.protocol.secrets import PATTERN, reference_in
 
+DIRECTORY, ENVIRONMENT = "dir", "env"
+IDS = {DIRECTORY: r"[0-9a-f]{32}", ENVIRONMENT: r"[A-Za-z_][A-Za-z0-9_]*"}
+"""Pattern of the ids, by store: 128 random bits as hex, or the name of an environment variable."""
+PATTERN = "^secret:(?:" + "|".join(f"{store}/{id_}" for store, id_ in IDS.items()) + ")$"
+_REFERENCE = re.compile("secret:(" + "|".join(IDS) + ")/(.+)")
 REFERENCE = {"type": "string", "pattern": PATTERN}
 _LABELS = ("title", "description", "placeholder", "x-placeholder", "errorMessage", "x-error")
 _CONSTRAINTS = ("minLength", "maxLength", "pattern")
 ROTATE = "it has been sent: rotate it, and answer with `holdfast answer` or `holdfast attach`, which send a reference"
+
+
+class SecretReference(NamedTuple):
+    """A reference to a secret: the store that keeps it, and its id there."""
+
+    store: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"secret:{self.store}/{self.id}"
+
+
+def reference_in(text: object) -> SecretReference | None:
+    """Return the reference that the text is, or None for everything else: that may be the secret itself.
+
+    >>> reference_in("secret:env/API_KEY"), reference_in("secret:dir/../key"), reference_in("hunter2")
+    (SecretReference(store='env', id='API_KEY'), None, None)
+    """
+    match = _REFERENCE.fullmatch(text) if isinstance(text, str) else None
+    return SecretReference(match[1], match[2]) if match and re.fullmatch(IDS[match[1]], match[2]) else None
 
 
 class Secret(Asked):

@@ -9,10 +9,10 @@ from pydantic import field_serializer
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds.question_kind import KindDefinition, read_typed
-from holdfast.protocol.questions.forms import Input
-from holdfast.protocol.questions.kind import Asked, InvalidAnswer
-from holdfast.protocol.questions.secret import Secret
+from holdfast.blueprint.questions.authors import KindDefinition, read_typed
+from holdfast.blueprint.questions.forms import Input
+from holdfast.blueprint.questions.kind import Asked, InvalidAnswer
+from holdfast.blueprint.questions.secret import Secret
 
 
 class CustomQuestion(Asked):

@@ -11,11 +11,11 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.questions.forms import Input
+from holdfast.blueprint.questions.kind import QUESTION_KINDS, Asked
 from holdfast.protocol.address import Address
 from holdfast.protocol.attachments import AttachedData, Attachment
 from holdfast.protocol.people import EVERYBODY, Groups, People, concerns
-from holdfast.protocol.questions.forms import Input
-from holdfast.protocol.questions.kind import QUESTION_KINDS, Asked
 from holdfast.protocol.values import Value, digest_of
 
 _SHOWN = ("message", "requestedSchema", "options", "default", "info")

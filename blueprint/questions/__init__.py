@@ -1,0 +1,60 @@
+"""The kinds of questions to people.
+
+A kind is one class with its traits; it checks and converts the content of an answer, in workflows and in clients alike.
+"""
+
+from holdfast.blueprint.questions.action import RESPOND, ActionReview, Confirmation, PayloadConfirmation
+from holdfast.blueprint.questions.awaited import AwaitedEvent
+from holdfast.blueprint.questions.choices import Choice, Clarification, Decision
+from holdfast.blueprint.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
+from holdfast.blueprint.questions.custom import CustomQuestion
+from holdfast.blueprint.questions.elicitation import Elicitation, OpenLink
+from holdfast.blueprint.questions.forms import EDIT_FORMS, Fact, Input, Judgement, LostCall, json_type
+from holdfast.blueprint.questions.kind import (
+    QUESTION_KINDS,
+    YES,
+    AnyAsked,
+    Asked,
+    Draft,
+    InvalidAnswer,
+    brief,
+)
+from holdfast.blueprint.questions.pauses import Checkpoint, Hold
+from holdfast.blueprint.questions.secret import ROTATE, Secret, value_problem
+
+__all__ = [
+    "EDIT_FORMS",
+    "QUESTION_KINDS",
+    "RESPOND",
+    "REVISE",
+    "ROTATE",
+    "SCOPES",
+    "YES",
+    "ActionReview",
+    "AnyAsked",
+    "Asked",
+    "AwaitedEvent",
+    "Checkpoint",
+    "Choice",
+    "Clarification",
+    "Confirmation",
+    "CustomQuestion",
+    "Decision",
+    "Draft",
+    "Elicitation",
+    "Fact",
+    "Hold",
+    "Input",
+    "InvalidAnswer",
+    "Judgement",
+    "LostCall",
+    "OpenLink",
+    "PayloadConfirmation",
+    "Permission",
+    "Review",
+    "Secret",
+    "brief",
+    "json_type",
+    "review_schema",
+    "value_problem",
+]
