@@ -23,13 +23,13 @@ LONGEST_TRACEBACK = 2_000
 class StepFailure(ApplicationError):
     """A failure with the context where it happened.
 
-    The context is no detail of the error: each `raise … from` would write it into the history once more. Only the
-    failure of a whole workflow carries it.
+    Neither is a detail of the error: each `raise … from` would write it into the history once more. Only the failure of
+    a whole workflow carries them.
     """
 
-    def __init__(self, cause: Failure, reached: JSONObject) -> None:
-        super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
-        self.reached = reached
+    def __init__(self, failure: Failure, reached: JSONObject) -> None:
+        super().__init__(failure.message, type=failure.type, non_retryable=True)
+        self.typed, self.reached = failure, reached
 
 
 class Skip(Exception):
@@ -75,6 +75,20 @@ def make_error(cause: Failure) -> ApplicationError:
     return ApplicationError(cause.message, cause, type=cause.type, non_retryable=True)
 
 
+def drop_child_details(error: BaseException) -> BaseException:
+    """Return an error without the details of the children that failed below it.
+
+    The failure of the workflow says the same. With both, a context of 600 kB in a loop of a loop made a failure of more
+    than the 2 MiB that a server takes, and the run hung.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ChildWorkflowError) and cause.failure is not None:
+            cause.failure.cause.application_failure_info.ClearField("details")
+        cause = cause.__cause__
+    return error
+
+
 def find_failure(error: BaseException, address: Address) -> Failure:
     """Return the innermost typed failure of an error, else one made of its own type and message.
 
@@ -90,6 +104,8 @@ def _find_typed(error: BaseException, address: Address) -> Failure:
     match error:
         case ExpressionError():
             return Failure(type="expression_error", message=str(error), address=address)
+        case StepFailure():
+            return error.typed
         case ApplicationError() if typed := Failure.read(error.details, error.type):
             return typed
         case ApplicationError():

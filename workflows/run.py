@@ -14,7 +14,7 @@ from holdfast.protocol.runs import Carried, Definition, Failure, Status
 from holdfast.workflows.children import read_address
 from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled
 from holdfast.workflows.door import RunIdentity
-from holdfast.workflows.failures import HANDLED, find_failure, make_error
+from holdfast.workflows.failures import HANDLED, drop_child_details, find_failure, make_error
 from holdfast.workflows.frame import ContextStore, Frame, Scope, read_history
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.interpreter import run_steps
@@ -91,7 +91,7 @@ class RunWorkflow:
                 await self.close("cancelled")
                 raise
             await self.close("failed")
-            raise make_error(self.make_failure(error)) from error
+            raise make_error(self.make_failure(error)) from drop_child_details(error)
         finally:
             display.cancel()
         await self.close("completed")

@@ -102,3 +102,10 @@ async def test_a_handled_failure_still_keeps_completed_iterations_only(house: Ha
         1,
         2,
     ]
+
+
+async def test_a_large_context_does_not_make_the_failure_of_nested_loops_too_large(house: Harness) -> None:
+    context = {"log": [], **{f"text_{n}": "x" * 150_000 for n in range(4)}}
+    nested = loop(loop(loop(ADD, BOOM), name="middle"), name="outer")
+    outcome = await house.result(await house.start(yaml.safe_dump({"context": context, "steps": [nested]})))
+    assert (outcome.status, outcome.context) == ("failed", {**context, "log": [1, 2, 3]})
