@@ -21,8 +21,8 @@ from holdfast.cli.output import DONE, USAGE, print_json, say
 from holdfast.cli.plan_text import plan_text
 from holdfast.cli.render import MOST_ITERATIONS, console
 from holdfast.cli.session import Session, open_session
-from holdfast.client.plans import Planned
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file, text_of_input
+from holdfast.client.views.plans import PlanView
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.embedded import Startup
 
@@ -92,16 +92,16 @@ class _Change:
     by: str
     as_json: bool
 
-    async def read(self, session: Session) -> Planned:
+    async def read(self, session: Session) -> PlanView:
         """Return the current plan. Raises `Refusal` if it has ended, or has not been approved yet."""
         planned = await session.runs.plans.read(await session.runs.resolve(self.run), self.address)
         if planned.is_over:
             raise Refusal("run_closed", f"the plan has ended ({planned.status}) and cannot be changed")
-        if planned.view.status == "waiting":
+        if planned.snapshot.status == "waiting":
             raise Refusal("not_allowed", f"the plan is not approved yet; see: holdfast questions {planned.run}")
         return planned
 
-    async def send(self, session: Session, planned: Planned, text: str, kept: Path | None) -> int:
+    async def send(self, session: Session, planned: PlanView, text: str, kept: Path | None) -> int:
         """Send the new plan; if it is refused, name the file that keeps its text."""
         try:
             revision = await session.runs.plans.change(
@@ -110,7 +110,7 @@ class _Change:
                 planned.address,
                 reason=self.reason,
                 by=self.by,
-                revision=planned.view.revision,
+                revision=planned.snapshot.revision,
             )
         except Refusal as refusal:
             kept = kept or _kept(text, planned)
@@ -135,7 +135,7 @@ async def _edit(change: _Change) -> int:
     editor = _editor()
     session = await open_session()
     planned = await change.read(session)
-    before = json.dumps(planned.view.plan, indent=2, ensure_ascii=False) + "\n"
+    before = json.dumps(planned.snapshot.plan, indent=2, ensure_ascii=False) + "\n"
     kept = _kept(before, planned)
     say(f"editing {kept}; the file is kept if the change is refused")
     _run_editor(editor, kept)
@@ -156,7 +156,7 @@ def _plan_of(text: str) -> JSON:
         raise Refusal("invalid_answer", f"the plan was not changed: this is not JSON: {error}") from None
 
 
-def _kept(text: str, planned: Planned) -> Path:
+def _kept(text: str, planned: PlanView) -> Path:
     """Write the text to a new temporary file and return its path."""
     handle, name = tempfile.mkstemp(prefix=f"plan-{planned.run}-", suffix=".json")
     with os.fdopen(handle, "w", encoding="utf-8") as stream:

@@ -9,7 +9,7 @@ from rich.text import Text
 from holdfast.blueprint.plan import LoopUnit, Unit
 from holdfast.cli.render import MARKS, MOST_ITERATIONS, STYLES
 from holdfast.client.event_texts import preview
-from holdfast.client.plans import PENDING, Planned, UnitReport, described
+from holdfast.client.views.plans import PENDING, PlanView, UnitView, describe_unit
 from holdfast.protocol.display import one_line
 
 OUTPUT, DESCRIPTION = 80, 60
@@ -17,20 +17,19 @@ OUTPUT, DESCRIPTION = 80, 60
 DETAILS = {"completed_with_errors": "with errors", "waiting_input": "waits for a person", "cancelled": "cancelled"}
 
 
-def plan_text(plan: Planned, last: int | None = MOST_ITERATIONS) -> Text:
+def plan_text(plan: PlanView, last: int | None = MOST_ITERATIONS) -> Text:
     """Return the plan with all of its steps; of each loop the `last` items, or all for None."""
     text = Text(f"{plan.run}  ", "bold").append(plan.address, "cyan")
-    text.append(f"  {plan.status}", STYLES.get(plan.status, "")).append(f"  revision {plan.view.revision}\n", "dim")
-    if plan.view.status == "waiting":
-        waits = any(asker.endswith(f"{plan.address};hitl:confirm-plan") for asker in plan.asked)
-        answer = f"waits for approval: holdfast attach {plan.run}" if waits else "not started"
+    text.append(f"  {plan.status}", STYLES.get(plan.status, "")).append(f"  revision {plan.snapshot.revision}\n", "dim")
+    if plan.snapshot.status == "waiting":
+        answer = f"waits for approval: holdfast attach {plan.run}" if plan.asks_for_approval else "not started"
         text.append(f"{answer}\n", "yellow")
-    if plan.view.goal:
-        text.append(f"{one_line(plan.view.goal)}\n")
+    if plan.snapshot.goal:
+        text.append(f"{one_line(plan.snapshot.goal)}\n")
     _Lines(text, last).units(plan.layout.units, {**plan.steps(), **plan.loops()}, 1, described_too=True)
     if plan.note is not None:
         text.append(f"{one_line(plan.note)}\n", "yellow")
-    for revision in plan.view.revisions:
+    for revision in plan.snapshot.revisions:
         origin = "  ".join(filter(None, (revision.by, revision.reason)))
         text.append(f"revision {revision.revision}  {one_line(origin)}\n", "dim")
     return text
@@ -42,17 +41,15 @@ class _Lines:
     def __init__(self, text: Text, last: int | None) -> None:
         self.text, self.last = text, last
 
-    def units(
-        self, units: Sequence[Unit], reports: Mapping[str, UnitReport], depth: int, *, described_too: bool
-    ) -> None:
+    def units(self, units: Sequence[Unit], reports: Mapping[str, UnitView], depth: int, *, described_too: bool) -> None:
         """Append a line for each step and loop, with its description if `described_too`."""
         for unit in units:
-            report = reports.get(unit.id, UnitReport())
+            report = reports.get(unit.id, UnitView())
             self._line(unit, report, depth, described_too)
             if isinstance(unit, LoopUnit):
                 self._loop(unit, report, depth + 1)
 
-    def _loop(self, unit: LoopUnit, loop: UnitReport, depth: int) -> None:
+    def _loop(self, unit: LoopUnit, loop: UnitView, depth: int) -> None:
         items = loop.items or ()
         kept = items if self.last is None else items[-self.last :]
         if loop.status == PENDING:
@@ -63,25 +60,25 @@ class _Lines:
             self.text.append(f"{'  ' * depth}{item.index + 1}: {preview(item.item, OUTPUT)}\n", "dim")
             self.units(unit.body, item.units, depth + 1, described_too=False)
 
-    def _line(self, unit: Unit, report: UnitReport, depth: int, described_too: bool) -> None:
+    def _line(self, unit: Unit, report: UnitView, depth: int, described_too: bool) -> None:
         status = report.status
         self.text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {unit.id}", STYLES.get(status, ""))
         if described_too or isinstance(unit, LoopUnit):
-            words = one_line(described(unit))
+            words = one_line(describe_unit(unit))
             self.text.append(f"  {words if len(words) <= DESCRIPTION else words[:DESCRIPTION] + '…'}")
         if (detail := _detail(report)) is not None:
             self.text.append(f"  {detail}", "red" if status == "failed" else "dim")
         self.text.append("\n")
 
 
-def _detail(report: UnitReport) -> str | None:
+def _detail(report: UnitView) -> str | None:
     """Return the text beside a step: its result, reason or error."""
     match report:
-        case UnitReport(status="completed", items=None):
+        case UnitView(status="completed", items=None):
             return _result(report.result)
-        case UnitReport(status="failed", error=error):
+        case UnitView(status="failed", error=error):
             return one_line((error and error.message) or "failed")
-        case UnitReport(status="skipped", reason=reason):
+        case UnitView(status="skipped", reason=reason):
             return f"skipped: {reason or 'not needed'}"
     return DETAILS.get(report.status)
 

@@ -443,14 +443,14 @@ def _add_line(text: Text, step: StepView, depth: int, limit: int | None) -> None
         text.append(f" {one_line(step.title)}")
     if step.is_cached:
         text.append(" (from the cache)", "dim")
-    elif step.kind is not None:
+    elif step.shown_kind is not None:
         text.append(f" ({step.kind}{' → ' + step.branch if step.branch is not None else ''})", "dim")
     if step.is_verified is False:
         text.append("  not verified", "yellow")
     if step.items is not None and step.items.total is not None and step.mark in ("running", "waiting"):
         text.append(f"  {step.items.begun} of {step.items.total}", "dim")
-    if step.until is not None:
-        text.append(f"  until {when(step.until)}", "dim")
+    if step.waits_until is not None:
+        text.append(f"  until {when(step.waits_until)}", "dim")
     if step.error is not None:
         text.append(f"  {one_line(step.error.message)}", "red")
         if step.error.raised_at:
@@ -463,8 +463,8 @@ def _add_line(text: Text, step: StepView, depth: int, limit: int | None) -> None
         text.append(f"  {preview(step.output, limit)}", "dim")
     for answer in step.answers[-1:]:
         text.append(_who(answer.reply), "dim")
-    if step.revision is not None:
-        text.append(f"  revision {step.revision.revision}{_by(step.revision.by)}", "dim")
+    for revision in step.revisions[-1:]:
+        text.append(f"  revision {revision.revision}{_by(revision.by)}", "dim")
     text.append("\n")
 
 

@@ -154,7 +154,7 @@ def _print_report(report: RunReport, every: bool) -> None:
     out.print(Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, "")))
     out.print(f"blueprint {state.blueprint}", style="dim")
     whole: dict[str, None] = {"limit": None} if room(out) is None else {}
-    out.print(tree_text(report.steps, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
+    out.print(tree_text(report.trace.steps, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
     if state.questions:
         out.print(waiting_text(state.questions, **whole), end="")
     if state.events:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from holdfast.blueprint.graph import Path, RunOverlay, State
 from holdfast.blueprint.graph.overlay import path_of_stop
-from holdfast.client.trace import Repetition, Span
+from holdfast.client.views import Mark, StepView
 from holdfast.protocol.address import parts
 from holdfast.protocol.questions import Question
 
-STATES: dict[str, State] = {
+STATES: dict[Mark, State] = {
     "completed": "done",
     "failed": "failed",
     "cancelled": "failed",
@@ -25,22 +24,25 @@ _STRONGEST: tuple[State, ...] = ("running", "failed", "done", "skipped")
 """The order in which a state wins where a step ran for several items."""
 
 
-def marks_of(trace: Span, questions: Iterable[Question]) -> RunOverlay:
-    """Return the state of each step, from the trace and the open questions of a run.
+def marks_of(run: StepView, questions: Iterable[Question]) -> RunOverlay:
+    """Return the state of each step, from the steps and the open questions of a run.
 
-    >>> ask = Span("ask", "hitl", "pipeline:talk;loop:again:2;hitl:ask", "running")
-    >>> loop = Span("again", "loop", "pipeline:talk;loop:again", "running", iterations=[Repetition(2, [ask])])
-    >>> marks = marks_of(Span("talk", "pipeline", "pipeline:talk", "waiting", steps=[loop]), [])
+    >>> from holdfast.client.views import GroupView
+    >>> ask = StepView("ask", "hitl", "pipeline:talk;loop:again:2;hitl:ask", "running")
+    >>> second = GroupView("iteration", [ask], "running", n=2)
+    >>> loop = StepView("again", "loop", "pipeline:talk;loop:again", "running", groups=[second])
+    >>> own = GroupView("own", [loop], "running")
+    >>> marks = marks_of(StepView("talk", "pipeline", "pipeline:talk", "waiting", groups=[own]), [])
     >>> marks.states[("again", "ask")], marks.rounds
     ('running', {('again',): 2})
     """
-    spans = {span.address: span for span in _spans(trace)}
+    steps = {step.address: step for step in _list_current(run)}
     states: dict[Path, State] = {}
-    for address, span in spans.items():
-        for path in _paths(address, span):
-            state = STATES.get(span.status, "running")
+    for address, step in steps.items():
+        for path in _paths(address, step):
+            state = STATES[step.mark]
             states[path] = min(state, states.get(path, state), key=_STRONGEST.index)
-    rounds = {path_of(address): span.iterations[-1].n for address, span in spans.items() if span.iterations}
+    rounds = {path_of(address): step.iterations[-1].n for address, step in steps.items() if step.iterations}
     return RunOverlay(states, rounds, frozenset(map(_path_of_question, questions)))
 
 
@@ -60,25 +62,19 @@ def path_of(address: str) -> Path:
     return tuple(id_ for _, id_, _ in parts(address)[1:])
 
 
-def _paths(address: str, span: Span) -> list[Path]:
-    """Return the path of a span and those of the branches that it took."""
+def _paths(address: str, step: StepView) -> list[Path]:
+    """Return the path of a step and those of the branches that it took."""
     own = path_of(address)
-    taken = list(span.branches) if span.branch is None else [span.branch]
-    return [own, *((*own, branch) for branch in taken)]
+    at_once = [group.branch for group in step.branches]
+    return [own, *((*own, branch) for branch in (at_once if step.branch is None else [step.branch]))]
 
 
-def _spans(span: Span) -> Iterator[Span]:
-    """Yield a span and all spans below it; of a loop, those of the last iteration and of those under way."""
-    yield span
-    for child in replace(span, iterations=_current(span.iterations)).children():
-        yield from _spans(child)
-
-
-def _current(iterations: list[Repetition]) -> list[Repetition]:
-    """Return the last iteration, and earlier ones that still run: a plan's loop may work on several items at once."""
-    running = [
-        iteration
-        for iteration in iterations[:-1]
-        if any(STATES.get(step.status) == "running" for step in iteration.steps)
-    ]
-    return [*running, *iterations[-1:]]
+def _list_current(step: StepView) -> Iterator[StepView]:
+    """Yield a step and all below it; of a loop, those of the last iteration and of those under way."""
+    yield step
+    # A plan's loop may work on several items at once.
+    left = [group for group in step.iterations[:-1] if STATES[group.mark] != "running"]
+    for group in step.groups:
+        if group not in left:
+            for inner in group.steps:
+                yield from _list_current(inner)

@@ -13,9 +13,8 @@ from holdfast.blueprint.kinds import kind_named
 from holdfast.client.obstacles import Obstacle
 from holdfast.client.runs import Runs
 from holdfast.client.states import Done, Listed, Outcome, RunState, Waiting
-from holdfast.client.trace import Span
 from holdfast.client.tree import CLOSED, UnknownRun
-from holdfast.client.views import StepView, view_steps
+from holdfast.client.views import StepView
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Status
@@ -124,14 +123,9 @@ class RunReport:
 
     state: RunState
     outcome: Outcome
-    trace: Span
+    trace: StepView
     obstacles: Sequence[Obstacle] = ()
     """What keeps it from going on though nobody is asked."""
-
-    @property
-    def steps(self) -> list[StepView]:
-        """Return the steps as people see them."""
-        return view_steps(self.trace.steps, self.state.questions)
 
     def to_json(self) -> RunJSON:
         """Return the JSON object of `show --json`."""
@@ -160,13 +154,11 @@ class RunReport:
         return [{"workflow": workflow, **child} for workflow, child in (ended | running).items()]
 
 
-def _children(span: Span) -> Iterator[Span]:
-    """Yield the loops and plans in a trace, outer ones first: each runs as a child workflow."""
-    if kind_named(span.kind).runs_steps_in_child and span.status != "skipped":
-        yield span
-    inner = [step for iteration in span.iterations for step in iteration.steps]
-    for step in [*span.steps, *inner]:
-        yield from _children(step)
+def _children(run: StepView) -> Iterator[StepView]:
+    """Yield the loops and plans of a run, outer ones first: each runs as a child workflow."""
+    for step in run.below():
+        if kind_named(step.kind).runs_steps_in_child and step.mark != "skipped":
+            yield step
 
 
 async def report_of(runs: Runs, run: str, last: int | None = 100) -> RunReport:

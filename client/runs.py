@@ -85,7 +85,7 @@ class Runs:
         """The plans that steps of a run follow; see `facets`."""
         from holdfast.client.facets.plans import RunPlans  # noqa: PLC0415  it loads the loader and all checks
 
-        return RunPlans(self.tree, self.answering, self.access)
+        return RunPlans(self.tree, self.answering, self.access, self.watch)
 
     def acting_as(self, sender: Sender, permissions: Permissions | None = None) -> Runs:
         """Return these runs for one person: commands carry their name, their groups and what proves them.

@@ -1,15 +1,20 @@
-"""Build the trace of a run from its events: a tree of spans. `RunWatch.trace`, plans and the graph overlay use it."""
+"""Make the steps of a run of its events, as `client.views` has them. `RunWatch` and the lines of a terminal use it.
+
+`Trace` takes the events one by one and builds a tree of spans; `view_run` and `view` make views of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal, NamedTuple
+from datetime import UTC, datetime
+from typing import Literal
 
 from holdfast.blueprint.kinds import kind_named
 from holdfast.client.states import RunState
 from holdfast.client.tree import CLOSED
+from holdfast.client.views import GroupView, ItemCount, Mark, Spending, StepAnswer, StepError, StepView
+from holdfast.client.views.steps import STRONGEST
 from holdfast.protocol.address import parts, root
 from holdfast.protocol.events import (
     AgentTold,
@@ -24,6 +29,7 @@ from holdfast.protocol.events import (
     ModelReplied,
     PlanCompleted,
     PlanRevised,
+    PlanStarted,
     QuestionReplied,
     QuestionVerified,
     StepCompleted,
@@ -38,56 +44,7 @@ from holdfast.protocol.events import (
     ToolReturned,
     UnknownEvent,
 )
-from holdfast.protocol.tracebacks import find_raise
-
-
-class SpanError(NamedTuple):
-    """The error of a failed step or call."""
-
-    type: str
-    message: str
-    traceback: str | None = None
-    """The end of the traceback in the code that was called."""
-
-    @property
-    def raised_at(self) -> str | None:
-        """Return file, line and function of the innermost call in the author's code; None for none."""
-        return find_raise(self.traceback or "")
-
-    def to_json(self) -> dict[str, str]:
-        """Return the JSON object of `show --json`."""
-        place = {} if self.raised_at is None else {"raised_at": self.raised_at}
-        return {"type": self.type, "message": self.message, **place}
-
-
-class StepAnswer(NamedTuple):
-    """An answer to a question of a step, or its end without one."""
-
-    at: datetime
-    reply: QuestionReplied
-
-    def to_json(self) -> dict[str, object]:
-        """Return who gave it, what proves that, and how the question ended; the content is the step's output."""
-        status = self.reply.type.removeprefix("question.")
-        proof = self.reply.model_dump(include={"by", "proved_by", "groups", "unseen", "comment"}, exclude_none=True)
-        return {"at": self.at.isoformat(), "status": status, **proof}
-
-
-class Spending(NamedTuple):
-    """The cost of model requests."""
-
-    requests: int = 0
-    tokens: int = 0
-    cost_usd: float | None = 0.0
-    """None if the price of a reply is not known."""
-
-    def __add__(self, other: object) -> Spending:
-        """Return both together."""
-        if not isinstance(other, Spending):
-            return NotImplemented
-        is_priced = None not in (self.cost_usd, other.cost_usd)
-        cost = (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if is_priced else None
-        return Spending(self.requests + other.requests, self.tokens + other.tokens, cost)
+from holdfast.protocol.questions import Question
 
 
 @dataclass
@@ -101,16 +58,10 @@ class Repetition:
     started: datetime | None = None
     ended: datetime | None = None
     """For an item of a map."""
-    error: SpanError | None = None
+    error: StepError | None = None
     """For an item of a map that failed and did not end the map."""
     label: str | None = None
     """For an item of a map: what people read of it."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON object of `show --json`."""
-        item = {} if self.item is None else {"item": self.item}
-        label = {} if self.label is None else {"label": self.label}
-        return {"n": self.n, **item, **label, "steps": [step.to_json() for step in self.steps]}
 
 
 @dataclass
@@ -122,7 +73,7 @@ class Span:
     address: str
     status: str
     output: object = None
-    error: SpanError | None = None
+    error: StepError | None = None
     title: str | None = None
     """For a step of a plan."""
     reason: str | None = None
@@ -135,7 +86,7 @@ class Span:
     """For a question whose answer an agent has checked: whether it passed."""
     exit: LoopCompleted | None = None
     workflow: str | None = None
-    """For a loop: its workflow."""
+    """For a loop or a plan: its workflow."""
     replies: dict[str, int] = field(default_factory=dict)
     """Number of model replies that were not finished, by the way they ended."""
     revisions: list[PlanRevised] = field(default_factory=list)
@@ -170,58 +121,6 @@ class Span:
         for child in self.children():
             yield child
             yield from child.below()
-
-    @property
-    def spent_in_all(self) -> Spending:
-        """Return what models took for the step and everything in it, as far as the span has it."""
-        return sum((span.spent for span in self.below()), self.spent)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the JSON object of `show --json`: of the fields that only some kinds have, those with a value."""
-        whole = {"name": self.name, "kind": self.kind, "address": self.address, "status": self.status}
-        result = (
-            {} if self.kind == "pipeline" else {"output": self.output, "error": self.error and self.error.to_json()}
-        )
-        texts = {"title": self.title, "reason": self.reason, "outcome": self.outcome, "branch": self.branch}
-        return {
-            **whole,
-            **result,
-            **{key: text for key, text in texts.items() if text is not None},
-            **self._details_json(),
-            **self._inner_json(),
-        }
-
-    def _details_json(self) -> dict[str, object]:
-        details: dict[str, object] = {}
-        if self.exit is not None:
-            details["exit"] = self.exit.model_dump(mode="json", include={"reason", "iterations", "expression", "value"})
-        if self.verified is not None:
-            details["verified"] = self.verified
-        if self.until is not None:
-            details["until"] = self.until.isoformat()
-        if self.total is not None:
-            details["total"] = self.total
-        if self.replies:
-            details["replies"] = self.replies
-        if self.revisions:
-            details["revisions"] = [revision.to_json() for revision in self.revisions]
-        if self.answers:
-            details["answers"] = [answer.to_json() for answer in self.answers]
-        return details
-
-    def _inner_json(self) -> dict[str, object]:
-        inner: dict[str, object] = {}
-        if self.steps or self.branch is not None or self.kind in ("pipeline", "tool"):
-            inner["steps"] = [step.to_json() for step in self.steps]
-        if kind_named(self.kind).iterates:
-            inner["iterations"] = [iteration.to_json() for iteration in self.iterations]
-        if self.items:
-            inner["items"] = [item.to_json() for item in self.items]
-        if self.branches:
-            lists = self.branches.items()
-            inner["branches"] = {name: [step.to_json() for step in steps] for name, steps in lists}
-        left_out = {"iterations_left_out": self.iterations_left_out, "items_left_out": self.items_left_out}
-        return {**inner, **{key: count for key, count in left_out.items() if count}}
 
 
 class Trace:
@@ -284,7 +183,7 @@ class Trace:
         if item is not None:
             item.ended = event.time
             if completed.error is not None:
-                item.error = SpanError(completed.error, completed.message or "")
+                item.error = StepError(completed.error, completed.message or "")
 
     def _open(self, address: str, step: StepEvent, status: str) -> Span:
         """Add the span of a step, below the step, iteration or branch that contains it."""
@@ -305,7 +204,7 @@ class Trace:
     def _fail(self, address: str, step: StepFailed) -> None:
         # A step may fail before it has started.
         span = self._spans.get(address) or self._open(address, step, "failed")
-        span.status, span.error = "failed", SpanError(step.error, step.message, step.traceback)
+        span.status, span.error = "failed", StepError(step.error, step.message, step.traceback)
 
     def _take_call(self, address: str, call: ToolCalled | ToolReturned | ToolDenied | ToolFailed) -> None:
         """Add a tool call or its end, if it has an address of its own; what runs inside it goes below it."""
@@ -323,7 +222,7 @@ class Trace:
             case ToolDenied(reason=reason):
                 span.status, span.reason = "denied", reason
             case ToolFailed(error=error, message=message, traceback=traceback):
-                span.status, span.error = "failed", SpanError(error, message, traceback)
+                span.status, span.error = "failed", StepError(error, message, traceback)
 
     def _repeat(self, address: str, kind: Literal["iterations", "items"], repetition: Repetition) -> None:
         self._lists[address], self._repetitions[address] = repetition.steps, repetition
@@ -357,7 +256,7 @@ def _change(span: Span, data: AnyEvent | UnknownEvent) -> None:
     match data:
         case StepCompleted(output=output):
             span.status, span.output = "completed", output
-        case LoopStarted(workflow=workflow):
+        case LoopStarted(workflow=workflow) | PlanStarted(workflow=workflow):
             span.workflow = workflow
         case LoopCompleted():
             span.exit = data
@@ -395,11 +294,6 @@ def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, l
     return trace.root
 
 
-def trace_run(state: RunState, events: Sequence[Event], last: int | None) -> Span:
-    """Return the tree of a run that events make; of each loop the last iterations, None keeps all."""
-    return trace_of(events, name=state.blueprint, address=root(state.blueprint), status=state.status, last=last)
-
-
 def _cut(span: Span, last: int) -> None:
     """Leave out all but the last iterations and items; of a map that runs in pages, earlier ones were not even read."""
     span.iterations_left_out = max(len(span.iterations) - last, 0)
@@ -408,3 +302,146 @@ def _cut(span: Span, last: int) -> None:
     span.items_done += unread  # its pages run one after the other
     span.items_left_out = unread + more
     span.items = span.items[more:]
+
+
+# Views
+
+
+def view_run(state: RunState, events: Sequence[Event], last: int | None) -> StepView:
+    """Return a run with its steps; of each loop the last iterations, None keeps all."""
+    name = state.blueprint
+    return view(trace_of(events, name=name, address=root(name), status=state.status, last=last), state.questions)
+
+
+def view(span: Span, questions: Sequence[Question] = (), now: datetime | None = None) -> StepView:
+    """Return the view of a span, with what is inside it.
+
+    Args:
+        span: The span.
+        questions: The open questions of the run. Each stands at the step that asks it, or at the nearest one above.
+        now: The time to which the lengths of running steps count; by default the current one.
+    """
+    addresses = {span.address, *(inner.address for inner in span.below())}
+    asked: dict[str, list[Question]] = {}
+    for question in questions:
+        asked.setdefault(_find_nearest(question.address, addresses), []).append(question)
+    return _Viewer(asked, now or datetime.now(UTC)).view(span)
+
+
+def _find_nearest(address: str, addresses: set[str]) -> str:
+    """Return the innermost of some addresses at or above an address; of an iteration that of its loop."""
+    place = address
+    while place and place not in addresses:
+        without_iteration = place.rpartition(":")[0]
+        place = without_iteration if without_iteration in addresses else place.rpartition(";")[0]
+    return place
+
+
+@dataclass(frozen=True)
+class _Viewer:
+    asked: Mapping[str, Sequence[Question]]
+    now: datetime
+
+    def view(self, span: Span) -> StepView:
+        groups = self._groups(span)
+        own = self.asked.get(span.address, ())
+        is_whole = _is_whole(span)
+        return StepView(
+            name=span.name,
+            kind=span.kind,
+            address=span.address,
+            mark=_mark_step(span, own, groups),
+            output=span.output,
+            error=span.error,
+            title=span.title,
+            reason=span.reason,
+            outcome=span.outcome,
+            branch=span.branch,
+            turn=span.turn,
+            started=span.started,
+            seconds=self._measure(span.started, span.ended, is_running=span.status == "running"),
+            is_verified=span.verified,
+            until=span.until,
+            exit=span.exit,
+            requests=span.spent.requests,
+            spent=sum((inner.spent for inner in span.below()), span.spent) if is_whole else span.spent,
+            replies=span.replies,
+            revisions=span.revisions,
+            answers=span.answers,
+            messages=span.messages,
+            questions=own,
+            groups=groups,
+            workflow=span.workflow,
+            earlier=_count_earlier(span),
+            items=_count_items(span),
+            iterations_left_out=span.iterations_left_out,
+            items_left_out=span.items_left_out,
+        )
+
+    def _groups(self, span: Span) -> list[GroupView]:
+        groups = [self._group("own", "", span.steps)] if span.steps else []
+        groups += [self._group("branch", name, steps) for name, steps in span.branches.items()]
+        groups += [self._repetition("iteration", iteration) for iteration in span.iterations]
+        return groups + [self._repetition("item", item) for item in span.items]
+
+    def _group(self, kind: Literal["own", "branch"], branch: str, spans: Sequence[Span]) -> GroupView:
+        steps = [self.view(span) for span in spans]
+        return GroupView(kind, steps, _mark_all(steps), branch)
+
+    def _repetition(self, kind: Literal["iteration", "item"], repetition: Repetition) -> GroupView:
+        steps = [self.view(span) for span in repetition.steps]
+        mark = _mark_all(steps)
+        ended = repetition.ended or (None if mark in ("running", "waiting") else _find_end(repetition.steps))
+        is_whole = all(map(_is_whole, repetition.steps))
+        return GroupView(
+            kind,
+            steps,
+            mark if repetition.error is None else "failed",
+            n=repetition.n,
+            item=repetition.item,
+            label=repetition.label,
+            seconds=self._measure(repetition.started, ended, is_running=mark == "running"),
+            spent=sum((step.spent for step in steps), Spending()) if is_whole else Spending(),
+            error=repetition.error,
+        )
+
+    def _measure(self, started: datetime | None, ended: datetime | None, *, is_running: bool) -> float | None:
+        until = ended or (self.now if is_running else None)
+        return None if started is None or until is None else max((until - started).total_seconds(), 0.0)
+
+
+def _mark_step(span: Span, own: Sequence[Question], groups: Sequence[GroupView]) -> Mark:
+    """Return the mark of a step: one that runs waits where a question is open in it, and nothing else goes on.
+
+    A run waits or is paused as its status says.
+    """
+    for mark in STRONGEST:
+        if mark == span.status != "running":
+            return mark
+    is_waiting = bool(own) or any(group.mark == "waiting" for group in groups)
+    return "waiting" if is_waiting and not any(group.mark == "running" for group in groups) else "running"
+
+
+def _mark_all(steps: Sequence[StepView]) -> Mark:
+    return min((step.mark for step in steps), key=STRONGEST.index, default="completed")
+
+
+def _count_items(span: Span) -> ItemCount | None:
+    if not span.items and span.total is None:
+        return None
+    return ItemCount(len(span.items) + span.items_left_out, span.items_done, span.total)
+
+
+def _count_earlier(span: Span) -> int:
+    # Of a long loop no more events are read than its last iterations need: their numbers tell how many came before.
+    before = min((iteration.n for iteration in span.iterations), default=1) - 1
+    return before + min((item.n for item in span.items), default=0)
+
+
+def _is_whole(span: Span) -> bool:
+    """Return whether nothing inside a span was left out, so that what it took can be added up."""
+    return not any(_count_earlier(part) for part in (span, *span.below()))
+
+
+def _find_end(spans: Sequence[Span]) -> datetime | None:
+    return max((span.ended for span in spans if span.ended is not None), default=None)

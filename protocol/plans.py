@@ -305,7 +305,7 @@ class PlanReview(Review):
             raise InvalidAnswer("write what the planner should change", "reason")
 
 
-class PlanView(Value):
+class PlanSnapshot(Value):
     """The answer of a workflow to the query `plan`."""
 
     workflow: str

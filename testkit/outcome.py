@@ -12,7 +12,7 @@ from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.client.event_texts import shown_raise
 from holdfast.client.reading import name_of
 from holdfast.client.states import Outcome
-from holdfast.client.trace import Span
+from holdfast.client.views import StepView
 from holdfast.protocol.questions import Question
 from holdfast.testkit.files import Case
 from holdfast.testkit.matching import CONTAINS, NOTHING, At, Difference, differences
@@ -28,7 +28,7 @@ class ObservedRun:
     """Every question, in the order of asking."""
     open: Sequence[Question]
     context: JSONObject
-    trace: Span
+    trace: StepView
     calls: Mapping[str, list[JSON]]
     """The arguments of each tool's calls."""
 
@@ -154,10 +154,10 @@ def _summary(asked: JSONObject) -> JSONObject:
 # The trace
 
 
-def _span(name: str, trace: Span) -> JSONObject:
+def _span(name: str, trace: StepView) -> JSONObject:
     """Return the facts about a step or tool: how often it ran, and how its last run went."""
-    matches = [span for span in trace.below() if fnmatchcase(span.address if is_pattern(name) else span.name, name)]
-    ran = [span for span in matches if span.status != "skipped"]
+    matches = [step for step in trace.below() if fnmatchcase(step.address if is_pattern(name) else step.name, name)]
+    ran = [step for step in matches if step.mark != "skipped"]
     if not matches:
         return {"status": "not reached", "times": 0}
     last = matches[-1]
@@ -166,8 +166,8 @@ def _span(name: str, trace: Span) -> JSONObject:
         facts["branch"] = last.branch
     if kind_named(last.kind).iterates:
         facts["iterations"] = len(last.iterations)
-    if last.items:
-        facts["items"] = len(last.items)
+    if items := last.map_items:
+        facts["items"] = len(items)
     if last.exit is not None:
         facts["exit"] = last.exit.reason
     return facts

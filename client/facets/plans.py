@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from holdfast.client.answering import Answering
-from holdfast.client.events import below
 from holdfast.client.facets.access import AccessControl
+from holdfast.client.facets.watch import RunWatch
 from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_outgoing
-from holdfast.client.plans import Planned, check_change, planned, send_change
-from holdfast.client.trace import trace_run
+from holdfast.client.plans import check_change, find_plan, send_change
 from holdfast.client.tree import Tree
+from holdfast.client.views.plans import PlanView
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.errors import raise_server_errors
 
@@ -18,10 +18,10 @@ from holdfast.runtime.errors import raise_server_errors
 class RunPlans:
     """The plans that steps of a run follow."""
 
-    def __init__(self, tree: Tree, answering: Answering, access: AccessControl) -> None:
-        self._tree, self._answering, self._access = tree, answering, access
+    def __init__(self, tree: Tree, answering: Answering, access: AccessControl, watch: RunWatch) -> None:
+        self._tree, self._answering, self._access, self._watch = tree, answering, access, watch
 
-    async def read(self, run: str, address: str | None = None, *, last: int | None = 100) -> Planned:
+    async def read(self, run: str, address: str | None = None, *, last: int | None = 100) -> PlanView:
         """Return a plan of a run with the status of each of its steps, also when the plan is over.
 
         Args:
@@ -34,8 +34,7 @@ class RunPlans:
             Ambiguous: There are several.
         """
         state = await read_state(self._tree, self._answering, run)
-        events = await below(self._tree, run, last)
-        return await planned(self._tree, run, trace_run(state, events, last), events, state.questions, address)
+        return await find_plan(self._tree, await self._watch.trace(state, last), run, address)
 
     async def change(
         self,
@@ -72,10 +71,10 @@ class RunPlans:
         current = await self.read(run, address)
         while True:
             try:
-                wanted = {**change, "revision": revision or current.view.revision}
+                wanted = {**change, "revision": revision or current.snapshot.revision}
                 return await send_change(self._tree, self._answering, current, wanted)
             except Refusal:
-                before, current = current.view.workflow, await self.read(run, current.address)
+                before, current = current.snapshot.workflow, await self.read(run, current.address)
                 # Try again only if another workflow holds the plan now: a loop took it over, or handed it back.
-                if current.view.workflow == before:
+                if current.snapshot.workflow == before:
                     raise

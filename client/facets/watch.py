@@ -12,8 +12,9 @@ from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.outcomes import archived_end, current_context
 from holdfast.client.states import STATUSES, Done, RunState
 from holdfast.client.stopping import at_once
-from holdfast.client.trace import Span, trace_of, trace_run
+from holdfast.client.trace import trace_of, view, view_run
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
+from holdfast.client.views import StepView
 from holdfast.protocol.address import Address, name_at
 from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.runs import WorkflowView
@@ -49,22 +50,22 @@ class RunWatch:
             return end.context or {}
         return await current_context(self._tree, state)
 
-    async def trace(self, state: RunState, last: int | None = 100) -> Span:
-        """Return the run as a tree of spans.
+    async def trace(self, state: RunState, last: int | None = 100) -> StepView:
+        """Return the run with its steps, as everybody shows them.
 
         Args:
             state: The run, from `Runs.state`.
             last: How many iterations of each loop are kept, the last ones; None keeps all.
         """
-        return trace_run(state, await below(self._tree, state.run, last), last)
+        return view_run(state, await below(self._tree, state.run, last), last)
 
-    async def iterations(self, state: RunState, address: Address, workflow: str, first: int, before: int) -> Span:
-        """Return some iterations of a loop as a span of the loop; of a long one only these are read.
+    async def iterations(self, state: RunState, address: Address, workflow: str, first: int, before: int) -> StepView:
+        """Return a loop with some of its iterations; of a long one only these are read.
 
         Args:
             state: The run, from `Runs.state`.
             address: The address of the loop.
-            workflow: The loop's workflow (see `Span.workflow`).
+            workflow: The loop's workflow (see `StepView.workflow`).
             first: The first iteration, from 1.
             before: The iteration to end before.
 
@@ -76,7 +77,8 @@ class RunWatch:
             raise UnknownRun(workflow)
         events = await iterations(self._tree, workflow, first, before)
         name = name_at(address)
-        return replace(trace_of(events, name=name, address=address, status=state.status), kind="loop")
+        loop = replace(trace_of(events, name=name, address=address, status=state.status), kind="loop")
+        return view(loop, state.questions)
 
     async def last_iteration(self, workflow: str) -> int:
         """Return the number of the last iteration of a loop's workflow; 0 if there is none. Raises as `iterations`."""

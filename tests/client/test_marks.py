@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.blueprint.graph import graph
 from holdfast.client.overlay import marks_of
-from holdfast.client.trace import Repetition, Span
+from holdfast.client.trace import Repetition, Span, view
 from tests.blueprint.flowchart import Flowchart, read_flowchart
 from tests.conftest import Harness
 
@@ -182,7 +182,7 @@ def test_of_a_loop_with_several_items_at_once_those_under_way_count_too() -> Non
         items = [step(n, status) for n, status in enumerate(statuses, 1)]
         loop = Span("all", "loop", "pipeline:x;plan:p;loop:all", "running", iterations=items)
         trace = Span("x", "pipeline", "pipeline:x", "running", steps=[loop])
-        return marks_of(trace, []).states[("p", "all", "look")]
+        return marks_of(view(trace), []).states[("p", "all", "look")]
 
     assert look("failed", "running", "completed") == "running"
     assert look("failed", "completed") == "done"

@@ -23,8 +23,7 @@ from holdfast.cli.render import (
     usage_text,
 )
 from holdfast.client.event_texts import preview, progress
-from holdfast.client.trace import Repetition, Span, trace_of
-from holdfast.client.views import view_steps
+from holdfast.client.trace import Repetition, Span, trace_of, view
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import Event
@@ -149,7 +148,7 @@ def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
     step = Span("s", "step", "pipeline:p;loop:l:1;step:s", "completed", output=1)
     loop = Span("l", "loop", "pipeline:p;loop:l", "running", iterations_left_out=4)
     loop.iterations = [Repetition(n, [step]) for n in range(5, 8)]
-    lines = tree_text(view_steps([loop]), Extract(last=1)).plain.splitlines()
+    lines = tree_text([view(loop)], Extract(last=1)).plain.splitlines()
     assert lines == ["  ▸ l (loop)", "    … 6 earlier ones: --all", "    7", "      ✓ s  1"]
 
 
@@ -169,7 +168,7 @@ def test_a_tree_of_a_plan_shows_titles_items_reasons_and_how_it_ended() -> None:
         event("step.completed", plan, name="go", kind="plan", output={}),
     ]
     trace = trace_of(events, name="p", address="pipeline:p", status="completed")
-    assert tree_text(view_steps(trace.steps)).plain.splitlines() == [
+    assert tree_text(view(trace).steps).plain.splitlines() == [
         "  ✓ go (plan)  completed_with_errors  revision 2  user:ana",
         "    ✓ 1 List  'a'",
         "    ✓ l (loop)  'completed_with_errors'",
@@ -202,7 +201,7 @@ def test_a_tree_tells_what_came_from_the_cache() -> None:
     hit = Span("rate", "cache", "pipeline:p;cache:rate", "completed", output=2)
     inner = Span("w", "step", "pipeline:p;cache:rate;step:w", "completed", output=2)
     trace = Span("p", "pipeline", "pipeline:p", "completed", steps=[hit, replace(hit, steps=[inner])])
-    shown = tree_text(view_steps(trace.steps)).plain
+    shown = tree_text(view(trace).steps).plain
     assert shown.splitlines() == ["  ✓ rate (from the cache)  2", "  ✓ rate (cache)  2", "    ✓ w  2"]
 
 

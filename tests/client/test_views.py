@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.client.trace import Repetition, Span, Spending
-from holdfast.client.views import ItemCount, StepView, cut_repetitions, view_steps
+from holdfast.client.trace import Repetition, Span
+from holdfast.client.trace import view as view_span
+from holdfast.client.views import ItemCount, Spending, StepView
 from holdfast.protocol.address import Address
 from holdfast.protocol.questions import Question
 
@@ -25,7 +26,7 @@ def loop(*iterations: Repetition, status: str = "running") -> Span:
 
 def view(shown: Span, *asked: str) -> StepView:
     questions = [Question.model_construct(id=address, address=Address(address)) for address in asked]
-    return view_steps([shown], questions, NOON)[0]
+    return view_span(shown, questions, NOON)
 
 
 def test_a_step_waits_where_a_question_is_open_in_it_and_nothing_else_goes_on() -> None:
@@ -65,5 +66,5 @@ def test_the_items_of_a_map_are_counted_with_those_that_were_left_out() -> None:
 
 def test_a_page_of_iterations_ends_before_the_last_ones() -> None:
     long = loop(*(Repetition(n, [span(n)]) for n in range(1, 11)))
-    page = view(cut_repetitions(long, back=3, size=4))
+    page = view(long).cut_repetitions(back=3, size=4)
     assert ([group.n for group in page.repetitions], page.earlier) == ([4, 5, 6, 7], 3)

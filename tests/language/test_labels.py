@@ -7,7 +7,6 @@ import pytest
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.cli.render import asker, question_text, tree_text
 from holdfast.client.event_texts import _is_counted, progress
-from holdfast.client.views import view_steps
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows.details import write_details
 from tests.conftest import Harness
@@ -65,7 +64,7 @@ async def test_show_progress_and_temporal_name_the_item_and_count(house: Harness
     await house.answered(run, "yes")
     question = await house.one(run)
     state = await house.runs.state(run)
-    text = tree_text(view_steps((await house.runs.watch.trace(state)).steps, state.questions)).plain
+    text = tree_text((await house.runs.watch.trace(state)).steps).plain
     assert "each (map)  2 of 3" in text
     assert "1 INV-8" in text
     lines = [line.plain.strip() for event in await house.runs.watch.events(run) if (line := progress(event))]

@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from holdfast.cli.render import tree_text
-from holdfast.client.views import view_steps
 from tests.conftest import Harness, until
 from tests.tools import calls
 
@@ -321,7 +320,7 @@ async def test_a_hit_on_a_question_is_the_last_human_answer(house: Harness) -> N
     run = await house.start(text)
     assert await house.output(run) == "Ann"
     trace = await house.runs.watch.trace(await house.runs.state(run))
-    assert "✓ c (from the cache)" in tree_text(view_steps(trace.steps)).plain
+    assert "✓ c (from the cache)" in tree_text(trace.steps).plain
 
 
 async def test_a_hit_writes_what_the_run_wrote_though_it_stood_there_already(house: Harness) -> None:

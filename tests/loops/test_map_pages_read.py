@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.client.runs import Runs
-from holdfast.client.trace import Span
-from holdfast.client.views import view_steps
+from holdfast.client.views import StepView
 from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import Harness
 from tests.serve.failing import wired
@@ -22,7 +21,7 @@ steps:
 PAGED = HistoryLimits(items=4)
 
 
-async def last_items(house: Harness, run: str, last: int | None) -> tuple[Span, int]:
+async def last_items(house: Harness, run: str, last: int | None) -> tuple[StepView, int]:
     """The map of a run's trace with its last items, and the number of queries that it took."""
     client, wire = wired(house.client)
     runs = Runs(client, house.runs.task_queue)
@@ -43,11 +42,11 @@ async def test_only_the_pages_of_the_last_items_are_read(house: Harness, count: 
     run = await ended(house, count)
     whole, every = await last_items(house, run, None)
     span, few = await last_items(house, run, 6)
-    assert [item.n for item in span.items] == list(range(count - 6, count))
-    assert (span.items_left_out, span.items_done, span.total) == (count - 6, count, count)
-    assert few < every / 2 and len(whole.items) == count
+    assert [item.n for item in span.map_items] == list(range(count - 6, count))
+    assert (span.items_left_out, span.items) == (count - 6, (count, count, count))
+    assert few < every / 2 and len(whole.map_items) == count
 
 
 async def test_items_before_those_that_were_read_are_counted(house: Harness) -> None:
     span, _ = await last_items(house, await ended(house, 30), 3)
-    assert view_steps([span])[0].earlier == 27
+    assert span.earlier == 27

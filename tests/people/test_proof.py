@@ -296,7 +296,7 @@ async def test_history_and_trace_say_what_is_proved(house: Harness) -> None:
     await house.output(run)
     assert [record.proved_by for record in await answers_given(house.client, run)] == ["person"]
     [step] = (await house.runs.watch.trace(await house.runs.state(run))).steps
-    assert [answer["proved_by"] for answer in step.to_json()["answers"]] == ["person"]  # type: ignore[attr-defined]
+    assert [answer["proved_by"] for answer in step.to_json()["answers"]] == ["person"]
 
 
 @pytest.mark.parametrize("token", [None, "", "inbox.1.ab", "nonsense"])

@@ -10,7 +10,6 @@ import yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.explain import explain
 from holdfast.cli.render import tree_text
-from holdfast.client.views import view_steps
 from holdfast.protocol.answers import Answer
 from tests.conftest import Harness
 from tests.flows import repeat, written
@@ -54,7 +53,7 @@ async def test_after_the_last_round_the_answer_stands_and_is_marked(house: Harne
     assert await house.output(run) == "there"
     assert await verified(house, run) == [(False, True), (False, False)]
     trace = await house.runs.watch.trace(await house.runs.state(run))
-    assert "not verified" in tree_text(view_steps(trace.steps)).plain
+    assert "not verified" in tree_text(trace.steps).plain
     assert trace.steps[0].to_json()["verified"] is False
 
 

@@ -70,7 +70,7 @@ async def test_what_a_planner_writes_around_its_plan_stops_nothing(plans: Plans,
 async def test_a_planners_notes_are_kept(plans: Plans) -> None:
     run = await planned(plans, [{"plan_id": "p1", **GOOD, "steps": [{**GOOD["steps"][0], "priority": 1}]}])
     await plans.harness.output(run)
-    plan = (await plans.harness.runs.plans.read(run)).view.plan
+    plan = (await plans.harness.runs.plans.read(run)).snapshot.plan
     assert (plan["notes"], plan["steps"][0]["notes"]) == ({"plan_id": "p1"}, {"priority": 1})
 
 
@@ -278,7 +278,7 @@ async def test_a_change_brings_in_no_tool_that_no_worker_has(plans: Plans, drive
     more = {"goal": "A test", "steps": [*steps, step("2", "Clean", tools=["rm_rf"])]}
     with pytest.raises(Refusal, match="no tool named 'rm_rf'"):
         await plans.harness.runs.plans.change(run, more)
-    assert (await plans.harness.runs.plans.read(run)).view.revision == 1
+    assert (await plans.harness.runs.plans.read(run)).snapshot.revision == 1
     await plans.harness.answer(run, "yes", question)
     await plans.harness.output(run)
 

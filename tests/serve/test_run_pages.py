@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.client.trace import Repetition, Span, Spending
-from holdfast.client.views import view_steps
+from holdfast.client.trace import Repetition, Span, view
+from holdfast.client.views import Spending
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.server.notices.texts import load_texts
 from holdfast.server.web.live import Live
@@ -105,7 +105,7 @@ def test_what_models_took_is_added_up_over_steps_and_iterations() -> None:
 
     def notes(*iterations: Repetition) -> list[list[str]]:
         words = StepWords(load_texts("en", LANGUAGES))
-        [step] = view_steps([Span("l", "loop", "p;loop:l", "completed", iterations=list(iterations))], now=NOON)
+        step = view(Span("l", "loop", "p;loop:l", "completed", iterations=list(iterations)), now=NOON)
         return [words.notes(step)[2:], *map(words.group_notes, step.groups)]
 
     whole = [Repetition(1, [asked(1, 0.01)]), Repetition(2, [asked(2, 0.0023)])]

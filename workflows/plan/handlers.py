@@ -18,7 +18,7 @@ from holdfast.protocol.plans import (
     DrivenDefinition,
     DrivenState,
     PlanDefinition,
-    PlanView,
+    PlanSnapshot,
     ScheduledState,
     fitting,
     outputs,
@@ -94,7 +94,7 @@ class PlanHandlers(RunWorkflow):
         return {} if self.plan_state is None else {"steps": outputs(in_short(self.plan_state.root.all_steps()))[0]}
 
     @workflow.query(name=PLAN, description="The plan, and the status of its steps.")
-    def plan_view(self) -> PlanView:
+    def plan_view(self) -> PlanSnapshot:
         proposed = None if self._start is None else self._start.proposed
         return view_of(self.host, self.plan_state, proposed or self.author, holds=self.holds_plan)
 

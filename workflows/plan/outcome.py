@@ -10,7 +10,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
 from holdfast.blueprint.plan import asks
-from holdfast.protocol.plans import Iteration, PlanView, UnitResult, outputs
+from holdfast.protocol.plans import Iteration, PlanSnapshot, UnitResult, outputs
 from holdfast.workflows.handlers import Host
 from holdfast.workflows.journal import preview
 from holdfast.workflows.plan.results import may_have_acted
@@ -50,12 +50,12 @@ def note_of(scope: PlanScope) -> str | None:
     return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
 
 
-def view_of(host: Host, state: PlanState | None, proposed: PlanBody, *, holds: bool) -> PlanView:
+def view_of(host: Host, state: PlanState | None, proposed: PlanBody, *, holds: bool) -> PlanSnapshot:
     """Return the answer to the query `plan`; `proposed`: the plan if it has not begun."""
     plan = proposed if state is None else state.context.plan
     steps, results = ({}, {}) if state is None else (state.root.all_steps(), state.root.results)
     loops = {id_: result for id_, result in results.items() if result.iterations is not None}
-    return PlanView(
+    return PlanSnapshot(
         workflow=workflow.info().workflow_id,
         address=host.identity.address,
         goal=plan.goal,

@@ -22,9 +22,8 @@ from holdfast.client.obstacles import Obstacle
 from holdfast.client.overlay import marks_of
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
-from holdfast.client.trace import Span
 from holdfast.client.tree import UnknownRun
-from holdfast.client.views import StepView, cut_repetitions, find_step, view_steps
+from holdfast.client.views import StepView
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import Status
 from holdfast.runtime.errors import BadInput
@@ -160,9 +159,10 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
     runs = await permit(request, "see")
     head = await head_of(request, runs)
     steers = "steer" in require_identity(request).scopes and await runs.access.may("steer", head.run)
-    steps, outcome = [], None
+    steps: Sequence[StepView] = ()
+    outcome = None
     if head.state is not None:
-        steps = view_steps((await runs.watch.trace(head.state, REPETITIONS)).steps, head.state.questions)
+        steps = (await runs.watch.trace(head.state, REPETITIONS)).steps
     if head.has_ended:
         outcome = await _outcome(runs, head)
     values: dict[str, Any] = {"head": head, "steps": steps, "outcome": outcome, "steers": steers}
@@ -211,25 +211,21 @@ async def _repetitions(request: Request, runs: Runs, state: RunState) -> tuple[S
     address, workflow, before = query.get("at", ""), query.get("workflow"), _number(query.get("before"), 0, FARTHEST)
     if workflow and before:  # of a loop only the page is read
         first = max(before - REPETITIONS, 1)
-        kept = _view(state, await runs.watch.iterations(state, Address(address), workflow, first, before))
+        kept = await runs.watch.iterations(state, Address(address), workflow, first, before)
         has_later = before + REPETITIONS <= await runs.watch.last_iteration(workflow)
         beside = {"older": first if first > 1 else None, "newer": before + REPETITIONS if has_later else None}
         name, more = "before", {"workflow": workflow}
     else:
         back = _number(query.get("back"), 0, FARTHEST)
-        step = find_step(await runs.watch.trace(state, back + REPETITIONS), address)
+        step = (await runs.watch.trace(state, back + REPETITIONS)).find(address)
         if step is None:
             raise HTTPException(404, f"this run has no step {address}, or has left it behind")
-        kept = _view(state, cut_repetitions(step, back, REPETITIONS))
+        kept = step.cut_repetitions(back, REPETITIONS)
         older = back + REPETITIONS if kept.earlier else None
         beside = {"older": older, "newer": max(back - REPETITIONS, 0) if back else None}
         name, more = "back", {}
     page = partial(run_address, state.run, "/repetitions", at=address, **more)
     return kept, {side: None if number is None else page(**{name: number}) for side, number in beside.items()}
-
-
-def _view(state: RunState, span: Span) -> StepView:
-    return view_steps([span], state.questions)[0]
 
 
 async def show_graph_page(request: Request) -> Response:

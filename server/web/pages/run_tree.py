@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.client.trace import Spending
-from holdfast.client.views import GroupView, StepView
+from holdfast.client.views import GroupView, Spending, StepView
 from holdfast.server.notices.texts import Texts
 from holdfast.server.web.pages.templating import amount, dollars
 
@@ -27,14 +26,14 @@ class StepWords:
     def notes(self, step: StepView) -> list[str]:
         """Return the kind of a step, how far it is, what it took and how long."""
         t, notes = self.t, self._kind(step)
-        if rounds := [group.n for group in step.groups if group.kind == "iteration"]:
+        if rounds := [group.n for group in step.iterations]:
             notes.append(t("runs.iterations", count=max(rounds)))
         if step.items is not None and step.items.begun:
             notes.append(t("runs.items_done", done=step.items.done, count=step.items.total or step.items.begun))
-        if step.until is not None:
-            notes.append(t("runs.until", at=f"{step.until:%Y-%m-%d %H:%M} UTC"))
-        if step.exit_reason is not None:
-            notes.append(step.exit_reason)
+        if step.waits_until is not None:
+            notes.append(t("runs.until", at=f"{step.waits_until:%Y-%m-%d %H:%M} UTC"))
+        if step.exit is not None:
+            notes.append(step.exit.reason)
         if step.requests:
             notes.append(t("runs.turns", count=step.requests))
         notes += self._spent(step.spent)
@@ -45,8 +44,8 @@ class StepWords:
         if step.outcome is not None:
             notes.append(step.outcome.replace("_", " "))
         notes += [t("runs.reply", finish=finish.replace("_", " "), count=n) for finish, n in step.replies.items()]
-        if step.revision is not None:
-            notes.append(t("runs.revision", n=step.revision.revision, by=step.revision.by or "?"))
+        for revision in step.revisions[-1:]:
+            notes.append(t("runs.revision", n=revision.revision, by=revision.by or "?"))
         return [*notes, *self._length(step.seconds)]
 
     def title(self, group: GroupView) -> str:
@@ -62,13 +61,12 @@ class StepWords:
 
     def earlier(self, step: StepView) -> dict[str, object]:
         """Return what the address of the page with the earlier iterations or items names."""
-        shown = step.repetitions
-        if step.workflow is not None and shown and shown[0].kind == "iteration":
-            return {"workflow": step.workflow, "before": min(group.n for group in shown)}
-        return {"back": len(shown)}
+        if step.workflow is not None and step.iterations:
+            return {"workflow": step.workflow, "before": min(group.n for group in step.iterations)}
+        return {"back": len(step.repetitions)}
 
     def _kind(self, step: StepView) -> list[str]:
-        if step.kind is None:
+        if step.shown_kind is None:
             return []
         if step.kind == "tool":
             return [self.t("runs.tool") if step.turn is None else self.t("runs.tool_in_turn", n=step.turn)]

@@ -12,7 +12,6 @@ from holdfast.blueprint.explain import explain
 from holdfast.blueprint.graph import graph
 from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.schema import language_schema
-from holdfast.client.trace import Span
 from tests.conftest import Harness, worker_for
 from tests.server import connected
 
@@ -26,7 +25,7 @@ async def observed(folder: Path, server: str) -> dict[str, Any]:
     async with worker_for(client, "new-kind"):
         run = await harness.start(text, "now")
         output = await harness.output(run)
-        span: Span = await harness.runs.watch.trace(await harness.runs.state(run), None)
+        seen = await harness.runs.watch.trace(await harness.runs.state(run), None)
         await harness.replay()
     return {
         "problems": [str(problem) for problem in parse(text.replace("1ms", "2d"), name="pausing").problems],
@@ -36,7 +35,7 @@ async def observed(folder: Path, server: str) -> dict[str, Any]:
         "schema": sorted(definitions["Pause"]["properties"].keys() - definitions["Cache"]["properties"].keys()),
         "kinds": definitions["Step"]["properties"]["kind"]["enum"],
         "output": output,
-        "addresses": [step.address for step in span.steps],
+        "addresses": [step.address for step in seen.steps],
     }
 
 

@@ -1,0 +1,9 @@
+"""What everybody prints of runs: terminal, pages, `--json`, the API, MCP. Immutable values, derived in one place.
+
+`steps` a step with what is inside it. A surface lays views out and decides on words, glyphs and lengths only; it reads
+no events. Views import `protocol` and `blueprint`; `client.trace` makes steps of events.
+"""
+
+from holdfast.client.views.steps import GroupView, ItemCount, Mark, Spending, StepAnswer, StepError, StepView
+
+__all__ = ["GroupView", "ItemCount", "Mark", "Spending", "StepAnswer", "StepError", "StepView"]
