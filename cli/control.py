@@ -16,13 +16,13 @@ from holdfast.cli.command import perform
 from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
 from holdfast.cli.output import DONE, FAILED, print_json, say
 from holdfast.cli.session import open_session
-from holdfast.client import steering
 from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, input_of, person, value_of
 from holdfast.client.runs import Runs
-from holdfast.client.steering import SteeringResult
+from holdfast.client.states import Steered
 from holdfast.client.stopping import at_once
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.runs import PIPELINE_WORKFLOW
 
 app = typer.Typer(rich_markup_mode=None)
 QUIET_SECONDS = 2.0
@@ -34,7 +34,7 @@ def pause(
     run: SomeRun = None, blueprint: OfBlueprint = None, all_: All = False, by: By = None, as_json: AsJson = False
 ) -> None:
     """Pause a run: no further step or activity starts. Answers are still accepted, deadlines still run."""
-    perform(_each(Target(run, blueprint, all_), partial(_by, person(by), steering.pause), as_json), as_json)
+    perform(_each(Target(run, blueprint, all_), partial(_pause, person(by)), as_json), as_json)
 
 
 @app.command()
@@ -46,8 +46,8 @@ def resume(
     It never approves anything. With several runs, it only ends pauses.
     """
     target = Target(run, blueprint, all_)
-    action = steering.resume if target.is_one_run else steering.unpause
-    perform(_each(target, partial(_by, person(by), action), as_json), as_json)
+    action = _resume if target.is_one_run else _unpause
+    perform(_each(target, partial(action, person(by)), as_json), as_json)
 
 
 @app.command()
@@ -145,43 +145,65 @@ class Target:
         return await runs.lists.running(self.blueprint)
 
 
-async def _each(target: Target, action: Callable[[Runs, str], Awaitable[SteeringResult]], as_json: bool) -> int:
+Effect = tuple[Steered, str]
+"""The effect of a command on a run, and what people are told of it."""
+
+
+async def _each(target: Target, action: Callable[[Runs, str], Awaitable[Effect]], as_json: bool) -> int:
     """Apply the action to each of the runs; the exit code says whether every workflow was reached."""
     is_one_run = target.is_one_run
     runs = (await open_session()).runs
     results = await at_once(partial(_unless_closed, is_one_run, action, runs), await target.names(runs))
     if as_json:
-        print_json(results[0].to_json() if is_one_run else [result.to_json() for result in results])
+        print_json(results[0][0].to_json() if is_one_run else [steered.to_json() for steered, _ in results])
     else:
-        for result in results:
-            _print_result(result)
+        for steered, text in results:
+            say(text)
+            for workflow in [*steered.left, *steered.undone]:
+                say(f"  {workflow.workflow}: {workflow.reason}")
         if not results:
             say("No matching run is running.")
-    return FAILED if any(result.remaining for result in results) else DONE
+    return FAILED if any(steered.left for steered, _ in results) else DONE
 
 
 async def _unless_closed(
-    is_one_run: bool, action: Callable[[Runs, str], Awaitable[SteeringResult]], runs: Runs, run: str
-) -> SteeringResult:
+    is_one_run: bool, action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str
+) -> Effect:
     """Apply the action to one run; if it is one of several, it may have ended since they were listed."""
     try:
         return await action(runs, run)
     except Refusal as refusal:
         if is_one_run or refusal.code != "run_closed":
             raise
-        return SteeringResult(run, "closed", refusal.message, [])
+        return Steered(run, "closed"), refusal.message
 
 
-async def _by(
-    by: str, action: Callable[[Runs, str, str], Awaitable[SteeringResult]], runs: Runs, run: str
-) -> SteeringResult:
-    return await action(runs, run, by)
+async def _pause(by: str, runs: Runs, run: str) -> Effect:
+    steered = await runs.control.pause(run, by)
+    if steered.left:
+        return steered, f"run {run} was asked to pause; not reached:"
+    text = f"run {run} is paused; resume it with: holdfast resume {run}"
+    if (type_ := (await runs.find(run)).workflow_type) != PIPELINE_WORKFLOW:
+        text += f". Its questions and blueprints are paused; everything else in {type_} continues"
+    return steered, text
 
 
-def _print_result(result: SteeringResult) -> None:
-    say(result.text)
-    for workflow in [*result.remaining, *result.undone]:
-        say(f"  {workflow.workflow}: {workflow.reason}")
+async def _unpause(by: str, runs: Runs, run: str) -> Effect:
+    return _tell_of_resume(await runs.control.unpause(run, by))
+
+
+async def _resume(by: str, runs: Runs, run: str) -> Effect:
+    return _tell_of_resume(await runs.control.resume(run, by))
+
+
+def _tell_of_resume(steered: Steered) -> Effect:
+    run, held = steered.run, steered.answered
+    if steered.left:
+        return steered, f"run {run} was asked to go on; not reached:"
+    if held is None:
+        return steered, f"run {run} goes on"
+    places = ", ".join(place(question.address) for question in held)
+    return steered, f"goes on: {places}" if held else f"run {run} was not held; it is {steered.status}"
 
 
 async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) -> int:
@@ -189,7 +211,7 @@ async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) 
         raise BadUsage("TEXT is blank: give the message for the agent")
     session = await open_session()
     run = await session.runs.resolve(run)
-    address = await steering.tell(session.runs, run, text, agent, by)
+    address = await session.runs.control.tell(run, text, agent=agent, by=by)
     if as_json:
         print_json({"run": run, "agent": address})
     else:
@@ -201,7 +223,7 @@ async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
     values = dict(map(_change, changes))
     session = await open_session()
     run = await session.runs.resolve(run)
-    receipts = await steering.edit(session.runs, run, values, by)
+    receipts = await session.runs.control.edit(run, values, by)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
     else:
@@ -217,12 +239,22 @@ def _change(text: str) -> tuple[str, JSON]:
     return path.strip(), value_of(value, None)
 
 
-async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) -> SteeringResult:
+async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) -> Effect:
     work = asyncio.create_task(runs.control.cancel(run, wait=seconds, force=force, by=by))
     await asyncio.wait([work], timeout=QUIET_SECONDS)
     if not work.done():
         say(f"waiting up to {seconds:g} s for run {run} to end")
-    return steering.cancelled(await work, force=force)
+    steered = await work
+    text = f"run {run} is {steered.status}"
+    if steered.left:
+        hint = "" if force else f" (holdfast cancel {run} --force terminates it)"
+        text = f"run {run} was asked to end; these have not ended{hint}:"
+    elif force:
+        text = f"run {run} was terminated; "
+        text += "these may not be finished:" if steered.undone else "no activity was running"
+    elif steered.undone:
+        text += "; these were at work:"
+    return steered, text
 
 
 def _seconds(text: str) -> float:

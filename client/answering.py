@@ -186,7 +186,7 @@ class Answering:
         """
         seen = [self.memory.find(name) for name in names]
         known = [question for question in seen if question is not None and question.run.startswith(run)]
-        if not known or len(known) < len(names) or len({question.run for question in known}) > 1:
+        if not run.strip() or not known or len(known) < len(names) or len({question.run for question in known}) > 1:
             return None
         owners = dict.fromkeys(question.owner for question in known)
         try:

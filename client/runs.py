@@ -158,7 +158,7 @@ class Runs:
         return await look_up(self.client, self.task_queue, blueprint, placed, connect=connect)
 
     async def resolve(self, prefix: str) -> str:
-        """Return the id of the only run whose id starts with `prefix`. Raises `UnknownRun` or `Ambiguous`."""
+        """Return the id of the only run whose id starts with `prefix`. Raises as `find` does."""
         try:
             return (await self.find(prefix)).id
         except UnknownRun:
@@ -169,6 +169,8 @@ class Runs:
 
     async def find(self, prefix: str) -> WorkflowExecutionDescription:
         """Return Temporal's description of the only run whose id starts with `prefix`. Raises as `resolve` does."""
+        if not prefix.strip():
+            raise BadInput("no run is named: give the id of one, or its beginning; `holdfast runs` lists them")
         with suppress(UnknownRun):
             return await self.tree.describe(prefix)
         return await self.tree.describe(await only_match(self.client, prefix))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import Any, NotRequired
 
 from temporalio.client import WorkflowExecutionStatus
+from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import OpenQuestions
@@ -106,16 +108,39 @@ class Listed:
     """Whether the server reports that a workflow task of it, or of a workflow below it, fails again and again."""
 
 
-@dataclass(frozen=True)
-class Stopped:
-    """The result of cancelling a run. It has ended if `left` is empty."""
+class SteeringJSON(TypedDict):
+    """The effect of a command on one run, as `pause --json` has it."""
 
     run: str
-    status: Status
-    left: list[Left]
-    """Workflows that had not ended when the waiting time was over."""
-    undone: list[Left]
+    status: str
+    left: list[dict[str, Any]]
+    undone: NotRequired[list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Steered:
+    """The effect of a command on a run: it has reached all of it if `left` is empty."""
+
+    run: str
+    status: str
+    """That of the run, or `pausing` or `resuming` while something is left."""
+    left: list[Left] = field(default_factory=list)
+    """Workflows that were not reached in time, or have not ended, each with the reason."""
+    undone: list[Left] = field(default_factory=list)
     """Workflows ended while activities were running, with what is known of these: they may have taken effect."""
+    answered: list[Question] | None = None
+    """For a resume that ended no pause: the questions that only waited for a go-ahead."""
+
+    def to_json(self) -> SteeringJSON:
+        """Return the JSON object that the command prints for this run."""
+        fields: SteeringJSON = {
+            "run": self.run,
+            "status": self.status,
+            "left": [asdict(workflow) for workflow in self.left],
+        }
+        if self.undone:
+            fields["undone"] = [asdict(workflow) for workflow in self.undone]
+        return fields
 
 
 @dataclass(frozen=True)

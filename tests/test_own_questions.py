@@ -257,10 +257,10 @@ async def test_the_trace_of_a_blueprint_stands_below_the_workflow_that_ran_it(de
 async def test_a_pause_holds_the_blueprint_and_the_next_question_of_an_own_workflow(desk: Desk) -> None:
     handle = await desk.start(Agency.run, loads(BRIEF, name="brief"), "Tea")
     await desk.question(handle, "Is it right?")
-    assert await desk.runs.control.pause(handle.id) == []
+    assert (await desk.runs.control.pause(handle.id)).left == []
     await desk.answer(handle, "yes")
     assert (await desk.runs.state(handle.id)).status == "paused"
-    assert await desk.runs.control.resume(handle.id) is True
+    assert (await desk.runs.control.resume(handle.id)).left == []
     await desk.question(handle, "Send it?")
     await desk.answer(handle, "now")
     assert (await handle.result())[2] == "now"

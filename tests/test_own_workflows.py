@@ -84,7 +84,7 @@ async def test_a_child_of_an_own_workflow_is_paused_and_cancelled_behind_a_bound
         party = Party(runs, handle)
         assert [await party.answer("yes"), await party.answer("yes")] == ["Approve 1?", "Approve 2?"]
         await until(lambda: runs.questions(queue), "the third question")
-        assert await runs.control.pause(queue) == []
+        assert (await runs.control.pause(queue)).left == []
         assert [view.status for view in await runs.tree.views(queue)] == ["paused", "paused"]
         await handle.cancel()  # without our client: each workflow passes it on
         await until(lambda: _has_ended(temporal, f"{queue}/approvals"), "the child's end")
@@ -115,7 +115,7 @@ async def test_an_author_may_use_every_name_that_we_use_inside(diary: Callable[.
     names = [*NAMES, *(name for name in dir(Host) if not name.startswith("__") and name not in dir(Diary))]
     party = await diary(*names)
     await until(lambda: party.runs.questions(party.handle.id), "a question")
-    assert await party.runs.control.pause(party.handle.id) == []
+    assert (await party.runs.control.pause(party.handle.id)).left == []
     assert [view.status for view in await party.runs.tree.views(party.handle.id)] == ["paused"]
     await party.runs.control.resume(party.handle.id)
     assert await party.handle.query(Diary.count) == 1

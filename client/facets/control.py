@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.history import started_with
 from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_outgoing
-from holdfast.client.states import STATUSES, RunState, Stopped
+from holdfast.client.states import STATUSES, RunState, Steered
 from holdfast.client.stopping import Family, Left
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import Address, parts
@@ -23,6 +24,7 @@ from holdfast.protocol.context import BadWrite, with_value
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import PAUSE, PAUSED_MEMO, PIPELINE_WORKFLOW, RESUME, TELL
 from holdfast.runtime.errors import Ambiguous, BadInput, raise_server_errors
+from holdfast.runtime.workers import NoWorker
 
 CANCEL_SECONDS = 30.0
 """The default time that `cancel` waits for the end of a run."""
@@ -40,7 +42,7 @@ class RunControl:
     def __init__(self, tree: Tree, answering: Answering, access: AccessControl) -> None:
         self._tree, self._answering, self._access = tree, answering, access
 
-    async def pause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
+    async def pause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> Steered:
         """Pause a run: no further step starts, but answers are accepted and deadlines run.
 
         Args:
@@ -49,62 +51,53 @@ class RunControl:
             wait: Seconds to wait until every workflow of the run is paused.
 
         Returns:
-            The workflows that were not paused within that time, each with the reason; empty if all are.
+            The effect, with the workflows that were not paused within that time.
 
         Raises:
-            Refusal: A workflow refused the command.
+            Refusal: A workflow refused the command, or the run has ended.
             NothingSent: No worker answers, and the deployment signs its commands, which signals cannot carry.
             UnknownRun: There is no such run.
         """
-        return await self._steer(run, PAUSE, by, wait)
+        left = await self._steer(run, PAUSE, by, wait)
+        return Steered(run, "pausing" if left else "paused", left)
 
-    async def is_paused(self, run: str) -> bool:
-        """Return whether a run, or any of its children, is paused.
+    async def unpause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> Steered:
+        """Resume a paused run and answer no question. Args, returns and raises as in `pause`."""
+        left = await self._steer(run, RESUME, by, wait)
+        return Steered(run, "resuming" if left else "running", left)
 
-        If the run itself is paused this needs no worker.
-
-        Raises:
-            UnknownRun: There is no such run.
-            NoWorker: No worker answers.
-        """
-        return await self._has_paused_memo(run) or (await read_state(self._tree, self._answering, run)).is_paused
-
-    async def _has_paused_memo(self, run: str) -> bool:
-        return PAUSED_MEMO in (await self._tree.describe(run)).raw_info.memo.fields
-
-    async def resume(self, run: str, by: str | None = None) -> bool | list[Question]:
+    async def resume(self, run: str, by: str | None = None) -> Steered:
         """Resume a paused run, or answer the questions of a run that only wait for a go-ahead.
 
-        Returns:
-            Of a paused run, whether every workflow of it has resumed; else the questions that were answered (see
-            `answer_pauses`), which may be none.
-
-        Raises:
-            Refusal: A workflow refused the command or the answer.
-            NoWorker: No worker answers.
+        Those are holds, breakpoints and interrupts that take no value; never an approval. Raises as `pause` and
+        `Runs.answer` do.
         """
-        state = None if await self._has_paused_memo(run) else await read_state(self._tree, self._answering, run)
+        described = await self._describe_open(run)
+        state = None if _has_paused_memo(described) else await self._read_state(run)
         if state is None or state.is_paused:
-            return not await self.unpause(run, by)
-        return await self._answer_pauses(state, by)
-
-    async def answer_pauses(self, run: str, by: str | None = None) -> list[Question]:
-        """Answer the questions that need no value, and return them.
-
-        Those are holds, breakpoints and interrupts that take no value; never an approval. Raises as `Runs.answer` does.
-        """
-        return await self._answer_pauses(await read_state(self._tree, self._answering, run), by)
-
-    async def _answer_pauses(self, state: RunState, by: str | None) -> list[Question]:
+            steered = await self.unpause(run, by)
+            with suppress(NoWorker):  # it was sent as a signal
+                return steered if steered.left else replace(steered, status=(await self._read_state(run)).status)
+            return steered
         held = [question for question in state.questions if question.asked.needs_no_data]
         if held:
-            answers = [Answer(question=question.id) for question in held]
-            await self._answer(state, answers, by)
-        return held
+            await self._answer(state, [Answer(question=question.id) for question in held], by)
+            state = await self._read_state(run)
+        return Steered(run, state.status, answered=held)
 
-    async def unpause(self, run: str, by: str | None = None, *, wait: float = PAUSE_SECONDS) -> list[Left]:
-        """Resume a paused run and answer no question. Args, returns and raises as in `pause`."""
-        return await self._steer(run, RESUME, by, wait)
+    async def is_paused(self, run: str) -> bool:
+        """Return whether a run, or any of its children, is paused. Raises `UnknownRun` or `NoWorker`."""
+        return _has_paused_memo(await self._tree.describe(run)) or (await self._read_state(run)).is_paused
+
+    async def _read_state(self, run: str) -> RunState:
+        return await read_state(self._tree, self._answering, run)
+
+    async def _describe_open(self, run: str) -> WorkflowExecutionDescription:
+        """Return the description of a run. Raises `Refusal` if it has ended, and `UnknownRun` if there is none."""
+        described = await self._tree.describe(run)
+        if described.status in STATUSES:
+            raise Refusal("run_closed", f"run {run} is {STATUSES[described.status]}; it has ended")
+        return described
 
     async def _answer(self, state: RunState, answers: list[Answer], by: str | None) -> list[Receipt | Sent]:
         batch = AnswerBatch(answers=answers, by=by)
@@ -123,16 +116,20 @@ class RunControl:
 
         Raises:
             BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
-            Refusal: The change was refused.
+            Refusal: The change was refused, or the run has ended.
         """
         await self._access.check_steering(run)
-        state = await read_state(self._tree, self._answering, run)
+        await self._describe_open(run)
+        state = await self._read_state(run)
         stops = [question for question in state.questions if question.asked.is_breakpoint]
         if len(stops) != 1:
             raise BadInput(_which_stop(run, stops))
         context = stops[0].info
-        for path, value in changes.items():
-            context = _set(context, path, value)
+        try:
+            for path, value in changes.items():
+                context = with_value(context, path, value)
+        except BadWrite as error:
+            raise BadInput(str(error)) from None
         answer = Answer(question=stops[0].id, content=context, digest=digest or stops[0].digest)
         return await self._answer(state, [answer], by)
 
@@ -155,6 +152,7 @@ class RunControl:
             Refusal: The message was refused, or the agent has finished.
         """
         await self._access.check_steering(run)
+        await self._describe_open(run)
         check_outgoing({"text": text}, self._answering.limits.answer)
         views = [view for view in await self._tree.views(run) if view.hears]
         matches = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
@@ -175,7 +173,7 @@ class RunControl:
 
     async def cancel(
         self, run: str, *, wait: float = CANCEL_SECONDS, force: bool = False, by: str | None = None
-    ) -> Stopped:
+    ) -> Steered:
         """Cancel a run and its children; their questions close. Cancelling a run that has ended is no error.
 
         Args:
@@ -198,7 +196,7 @@ class RunControl:
         family = Family(self._tree.client, self._tree, run, by)
         remaining, undone = await (family.terminate(wait) if force else family.cancel(wait))
         status = (await self._tree.describe(run)).status
-        return Stopped(run, STATUSES.get(status, "running") if status else "running", remaining, undone)
+        return Steered(run, STATUSES.get(status, "running") if status else "running", remaining, undone)
 
     async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[Left]:
         """Send a command to every workflow of a run; return those that have not taken it after `wait` seconds.
@@ -207,7 +205,7 @@ class RunControl:
         reached gets a signal, which waits for the next worker: the last one may have gone a moment ago.
         """
         await self._access.check_steering(run)
-        described = await self._tree.describe(run)
+        described = await self._describe_open(run)
         family = Family(self._tree.client, self._tree, run)
         reached_by_update = await self._tree.worker_polls(run)
         left: list[Left] = []
@@ -232,6 +230,10 @@ class RunControl:
         return not definition.guarded and definition.access.steer is None
 
 
+def _has_paused_memo(described: WorkflowExecutionDescription) -> bool:
+    return PAUSED_MEMO in described.raw_info.memo.fields
+
+
 def _which_stop(run: str, stops: Sequence[Question]) -> str:
     """Return the message for a run that is not at exactly one breakpoint."""
     # Breakpoints of several branches have the same address: the message of each tells them apart.
@@ -244,10 +246,3 @@ def _which_stop(run: str, stops: Sequence[Question]) -> str:
 def _agent_of(address: Address) -> str:
     """Return the name of the innermost agent or agent-driven plan at an address."""
     return next((id_ for kind, id_, _ in reversed(parts(address)) if kind in ("agent", "plan")), "")
-
-
-def _set(context: JSON, path: str, value: JSON) -> JSON:
-    try:
-        return with_value(context, path, value)
-    except BadWrite as error:
-        raise BadInput(str(error)) from None

@@ -153,8 +153,8 @@ class Site:
 
     def runs_of(self, identity: Identity) -> Runs:
         """Return the runs as this person sees and commands them: what is sent carries their name, groups and proof."""
-        runs = self.runs.acting_as(identity.sender)
-        return runs.acting_as(identity.sender, self.make_permissions(identity, runs.answering.known_groups))
+        groups = replace(self.runs.answering, sender=identity.sender).known_groups
+        return self.runs.acting_as(identity.sender, self.make_permissions(identity, groups))
 
     def make_permissions(self, identity: Identity, groups: Groups) -> Permissions:
         """Return what a person may do, with the groups that they are in."""

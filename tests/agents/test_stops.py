@@ -109,7 +109,7 @@ async def test_a_hold_waits_without_a_question_and_hands_its_input_on(house: Har
     question = await house.one(run)
     assert (question.kind, question.requestedSchema) == ("hold", {"type": "null"})
     assert (await house.refused(run, "go")).code == "invalid_answer"
-    [resumed] = await house.runs.control.resume(run)
+    [resumed] = (await house.runs.control.resume(run)).answered or []
     assert resumed.id == question.id
     assert await house.output(run) == "data"
 
@@ -128,12 +128,12 @@ async def test_a_hold_as_the_last_step_of_a_body_begins_the_next_iteration(house
 async def test_resuming_answers_what_takes_no_data_and_never_an_approval(house: Harness) -> None:
     run = await house.start("steps: [{kind: hitl, name: may, ask: permission, message: May I?}]")
     await house.one(run)
-    assert await house.runs.control.resume(run) == []
+    assert (await house.runs.control.resume(run)).answered == []
     await house.decline(run)
     assert await house.output(run) is False
     run = await house.start(f"steps: [{{name: b, uses: book, input: {{folder: '{house.folder}', flight: F}}}}]")
     await house.one(run)
-    [again] = await house.runs.control.resume(run)  # answered with nothing: the tool asks again
+    [again] = (await house.runs.control.resume(run)).answered or []  # answered with nothing: the tool asks again
     second = await house.one(run)
     assert (again.round, second.round) == (1, 2)
     await house.answer(run, "1A")

@@ -27,7 +27,7 @@ ASKS = "steps: [{kind: hitl, name: ask, message: Go on?}]"
 async def test_a_pause_holds_over_boundaries_until_it_is_resumed(house: Harness) -> None:
     run = await house.start(written(repeat(counting(house), every=2)))
     await until(lambda: has_continued(house, f"{run}/loop:l"), "a boundary")
-    assert await house.runs.control.pause(run) == []
+    assert (await house.runs.control.pause(run)).left == []
     views = (await house.runs.state(run)).views
     assert [view.status for view in views] == ["paused", "paused"]
 
@@ -42,7 +42,7 @@ async def test_a_pause_holds_over_boundaries_until_it_is_resumed(house: Harness)
     async def goes_on() -> bool:
         return calls(house.folder, "calls") > before + 4
 
-    assert await house.runs.control.resume(run) is True
+    assert (await house.runs.control.resume(run)).left == []
     await until(goes_on, "the next calls")
     await ends(house, run)
 
@@ -52,7 +52,7 @@ async def test_a_paused_run_takes_an_answer_and_goes_on_behind_the_boundary_when
     run = await house.start(written(repeat(ASK)))
     await house.answered(run, "1")
     question = await house.one(run)
-    assert await house.runs.control.pause(run) == []
+    assert (await house.runs.control.pause(run)).left == []
     await house.answer(run, "2", question)
     assert (await house.runs.state(run)).questions == []
     await house.runs.control.resume(run)
@@ -210,7 +210,7 @@ async def test_the_memo_of_a_pause_survives_a_worker_that_replays(temporal: Clie
     async with worker_for(temporal, away.runs.task_queue):
         await away.answered(run, "1")
         assert await away.runs.control.is_paused(run)
-        assert await away.runs.control.resume(run) is True
+        assert (await away.runs.control.resume(run)).left == []
         assert not await away.runs.control.is_paused(run)
         await ends(away, run)
     await away.replay()
@@ -224,7 +224,7 @@ async def test_a_pause_just_after_the_worker_was_lost_waits_for_the_next_one(tem
         run = await away.start(written(repeat(ASK)))
         question = await away.one(run)
     assert await away.runs.tree.worker_polls(run)  # the server remembers who polled a moment ago
-    left = await away.runs.control.pause(run, wait=0)
+    left = (await away.runs.control.pause(run, wait=0)).left
     assert [workflow.workflow for workflow in left] == [run, f"{run}/loop:l"]
     async with worker_for(temporal, away.runs.task_queue):
         await until(lambda: away.runs.control.is_paused(run), "the pause")
@@ -241,7 +241,7 @@ async def test_a_pause_that_takes_no_signal_says_that_it_waits_for_nobody(tempor
     async with worker_for(temporal, away.runs.task_queue):
         run = await away.start("access: {steer: ['user:ana']}\n" + ASKS)
         await away.one(run)
-    [left] = await away.runs.control.pause(run, "user:ana", wait=0)
+    [left] = (await away.runs.control.pause(run, "user:ana", wait=0)).left
     assert left.reason.endswith("send the command again once a worker answers")
     async with worker_for(temporal, away.runs.task_queue):
         assert (await away.runs.state(run)).views[0].refused == []
@@ -257,10 +257,10 @@ async def test_what_a_resume_does_not_reach_is_returned(temporal: Client, tmp_pa
         run = await away.start(written(repeat(ASK)))
         await until(lambda: has_child(away, run), "the child")
         for command in (away.runs.control.pause, away.runs.control.unpause):
-            left = await command(run, wait=0.5)
+            left = (await command(run, wait=0.5)).left
             assert [one.workflow for one in left] == [f"{run}/loop:l"]
         await away.runs.control.pause(run, wait=0.1)
-        assert await away.runs.control.resume(run) is False
+        assert (await away.runs.control.resume(run)).left
         await away.runs.control.cancel(run, force=True)
 
 

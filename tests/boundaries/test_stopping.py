@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import Worker
 
-from holdfast.client.states import Stopped
+from holdfast.client.states import Steered
 from holdfast.client.stopping import Family
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
@@ -33,7 +33,7 @@ def hang(house: Harness) -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def by_workflow(stopped: Stopped) -> dict[str, str]:
+def by_workflow(stopped: Steered) -> dict[str, str]:
     return {one.workflow: one.reason for one in stopped.left}
 
 

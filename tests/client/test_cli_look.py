@@ -49,6 +49,14 @@ def test_show_of_what_has_ended_has_the_result(holdfast: Holdfast, ended: str) -
     assert seen["children"] == [{"workflow": f"{ended}/loop:clarify", "status": "completed"}]
 
 
+@pytest.mark.parametrize(
+    "words", [["show", ""], ["result", " "], ["pause", ""], ["questions", ""], ["answer", "", "id", "yes"]]
+)
+def test_an_empty_name_of_a_run_is_refused_and_takes_none(holdfast: Holdfast, waiting: str, words: list[str]) -> None:
+    done = holdfast(*words)
+    assert (done.code, "no run is named" in done.err) == (2, True)
+
+
 def test_result_says_how_it_stands_by_its_exit_code(holdfast: Holdfast, waiting: str, ended: str) -> None:
     stands = holdfast("result", waiting, "--json")
     assert (stands.code, stands.json["status"]) == (3, "waiting")

@@ -62,7 +62,7 @@ def _named(name: str, *args: str) -> Callable[[Runs], Awaitable[Any]]:
 _OF_A_RUN = ("resolve", "find", "blueprint", "state", "questions", "question", "open_questions", "outcome", "result")
 _OF_A_RUN += ("find_questions",)
 _OF_A_RUN += ("watch.completed_steps", "watch.last_iteration", "watch.events", "watch.has_ended", "plans.read")
-_OF_A_RUN += tuple(f"control.{name}" for name in ("pause", "is_paused", "resume", "answer_pauses", "unpause", "cancel"))
+_OF_A_RUN += tuple(f"control.{name}" for name in ("pause", "is_paused", "resume", "unpause", "cancel"))
 CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "start": lambda runs: runs.start(ASK),
     "lists.read_questions": lambda runs: runs.lists.read_questions([WAITING]),

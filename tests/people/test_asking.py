@@ -267,7 +267,7 @@ async def test_a_paused_run_takes_answers_and_starts_no_step_until_it_is_resumed
     await house.answer(run, "more", question)
     assert (await house.runs.state(run)).status == "paused"
     assert [event.type for event in await house.runs.watch.events(run)].count("loop.iteration") == 1
-    assert await house.runs.control.resume(run)
+    assert (await house.runs.control.resume(run)).left == []
     assert (await house.one(run)).iteration == 2
     await house.answered(run, "stop")
 

@@ -179,7 +179,7 @@ async def test_an_empty_schema_takes_any_value(house: Harness, content: object) 
 async def test_a_hold_shows_its_message(house: Harness) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, ask: hold, message: 'Wait for {{ input }}.'}]", "Ana")
     assert (await house.one(run)).message == "Wait for Ana."
-    assert await house.runs.control.resume(run)
+    assert (await house.runs.control.resume(run)).answered
     assert await house.output(run) == "Ana"
 
 

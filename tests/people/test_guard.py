@@ -207,7 +207,7 @@ async def test_a_pause_that_is_sent_again_after_the_resume_pauses_nothing(house:
     question = await house.one(run)
     pause = signed(run, run, "pause", {"key": "k"})
     assert await code_of(house, run, pause, "pause") is None
-    assert await house.runs.control.resume(run) is True
+    assert (await house.runs.control.resume(run)).left == []
     assert await code_of(house, run, pause, "pause") is None
     assert await statuses(house, run) == ["waiting"]
     other = signed(run, run, "pause", {"key": "k", "by": "user:bob"})
@@ -241,7 +241,7 @@ async def test_pause_and_resume_of_a_guarded_run_hold_over_boundaries_and_anothe
         run = await away.start(ENDLESS)
         await away.answered(run, "1", "2")
         question = await away.one(run)
-        assert await away.runs.control.pause(run) == []
+        assert (await away.runs.control.pause(run)).left == []
     async with worker_for(temporal, away.runs.task_queue):
         await away.answer(run, "3", question)
         assert await statuses(away, run) == ["paused"] * 2

@@ -68,7 +68,7 @@ async def test_who_started_a_run_is_kept_from_it_in_any_spelling(house: Harness)
 async def test_who_may_steer_may_in_any_spelling(house: Harness) -> None:
     run = await house.start('access: {steer: ["user:JOSE\\u0301"]}\nsteps: [{kind: hitl, name: a, message: A}]')
     await house.one(run)
-    assert await house.runs.control.pause(run, "user:Jos\u00e9") == []
+    assert (await house.runs.control.pause(run, "user:Jos\u00e9")).left == []
     await house.runs.control.cancel(run, by="user:Jos\u00e9")
 
 

@@ -117,8 +117,8 @@ async def test_the_embedded_inbox_guards_no_run(house: Harness) -> None:
     runs = of_inbox(house, ANA)
     run = await house.start(ONE)
     question = await house.one(run)
-    assert await runs.control.pause(run) == []
-    assert await house.runs.control.unpause(run, "user:bob") == []  # without a token
+    assert (await runs.control.pause(run)).left == []
+    assert (await house.runs.control.unpause(run, "user:bob")).left == []  # without a token
     await house.answer(run, "go", question)
 
 
@@ -128,8 +128,8 @@ async def test_everything_is_sent_in_the_name_of_the_sender(house: Harness) -> N
     run = await runs.start(house.load(ONE), started_by="user:forged")
     house.started.append(run)
     await house.one(run)
-    assert await runs.control.pause(run, "user:forged") == []
-    assert await runs.control.resume(run, "user:forged") is True
+    assert (await runs.control.pause(run, "user:forged")).left == []
+    assert (await runs.control.resume(run, "user:forged")).left == []
     claimed = await runs.assignment.claim(run, "ask", by="user:forged")
     assert claimed.by == "user:ana"
     await send(runs, await house.one(run))
@@ -190,7 +190,7 @@ async def test_proved_groups_say_who_may_steer(house: Harness) -> None:
     with pytest.raises(Refusal):
         await of_inbox(house, ANA).control.pause(run)
     operator = of_inbox(house, replace(ANA, groups=("group:ops",)))
-    assert await operator.control.pause(run) == []
+    assert (await operator.control.pause(run)).left == []
     with pytest.raises(Refusal, match="group:ops may steer this run"):
         await of_inbox(house, ANA).control.cancel(run)
     assert (await operator.control.cancel(run)).status == "cancelled"

@@ -15,13 +15,12 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client import steering
 from holdfast.client.answering import Sent
 from holdfast.client.catalogue import Offered, find_offered, offered
 from holdfast.client.history import AnswerRecord, answers_given, input_of
 from holdfast.client.overlay import marks_of
 from holdfast.client.reports import OutcomeJSON, RunJSON, RunRow, done_before, outcome_json, report_of, run_row
-from holdfast.client.steering import SteeringJSON
+from holdfast.client.states import SteeringJSON
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Receipt, Refusal
 from holdfast.protocol.runs import LONGEST_RUN_ID, Status
@@ -232,34 +231,33 @@ class ToldJSON(TypedDict):
 
 async def pause_run(exchange: Exchange) -> SteeringJSON:
     """Pause a run: no further step starts; answers are taken, deadlines run. `left` was not reached in time."""
-    return (await steering.pause(exchange.runs, exchange.path("run"), exchange.identity.user)).to_json()
+    return (await exchange.runs.control.pause(exchange.path("run"), exchange.identity.user)).to_json()
 
 
 async def resume_run(exchange: Exchange) -> SteeringJSON:
     """Resume a run after a pause, a hold or a stop, or from an interrupt that takes no answer; approves nothing."""
-    return (await steering.resume(exchange.runs, exchange.path("run"), exchange.identity.user)).to_json()
+    return (await exchange.runs.control.resume(exchange.path("run"), exchange.identity.user)).to_json()
 
 
 async def cancel_run(exchange: Exchange) -> SteeringJSON:
     """Cancel a run and everything below it. `left` had not ended in time; cancelling twice is fine."""
     body: CancelInput = exchange.body
     run, by = exchange.path("run"), exchange.identity.user
-    stopped = await exchange.runs.control.cancel(run, wait=body.wait, force=body.force, by=by)
-    return steering.cancelled(stopped, force=body.force).to_json()
+    return (await exchange.runs.control.cancel(run, wait=body.wait, force=body.force, by=by)).to_json()
 
 
 async def tell_run(exchange: Exchange) -> ToldJSON:
     """Send a message to an agent of a run, for its next turn."""
     body: TellInput = exchange.body
     run, by = exchange.path("run"), exchange.identity.user
-    return {"run": run, "agent": await steering.tell(exchange.runs, run, body.text, body.agent, by)}
+    return {"run": run, "agent": await exchange.runs.control.tell(run, body.text, agent=body.agent, by=by)}
 
 
 async def edit_run(exchange: Exchange) -> list[dict[str, Any]]:
     """Change the context of a run that has stopped before or after a step, and go on."""
     body: EditInput = exchange.body
     run, by = exchange.path("run"), exchange.identity.user
-    receipts = await steering.edit(exchange.runs, run, body.set, by, digest=body.digest)
+    receipts = await exchange.runs.control.edit(run, body.set, by, digest=body.digest)
     return [receipt.model_dump(mode="json") for receipt in receipts]
 
 

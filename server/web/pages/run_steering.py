@@ -30,20 +30,20 @@ async def pause_run(request: Request) -> Response:
     """Pause a run."""
     runs, by = await _steering(request)
     try:
-        remaining = await runs.control.pause(_run(request), by, wait=PATIENCE_SECONDS)
+        steered = await runs.control.pause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
         return await _refused(request, error)
-    return await _done(request, "pause", remaining)
+    return await _done(request, "pause", steered.left)
 
 
 async def resume_run(request: Request) -> Response:
     """End the pause of a run; no question is answered by it."""
     runs, by = await _steering(request)
     try:
-        remaining = await runs.control.unpause(_run(request), by, wait=PATIENCE_SECONDS)
+        steered = await runs.control.unpause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
         return await _refused(request, error)
-    return await _done(request, "resume", remaining)
+    return await _done(request, "resume", steered.left)
 
 
 async def tell_agent(request: Request) -> Response:
