@@ -153,6 +153,12 @@ class CallAgain(Part):
     retry: int = Field(ge=1, le=100, description="Further calls.", examples=[2])
 
 
+class AskForAccess(Part):
+    """How often a person is asked to give a tool its access; then the error is a failure."""
+
+    ask: int = Field(ge=1, le=100, description="Questions.", examples=[1])
+
+
 class ToolErrors(Part):
     """What follows an error of a tool, by its kind; of kinds that are left out, what follows any other failure."""
 
@@ -160,7 +166,7 @@ class ToolErrors(Part):
         json_schema_extra={"examples": [{"authorization": "ask", "bad_arguments": {"retry": 2}, "timeout": "fail"}]}
     )
 
-    authorization: Literal["ask", "fail"] | CallAgain | None = Field(
+    authorization: Literal["ask", "fail"] | AskForAccess | CallAgain | None = Field(
         None,
         description="Status 401 or 403: a person is asked to give access, and the same call is made again.",
     )
@@ -177,6 +183,10 @@ class ToolErrors(Part):
     )
     business: Literal["fail"] | CallAgain | None = Field(
         None, description="A result with `success: false`.", examples=[{"retry": 1}]
+    )
+    other: Literal["fail"] | CallAgain | None = Field(None, description="Any other failure.", examples=["fail"])
+    total: int | None = Field(
+        None, ge=1, le=100, description="Further calls after errors of all kinds together.", examples=[2]
     )
 
 

@@ -11,19 +11,19 @@ from typing import Literal
 
 from holdfast.blueprint.json_values import JSON
 
-ErrorKind = Literal["authorisation", "tool_missing", "bad_parameters", "timeout", "business"]
+ErrorKind = Literal["authorization", "missing", "bad_arguments", "timeout", "business"]
 
 BY_STATUS: dict[int, ErrorKind] = {
-    400: "bad_parameters",
-    401: "authorisation",
-    403: "authorisation",
-    404: "tool_missing",
-    422: "bad_parameters",
+    400: "bad_arguments",
+    401: "authorization",
+    403: "authorization",
+    404: "missing",
+    422: "bad_arguments",
     504: "timeout",
 }
 BY_TYPE: dict[str, ErrorKind] = {
-    "unknown_tool": "tool_missing",
-    "tool_input": "bad_parameters",
+    "unknown_tool": "missing",
+    "tool_input": "bad_arguments",
     "timeout": "timeout",
     **{f"http_{status}": kind for status, kind in BY_STATUS.items()},
 }

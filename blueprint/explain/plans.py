@@ -8,7 +8,7 @@ from typing import cast
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.dependencies import resolve_agent
-from holdfast.blueprint.explain.units import PlanWords, only_asks, reconnect_ask, worker_name
+from holdfast.blueprint.explain.units import PlanWords, access_ask, only_asks, worker_name
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Plan, PlanBody
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS, AgentReference
 from holdfast.blueprint.kinds.description import PREVIOUS, AgentUse, Ask, Cost, Drawing, StepDescription
@@ -137,7 +137,7 @@ def _failure_sentences(plan: PlanBody, layout: Layout) -> list[str]:
     if not is_written or any(unit.step.tools for unit in layout.steps()):
         sentences.append(
             f"If a tool fails, it may be called again, at most {counted(MOST_RETRIES, 'time')} a step; if it is not"
-            " authorised, a person is asked to reconnect it."
+            " authorized, a person is asked to give it access."
         )
     optional = not is_written or any(unit.step.optional for unit in layout.steps())
     failure = f"a step{' that is not optional' if optional else ''} fails"
@@ -150,5 +150,5 @@ def _failure_sentences(plan: PlanBody, layout: Layout) -> list[str]:
 def _asks_of_whole(plan: PlanBody) -> tuple[Ask, ...]:
     asked = [Ask("review", "May this plan be run?", on_decline="rejected")] if plan.confirm else []
     asked += [Ask("clarification", on_decline="told")] if plan.driver == "agent" else []
-    asked += [Ask("input", on_decline="denied"), reconnect_ask([ANY_TOOL])] if plan.source is not None else []
+    asked += [Ask("input", on_decline="denied"), access_ask([ANY_TOOL])] if plan.source is not None else []
     return tuple(asked)

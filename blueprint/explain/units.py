@@ -202,7 +202,7 @@ class _PlanStep(UnitStep):
         if step.optional:
             sentences.append("Its failure does not fail the plan.")
         asked = [self._ask()] if asks(step) else []
-        asked += [reconnect_ask(step.tools)] if step.tools else []
+        asked += [access_ask(step.tools)] if step.tools else []
         return StepDescription(" ".join(sentences), asks=tuple(asked), work=self._work())
 
     def draw(self, names: Vocabulary) -> Drawing:
@@ -215,9 +215,7 @@ class _PlanStep(UnitStep):
             self._own_worker,
             *(self.people_line(names) if step.assignees or asks(step) else []),
         ]
-        access = f"{step.id}_reconnect"  # where a person is asked to reconnect a tool
-        also = () if access in self.words.layout.units_by_id else (access,)
-        return Drawing("question" if asks(step) else "tool" if step.tools else "agent", lines, alone=True, also=also)
+        return Drawing("question" if asks(step) else "tool" if step.tools else "agent", lines, alone=True)
 
     @property
     def _instruction(self) -> str:
@@ -351,7 +349,7 @@ def only_asks(step: PlanStep) -> bool:
     return asks(step) and not step.tools
 
 
-def reconnect_ask(tools: Sequence[str]) -> Ask:
-    """Return the question that asks a person to reconnect a tool that is not authorised."""
+def access_ask(tools: Sequence[str]) -> Ask:
+    """Return the question that asks a person to give a tool its access."""
     named = listed([tool_name(tool) for tool in tools], "or")
-    return Ask("decision", f"{named} is not authorised. Reconnect it, then say so.", ("reconnected", "fail"))
+    return Ask("decision", f"{named} is not authorized. Give it access, then say so.", ("reconnected", "fail"))

@@ -53,8 +53,7 @@ class _Step:
     def node(self, ends: Ends) -> DrawnStep:
         """Draw the step as a node, with what it works with beside it, and the steps inside behind it."""
         node = self.flow.chart.node(self.drawing.shape, *self.title(*self.drawing.lines))
-        for name in (self.step.name, *self.drawing.also):
-            self.flow.register((*self.location.path, name), node)
+        self.flow.register(self.path, node)
         self.flow.connect(ends, node)
         self._draw_agents(node)
         return DrawnStep(node, self._draw_inside([(node, "")]))

@@ -123,8 +123,6 @@ class Drawing:
     """Nothing is drawn beside the node."""
     asks: str = ""
     """The name of the questions that a person beside the node of a frame is asked."""
-    also: tuple[str, ...] = ()
-    """Other names under which a run may wait at the node."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.operations import Operation
 from holdfast.blueprint.kinds.references import model
-from holdfast.blueprint.parts import CallAgain, Retry, ToolErrors
+from holdfast.blueprint.parts import AskForAccess, CallAgain, Retry, ToolErrors
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, duration, filled, listed, one_line
 
 AT_MOST = {
@@ -51,6 +51,10 @@ def error_sentences(rules: ToolErrors | None) -> list[str]:
         match getattr(rules, kind):
             case CallAgain(retry=most):
                 phrases.append(f"{kind.replace('_', ' ')}: it calls again, at most {counted(most, 'time')}")
+            case AskForAccess(ask=most):
+                phrases.append(f"{kind.replace('_', ' ')}: {_AFTER_ERROR['ask']}, at most {counted(most, 'time')}")
+            case int(most):
+                phrases.append(f"in all it calls again at most {counted(most, 'time')}")
             case str(action):
                 phrases.append(f"{kind.replace('_', ' ')}: {_AFTER_ERROR[action]}")
     return [f"After an error of a tool: {'; '.join(phrases)}."]

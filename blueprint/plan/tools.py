@@ -7,10 +7,21 @@ from typing import Literal, NamedTuple
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import Agent, PlanBody, PlanStep
+from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
 from holdfast.blueprint.plan.layout import Fault
 
 MOST_RETRIES = 2
 """Largest number of retries of a step whose tools fail, for each item."""
+TOOL_ERRORS = ToolErrors(
+    authorization=AskForAccess(ask=1),
+    missing="find",
+    bad_arguments=CallAgain(retry=2),
+    timeout="fail",  # it may have taken effect all the same
+    business=CallAgain(retry=1),
+    other="fail",
+    total=MOST_RETRIES,
+)
+"""What follows errors of the tools of a step."""
 
 
 class Lack(NamedTuple):

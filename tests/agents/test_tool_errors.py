@@ -58,6 +58,13 @@ async def test_a_person_gives_access_and_the_same_call_is_made_again(house: Harn
     assert sent(house.folder) == 2
 
 
+async def test_a_person_is_asked_for_access_as_often_as_the_rule_says(house: Harness) -> None:
+    run = await house.start(direct(house, [401, 401, 401], authorization={"ask": 1}))
+    await house.answer(run, "reconnected")
+    assert (await house.result(run)).error.type == "http_401"
+    assert sent(house.folder) == 2
+
+
 @pytest.mark.slow
 async def test_without_access_the_step_fails(house: Harness) -> None:
     run = await house.start(direct(house, [403], authorization="ask"))
@@ -76,6 +83,8 @@ async def test_without_access_the_step_fails(house: Harness) -> None:
         ([404], {"missing": "fail"}, "http_404", 1),
         ([400, 401], {"bad_arguments": {"retry": 1}, "authorization": "fail"}, "http_401", 2),
         ([500], {"business": {"retry": 1}}, "http_500", 1),
+        ([500, 500], {"other": {"retry": 1}}, "http_500", 2),
+        ([200, 400, 200], {"business": {"retry": 2}, "bad_arguments": {"retry": 2}, "total": 2}, "business", 3),
     ],
 )
 async def test_a_call_is_made_again_as_often_as_its_rule_says(

@@ -578,7 +578,7 @@ def test_programs_get_the_questions_of_a_plan_by_the_ids_of_its_steps() -> None:
     told = plan(steps, loop_blocks={"all": {"over": ["x"], "steps": ["2"], "on_item_error": "ask"}}).asks
     assert [(one.at, one.step, one.kind, one.message) for one in told] == [
         ("1.1", "1", "decision", "Send?"),
-        ("1.1", "1", "decision", "mail is not authorised. Reconnect it, then say so."),
+        ("1.1", "1", "decision", "mail is not authorized. Give it access, then say so."),
         ("1.2", "all", "input", "An item has failed. What now?"),
         ("1.2.1", "2", "choice", "To whom?"),
     ]

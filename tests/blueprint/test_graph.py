@@ -448,7 +448,7 @@ def test_a_run_colours_the_steps_of_a_plan_and_tells_the_item_of_a_loop() -> Non
         ("plan", "all", "5"): "failed",
         ("plan", "loop_6"): "skipped",
     }
-    waiting = frozenset({("plan", "1_reconnect")})
+    waiting = frozenset({("plan", "1")})
     blocks = {"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}}
     drawn = plan(steps, RunOverlay(states, {("plan", "all"): 2}, waiting), loop_blocks=blocks)
     names = ("plan", "step 1", "loop all", "step 4", "step 5", "loop_6", "step 6")

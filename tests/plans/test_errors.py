@@ -29,7 +29,7 @@ async def ended(plans: Plans, run: str) -> dict[str, Any]:
 async def test_a_person_reconnects_and_the_same_call_is_made_again(plans: Plans, driver: str) -> None:
     run = await start(plans, driver, 1, fail=[401])
     question = await plans.harness.one(run)
-    assert "plan_send is not authorised" in question.message
+    assert "plan_send is not authorized" in question.message
     await plans.harness.answer(run, "reconnected", question)
     assert statuses(await ended(plans, run)) == {"1": "completed"}
     assert len(plans.calls()) == 2
@@ -40,7 +40,7 @@ async def test_a_second_401_fails_the_step(plans: Plans, driver: str) -> None:
     run = await start(plans, driver, 1, fail=[401, 401], words="token expired")
     await plans.harness.answer(run, "reconnected")
     output = await ended(plans, run)
-    assert (statuses(output), output["steps"]["1"]["error"]["type"]) == ({"1": "failed"}, "authorisation")
+    assert (statuses(output), output["steps"]["1"]["error"]["type"]) == ({"1": "failed"}, "authorization")
     assert len(plans.calls()) == 2
 
 
@@ -86,7 +86,7 @@ async def test_a_tool_that_may_be_run_twice_is_not_after_a_504(plans: Plans, dri
 @pytest.mark.slow
 async def test_parameters_are_corrected_twice_and_the_third_400_fails(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 3, fail=[400, 400, 400]))
-    assert (statuses(output), output["steps"]["1"]["error"]["type"]) == ({"1": "failed"}, "bad_parameters")
+    assert (statuses(output), output["steps"]["1"]["error"]["type"]) == ({"1": "failed"}, "bad_arguments")
     assert len(plans.calls()) == 3
 
 
@@ -99,14 +99,14 @@ async def test_corrected_parameters_complete_the_step(plans: Plans, driver: str)
 @pytest.mark.slow
 async def test_a_failure_of_the_business_is_tried_once_more(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 2, fail=[200, 200]))
-    assert output["steps"]["1"]["error"] == {"type": "business", "message": "the mailbox is full"}
+    assert output["steps"]["1"]["error"] == {"type": "business", "message": "plan_send: the mailbox is full"}
     assert len(plans.calls()) == 2
 
 
 @pytest.mark.slow
 async def test_all_kinds_together_are_tried_twice(plans: Plans, driver: str) -> None:
     output = await ended(plans, await start(plans, driver, 4, fail=[200, 400, 400]))
-    assert output["steps"]["1"]["error"]["type"] == "bad_parameters"
+    assert output["steps"]["1"]["error"]["type"] == "bad_arguments"
     assert len(plans.calls()) == 3
 
 

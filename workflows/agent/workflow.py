@@ -49,7 +49,7 @@ from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.handlers import handles
 from holdfast.workflows.loop_guard import add_call, drop_call, is_repetition
 from holdfast.workflows.run import RunWorkflow
-from holdfast.workflows.tool_errors import ErrorRules, ToolErrorFailure
+from holdfast.workflows.tool_calls import ToolCalls, ToolErrorFailure
 from holdfast.workflows.toolbox import (
     ASK_PERSON,
     Toolbox,
@@ -95,7 +95,9 @@ class AgentWorkflow(RunWorkflow):
         self._one_question_at_a_time = asyncio.Lock()
         self._output: tuple[JSON] | None = None
         self._declined = False
-        self._tool_errors = dict(state.tool_errors)
+        self.tool_calls = ToolCalls(
+            self.agent.tool_errors, self._find_other, by_model=True, tries=state.tool_errors, called=state.called
+        )
         # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
         # on the order in which they wake.
         self._fork_counts = self.request_counts.make_fork()
@@ -107,7 +109,11 @@ class AgentWorkflow(RunWorkflow):
 
     def collect_state(self) -> dict[str, Any]:
         """See base class."""
-        return {"told": list(self.mailbox.told)}
+        return {
+            "told": list(self.mailbox.told),
+            "called": self.tool_calls.called,
+            "tool_errors": self.tool_calls.tries,
+        }
 
     def current_context(self) -> JSONObject:
         if self.definition.registry is None:
@@ -121,19 +127,16 @@ class AgentWorkflow(RunWorkflow):
             output=output,
             turns=self.state.turn,
             log=self.state.log,
-            called=self.state.called,
+            called=self.tool_calls.called,
             declined=self._declined,
             **self.collect_spending(),
         )
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the tools that were called, unless what failed says more."""
-        if not self.state.called or find_failure(error, self.address).output is not None:
+        if not self.tool_calls.called or find_failure(error, self.address).output is not None:
             return {}
-        return {"output": {"called": self.state.called}}
-
-    def _note_calls(self, *tools: str) -> None:
-        self.advance(called=list(dict.fromkeys([*self.state.called, *tools])))
+        return {"output": {"called": self.tool_calls.called}}
 
     async def _work(self) -> JSON:
         if self.state.tools is None:
@@ -350,7 +353,6 @@ class AgentWorkflow(RunWorkflow):
             results = await run_together(work() for work in works)
         else:  # a later command of a planner may depend on an earlier one; a no of a person ends all
             results = [await work() for work in works if not self._declined]
-        self.advance(tool_errors=dict(self._tool_errors))
         if ending := [result.content for result in results if result.ends]:
             self._output, self._declined = (ending[0],), False
         if self._output is not None and self.definition.ends_with_tool:
@@ -394,7 +396,7 @@ class AgentWorkflow(RunWorkflow):
         except BadCall as error:
             frame.note(ToolFailed(tool=call.name, error="bad_call", message=str(error)))
             if self.toolbox.spec(call.name) is not None:
-                self._rules(frame).count_misfit(call.name, str(error))
+                self.tool_calls.count_misfit(call.name, str(error), frame)
             return Result(f"error: {error}", bad=True)
         except Denied as denied:  # a result like any other: in a peer a denied permission ended the agent
             frame.note(ToolDenied(tool=call.name, reason=str(denied)))
@@ -405,7 +407,6 @@ class AgentWorkflow(RunWorkflow):
             if is_cancelled(error):
                 raise
             cause = find_failure(error, frame.address)
-            self._note_calls(*cause.called)
             trace = read_traceback(error)
             frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message, traceback=trace))
             if cause.final or cause.type in ENDING or isinstance(error, ToolErrorFailure):
@@ -437,16 +438,12 @@ class AgentWorkflow(RunWorkflow):
     async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame, repeated: ToolCall | None) -> JSON:
         whole = add_defaults(call, spec)
         allowed = await self._approve(whole, spec, settings_of(self.tools, spec), frame, repeated)
-        self._note_calls(call.name)
         toolbox = self.toolbox
-        result = await self._rules(frame).call(call.name, partial(toolbox.run, allowed, spec, frame))
-        self._note_calls(*toolbox.inner_calls)
+        result = await self.tool_calls.make(call.name, partial(toolbox.run, allowed, spec, frame), frame)
+        self.tool_calls.note(*toolbox.inner_calls)
         if allowed.call.args == whole.args or self.definition.ends_with_tool:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}
-
-    def _rules(self, frame: Frame) -> ErrorRules:
-        return ErrorRules(self.agent.tool_errors, frame, self._tool_errors, self._find_other)
 
     async def _find_other(self, tool: str) -> str | None:
         """Return the name of another tool of the agent that can do what a missing one was for."""

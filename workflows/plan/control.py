@@ -12,12 +12,16 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.expressions.lists import list_in, structured
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option, PlanStep
+from holdfast.blueprint.parts import CallAgain
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
+from holdfast.blueprint.plan.tools import TOOL_ERRORS
 from holdfast.blueprint.questions import Clarification
 from holdfast.protocol.agents import FindTool, ToolCall
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.plans import UnitResult, progress_of
-from holdfast.workflows.failures import find_failure
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.items import after_item, start_loop
@@ -33,15 +37,18 @@ from holdfast.workflows.plan.navigation import (
     what_is_next,
 )
 from holdfast.workflows.plan.questions import ask
-from holdfast.workflows.plan.results import failed, skipped
+from holdfast.workflows.plan.results import end_by_error, failed, name_error, skipped
 from holdfast.workflows.plan.scope import StepRun
 from holdfast.workflows.plan.state import PlanState
-from holdfast.workflows.plan.tool_calls import CallOutcome, StepTools
+from holdfast.workflows.plan.step_tools import StepTools
+from holdfast.workflows.tool_calls import ToolErrorFailure
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
+_TOOL_ERRORS = TOOL_ERRORS.model_copy(update={"missing": CallAgain(retry=1)})
+"""What follows errors of tools: for a missing one it is the model that finds another."""
 _RETRY = {
-    "tool_missing": "call find_tool, then execute_step_tool with the tool that it names",
-    "bad_parameters": "correct the parameters, and call execute_step_tool again",
+    "missing": "call find_tool, then execute_step_tool with the tool that it names",
+    "bad_arguments": "correct the parameters, and call execute_step_tool again",
     "business": "change what can be changed, and call execute_step_tool again; else set the step's status to failed",
 }
 
@@ -139,7 +146,7 @@ class Control:
         self.state.settle()
 
     def _tools_of(self, run: StepRun) -> StepTools:
-        return StepTools(run, run.beside("step", run.id))
+        return StepTools(run, run.beside("step", run.id), _TOOL_ERRORS)
 
     async def execute_step_tool(self, step_id: str, tool_name: str, parameters: JSONObject) -> JSONObject:
         run = self._workable(step_id)
@@ -159,10 +166,16 @@ class Control:
                 **({} if same else note),
             }
         await self._begin(run)
-        outcome = await tools.call(tool, parameters)
-        if outcome.error is None:
-            return {"success": True, "data": outcome.data, "error": None}
-        return self._after_error(outcome, run)
+        try:
+            attempt = await tools.call(tool, parameters)
+        except ToolErrorFailure as error:
+            return self._end_by_error(find_failure(error, self._frame.address), run)
+        if attempt.error is None:
+            return {"success": True, "data": attempt.data, "error": None}
+        kind = name_error(attempt.error)
+        self._note_missing(run, kind)
+        told = {"type": kind, "message": attempt.error.message, "todo": _RETRY[kind]}
+        return {"success": False, "data": None, "error": told}
 
     async def _tool_named(self, name: str, run: StepRun, tools: StepTools) -> str:
         """Return the step's tool of this name, as the plan or as the model calls it. Raises `ControlError`."""
@@ -177,26 +190,27 @@ class Control:
         if tool is None:
             text = f"step {unit.id!r} has no tool {name!r}; it has {', '.join(unit.step.tools)}"
             raise ControlError("tool_not_in_step", text)
-        error = await tools.look_up(tool)
-        if error is not None:
-            self._note_missing(run, error.kind)
-            raise ControlError(error.kind or error.type, f"{error.message}; {_RETRY['tool_missing']}")
+        try:
+            await tools.look_up(tool)
+        except HANDLED as error:
+            if is_cancelled(error):
+                raise
+            cause = find_failure(error, self._frame.address)
+            self._note_missing(run, name_error(cause))
+            raise ControlError(name_error(cause), f"{cause.message}; {_RETRY['missing']}") from None
         return tool
 
-    def _note_missing(self, run: StepRun, kind: str | None) -> None:
+    def _note_missing(self, run: StepRun, kind: str) -> None:
         """Allow the step a tool that is found in place of its own."""
-        if kind == "tool_missing":
+        if kind == "missing":
             self.state.replacements.setdefault(run.key, [])
 
-    def _after_error(self, outcome: CallOutcome, run: StepRun) -> JSONObject:
-        assert outcome.error is not None
-        kind, ending = outcome.error.kind, outcome.ending
-        self._note_missing(run, kind)
-        error: JSONObject = {"type": kind or outcome.error.type, "message": outcome.error.message}
-        if ending is None:
-            return {"success": False, "data": None, "error": {**error, "todo": _RETRY[kind or ""]}}
+    def _end_by_error(self, cause: Failure, run: StepRun) -> JSONObject:
+        self._note_missing(run, name_error(cause))
+        ending = end_by_error(cause, optional=run.step.optional)
         self._end(run, ending)
-        error["todo"] = f"step {run.id} is {ending.status}; {self._next()}"
+        todo = f"step {run.id} is {ending.status}; {self._next()}"
+        error = {"type": name_error(cause), "message": cause.message, "todo": todo}
         return {"success": False, "data": None, "error": error, "step_status": ending.status}
 
     async def finish_step(self, step_id: str, result_summary: str, result: list[JSON] | None = None) -> JSONObject:
@@ -380,11 +394,11 @@ class Control:
         frame = self.state.root.frame
         name = await frame.host.activities.find_tool(wanted, frame.address)
         if name is None:
-            raise ControlError("tool_missing", "no tool does that; finish what can be done without, or skip the step")
+            raise ControlError("missing", "no tool does that; finish what can be done without, or skip the step")
         if lacking is not None:
             replacements = self.state.replacements[lacking.key]
             self.state.replacements[lacking.key] = list(dict.fromkeys([*replacements, name]))
-            await self._tools_of(lacking).look_up(name)
+            await self._tools_of(lacking).can_call(name)  # if not, that is told when it is called
         return {"tool_name": name, **self._context.catalogue.described([name]).get(name, {})}
 
     def _step_without_tool(self) -> StepRun | None:

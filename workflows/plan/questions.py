@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSONObject
@@ -145,15 +144,3 @@ def _lets_tools_run(step: PlanStep, result: UnitResult) -> bool:
     """Return whether a question's tools may run: after a yes, where it asks for one; else unless it was declined."""
     outcome = result.data["outcome"]
     return bool(outcome == "confirmed" if wants_a_yes(step) else outcome != "cancelled")
-
-
-async def ask_to_reconnect(tool: str, message: str, run: StepRun) -> Literal["yes", "no", "cancelled"]:
-    """Ask a person to give a tool its access again; return whether it may be called once more."""
-    options = [Option(id="reconnected", label="Reconnected, try again"), Option(id="fail", label="Give up")]
-    text = f"{tool} is not authorised: {message}. Reconnect it, then say so."
-    asked = Decision(message=text, options=options, info={"tool": tool, "step": run.id, "message": message})
-    async with run.scope.context.one_question:
-        reply = await run.beside("hitl", f"{run.id}-reconnect").ask(asked)
-    if reply.status == "cancelled":
-        return "cancelled"
-    return "yes" if reply.content == "reconnected" else "no"

@@ -19,6 +19,7 @@ from holdfast.protocol.plans import (
     UnitStatus,
 )
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.tool_errors import kind_of_failure
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import find_failure
 
@@ -40,6 +41,19 @@ def failed(type_: str, message: str, **more: Any) -> UnitResult:
     if type_ == "cancelled":
         return cancelled(**more)
     return UnitResult(status="failed", error={"type": type_, "message": message}, **more)
+
+
+def name_error(cause: Failure) -> str:
+    """Return the kind of an error of a tool; its own type if it is of no kind."""
+    return kind_of_failure(cause.type, cause.message) or cause.type
+
+
+def end_by_error(cause: Failure, *, optional: bool) -> UnitResult:
+    """Return the result of a step that ends by an error of its tool; a timeout skips one that is optional."""
+    kind = name_error(cause)
+    if kind == "timeout" and optional:
+        return skipped("timeout", error={"type": kind, "message": cause.message})
+    return cancelled() if kind == "question_cancelled" else failed(kind, cause.message)
 
 
 def cancelled(**more: Any) -> UnitResult:

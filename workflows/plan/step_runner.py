@@ -9,16 +9,17 @@ from holdfast.blueprint.expressions.lists import LIST_OUTPUT
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.plan import asks
 from holdfast.blueprint.plan.references import references_of
+from holdfast.blueprint.plan.tools import TOOL_ERRORS
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
-from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.plans import UnitResult, text_of_result
 from holdfast.workflows.agents import AgentCall, add_own_limits, ask_model, run_agent, tell_misfit
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.questions import ask
-from holdfast.workflows.plan.results import Ended, failed
+from holdfast.workflows.plan.results import Ended, end_by_error, failed, name_error
 from holdfast.workflows.plan.scope import StepRun
-from holdfast.workflows.plan.tool_calls import CallError, CallOutcome, StepTools
+from holdfast.workflows.plan.step_tools import CallOutcome, StepTools
+from holdfast.workflows.tool_calls import ToolErrorFailure
 from holdfast.workflows.toolbox import ASK_PERSON, ask_person, describe_person
 
 RESULT_SHOWN = 20_000
@@ -35,7 +36,8 @@ async def run_step(run: StepRun) -> None:
         cause = find_failure(error, run.frame.address)
         if is_cancelled(error) or cause.final:
             raise
-        result = failed(cause.type, cause.message)
+        is_of_tool = isinstance(error, ToolErrorFailure)
+        result = end_by_error(cause, optional=run.step.optional) if is_of_tool else failed(cause.type, cause.message)
     run.finish(result)
 
 
@@ -106,7 +108,7 @@ class _ToolStep:
         self.run, self.step = run, run.step
         self.agent_call = run.scope.context.agent_call(run.step)
         self.frame = add_own_limits(run.beside("step", run.id), self.agent_call)
-        self.tools = StepTools(run, self.frame)
+        self.tools = StepTools(run, self.frame, TOOL_ERRORS, self._replace)
         self.open = list(run.step.tools)
         """Tools that are still to be called."""
         self.done_before: set[str] = set()
@@ -148,16 +150,23 @@ class _ToolStep:
 
     async def _look_up(self, tool: str) -> None:
         """Look a tool up; one that is missing is replaced by another, if there is one."""
-        error = await self.tools.look_up(tool)
-        if error is None:
-            return
-        if error.kind == "tool_missing" and self.tools.may_retry("tool_missing"):
-            other = await self.tools.replacement(tool)
-            if other is not None:
-                self.frame.note(StepRetrying(tool=other, instead_of=tool))
-                self.open[self.open.index(tool)] = other
-                return
-        raise Ended(failed(error.kind or error.type, error.message))
+        try:
+            await self.tools.look_up(tool)
+        except HANDLED as error:
+            cause = find_failure(error, self.frame.address)
+            if is_cancelled(error) or name_error(cause) != "missing":
+                raise
+            await self.tools.calls.replace(tool, cause, self.frame)
+
+    async def _replace(self, tool: str) -> str | None:
+        """Put another tool in place of one that is missing; return what the model calls it, None if there is none."""
+        other = await self.tools.find_replacement(tool)
+        if other is None:
+            return None
+        self.open = [other if name == tool else name for name in self.open if name != other]
+        if other not in self.open:
+            self.open.append(other)
+        return self.tools.spec(other).name
 
     async def _reply(self) -> ModelReply:
         specs = [self.tools.spec(tool) for tool in self.open]
@@ -181,10 +190,9 @@ class _ToolStep:
     def _may_ask(self) -> bool:
         return "ask" in self.agent_call.agent.human
 
-    def _correct(self, reply: ModelReply, problem: str, type_: str = "bad_parameters") -> None:
+    def _correct(self, reply: ModelReply, problem: str, type_: str = "tool_input") -> None:
         """Give the model's reply back with its problem, as long as there is a retry."""
-        if not self.tools.may_retry("bad_parameters"):
-            raise Ended(failed(type_, f"{self.step.id}: {problem}"))
+        self.tools.refuse(self.open[0], f"{self.step.id}: {problem}", type_)
         self.messages = [*self.messages, *tell_misfit(reply, problem)]
 
     async def _make_calls(self, reply: ModelReply) -> None:
@@ -209,19 +217,15 @@ class _ToolStep:
                 return await ask_person(call, self.frame.at("tool", call.name, call.id)), False
         tool = self._tool_called(call.name)
         if call.unreadable is not None:
-            outcome = self.tools.refused(f"the arguments cannot be read: {call.unreadable}")
+            attempt = self.tools.refuse(call.name, f"the arguments cannot be read: {call.unreadable}")
         elif tool is None:
             names = ", ".join(self.tools.spec(tool).name for tool in self.open)
-            outcome = self.tools.refused(f"this step has no tool {call.name!r}; call {names}")
+            attempt = self.tools.refuse(call.name, f"this step has no tool {call.name!r}; call {names}")
         elif (earlier := self._earlier_result(call, tool)) is not None:
             return earlier[0], False
         else:
-            outcome = await self._call_tool(tool, call.args)
-        if outcome.ending is not None:
-            raise Ended(outcome.ending)
-        if outcome.error is not None:
-            return await self._after_error(outcome.error, tool), True
-        return outcome.data, False
+            attempt = await self._call_tool(tool, call.args)
+        return (attempt.data, False) if attempt.error is None else (f"error: {attempt.error.message}", True)
 
     def _earlier_result(self, call: ToolCall, tool: str) -> tuple[JSON] | None:
         """Return the result for a call that is not made again, as it was made before; None for any other."""
@@ -239,19 +243,10 @@ class _ToolStep:
 
     async def _call_tool(self, tool: str, args: JSONObject) -> CallOutcome:
         """Call a tool; one that fails is still to be called, though another call of it may have succeeded."""
-        outcome = await self.tools.call(tool, args)
-        if outcome.error is not None and tool not in self.open:
-            self.open.append(tool)
-        elif outcome.error is None and tool in self.open:
+        is_open = tool in self.open
+        attempt = await self.tools.call(tool, args)
+        if attempt.error is None and is_open:
             self.open.remove(tool)
-        return outcome
-
-    async def _after_error(self, error: CallError, tool: str | None) -> str:
-        """Return an error for the model, that may call again; a tool that is missing is replaced."""
-        if error.kind != "tool_missing" or tool is None:
-            return f"error: {error.message}"
-        other = await self.tools.replacement(tool)
-        if other is None:
-            raise Ended(failed("tool_missing", error.message))
-        self.open[self.open.index(tool)] = other
-        return f"error: {error.message}. Call {self.tools.spec(other).name} in its place"
+        elif attempt.error is not None and not is_open and tool not in self.open:
+            self.open.append(tool)
+        return attempt

@@ -16,7 +16,7 @@ from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.failures import Skip, failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
-from holdfast.workflows.tool_errors import ErrorRules
+from holdfast.workflows.tool_calls import ToolCalls
 from holdfast.workflows.tools import call_tool
 
 
@@ -46,7 +46,7 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
     async def call() -> JSON:
         return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
 
-    return await ErrorRules(step.tool_errors, frame).call(step.uses, call)
+    return await ToolCalls(step.tool_errors).make(step.uses, call, frame)
 
 
 def _rejected_review(step: PlainStep, value: JSON, frame: Frame) -> str | None:

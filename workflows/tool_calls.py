@@ -1,0 +1,162 @@
+"""Calls of tools: which were made, and what follows an error where the author says it.
+
+It asks for access, finds another tool, calls again, or fails. An agent, a step that calls a tool, and a step of a plan
+make their calls here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
+from holdfast.blueprint.questions import Decision
+from holdfast.protocol.events import StepRetrying
+from holdfast.protocol.runs import Failure
+from holdfast.protocol.tool_errors import kind_of_failure, kind_of_result
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failures import HANDLED, find_failure, make_error
+from holdfast.workflows.frame import Frame
+
+FindOther = Callable[[str], Awaitable[str | None]]
+
+
+class ToolErrorFailure(ApplicationError):
+    """An error of a tool after which the author wants no further call: it ends the agent, or the step."""
+
+    def __init__(self, cause: Failure) -> None:
+        super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
+
+
+class ToolCalls:
+    """The calls of one agent, or of one step.
+
+    Args:
+        rules: What follows errors, as the author wrote it; None: every error is a plain failure.
+        find_other: Finds a tool in place of a missing one. None where there is no other.
+        by_model: True if it is a model that calls again, and not this object.
+        tries: Errors so far after which it was called again, by kind; counted on.
+        called: Tools whose calls have begun, whatever their result, in the order of the first.
+        keep: Is called with changes of these two, before what they count is done.
+    """
+
+    def __init__(
+        self,
+        rules: ToolErrors | None,
+        find_other: FindOther | None = None,
+        *,
+        by_model: bool = False,
+        tries: Mapping[str, int] | None = None,
+        called: Iterable[str] = (),
+        keep: Callable[..., object] | None = None,
+    ) -> None:
+        self.tries, self.called = dict(tries or {}), list(called)
+        self._rules, self._find_other, self._by_model, self._keep = rules, find_other, by_model, keep
+
+    async def make(self, tool: str, call: Callable[[], Awaitable[JSON]], frame: Frame) -> JSON:
+        """Make a call and return its result; after an error do what its rule says. The frame stands at the call.
+
+        Raises what the call raises, for a model to call again, and `ToolErrorFailure` where there is no further call.
+        """
+        while True:
+            # Before the call: what is broken off in the middle of it may have had its effect.
+            self.note(tool)
+            try:
+                result = await call()
+            except HANDLED as error:
+                cause = find_failure(error, frame.address)
+                self.note(*cause.called)
+                kind = kind_of_failure(cause.type, cause.message) or "other"
+                if is_cancelled(error) or cause.final or self._rule(kind) is None:
+                    raise
+                if not await self._calls_again(tool, kind, cause, frame):
+                    raise
+            else:
+                found = kind_of_result(result)
+                if found is None or self._rule(found[0]) is None:
+                    return result
+                cause = Failure(type=found[0], message=f"{tool}: {found[1]}", address=frame.address)
+                if not await self._calls_again(tool, found[0], cause, frame):
+                    return result
+
+    def note(self, *tools: str) -> None:
+        """Record tools whose calls have begun, here or in an agent that is a tool."""
+        self.called = list(dict.fromkeys([*self.called, *tools]))
+        if self._keep is not None:
+            self._keep(called=self.called)
+
+    def count_misfit(self, tool: str, message: str, frame: Frame, type_: str = "tool_input") -> None:
+        """Count arguments that cannot be used, which a model gives again. Raises `ToolErrorFailure` after the last."""
+        if self._rules is not None and self._rules.bad_arguments is not None:
+            self._count("bad_arguments", Failure(type=type_, message=message, address=frame.address), tool, frame)
+
+    async def replace(self, tool: str, cause: Failure, frame: Frame) -> str:
+        """Return another tool for one that is missing, once for each. Raises `ToolErrorFailure` if there is none."""
+        key, other = f"find {tool}", None
+        if self._find_other is not None and key not in self.tries and self._is_any_left:
+            self._add_try(key)
+            other = await self._find_other(tool)
+        if other is None:
+            raise ToolErrorFailure(cause)
+        frame.note(StepRetrying(tool=other, instead_of=tool))
+        return other
+
+    async def _calls_again(self, tool: str, kind: str, cause: Failure, frame: Frame) -> bool:
+        """Return whether the same call is made again, and not by the model. Raises `ToolErrorFailure`."""
+        match self._rule(kind):
+            case "find":
+                other = await self.replace(tool, cause, frame)
+                message = f"{cause.message}; call {other} in its place"
+                raise make_error(cause.model_copy(update={"message": message}))
+            case "ask" | AskForAccess():
+                self._check_left(kind, cause)
+                if not await self._is_given_access(tool, cause, frame):
+                    raise ToolErrorFailure(cause)
+                self._count(kind, cause, tool, frame)
+                return True
+        self._count(kind, cause, tool, frame)
+        return not self._by_model
+
+    def _rule(self, kind: str) -> Any:
+        return getattr(self._rules, kind, None)
+
+    @property
+    def _is_any_left(self) -> bool:
+        total = None if self._rules is None else self._rules.total
+        return total is None or sum(self.tries.values()) < total
+
+    def _check_left(self, kind: str, cause: Failure) -> None:
+        """Raise `ToolErrorFailure` if there is no further call after an error of this kind."""
+        match self._rule(kind):
+            case CallAgain(retry=most) | AskForAccess(ask=most) if self.tries.get(kind, 0) < most and self._is_any_left:
+                return
+            case "ask" if self._is_any_left:
+                return
+        raise ToolErrorFailure(cause)
+
+    def _count(self, kind: str, cause: Failure, tool: str, frame: Frame) -> None:
+        self._check_left(kind, cause)
+        self._add_try(kind)
+        frame.note(StepRetrying(tool=tool, error=cause.type, message=cause.message))
+
+    def _add_try(self, key: str) -> None:
+        self.tries[key] = self.tries.get(key, 0) + 1
+        if self._keep is not None:
+            self._keep(tries=dict(self.tries))
+
+    async def _is_given_access(self, tool: str, cause: Failure, frame: Frame) -> bool:
+        """Ask a person to give a tool its access again; return whether it may be called once more."""
+        options = [
+            {"id": "reconnected", "label": "Access is given, call it again"},
+            {"id": "fail", "label": "Let the call fail"},
+        ]
+        text = f"{tool} is not authorized: {cause.message}. Give it access, then say so."
+        asked = {"message": text, "options": options, "info": {"tool": tool, "message": cause.message}}
+        reply = await frame.at("hitl", "access").ask(Decision.model_validate(asked))
+        if reply.status == "cancelled":
+            message = f"{reply.by or 'somebody'} cancelled the question whether {tool} has its access"
+            raise ToolErrorFailure(Failure(type="question_cancelled", message=message, address=frame.address))
+        return bool(reply.content == "reconnected")
