@@ -57,16 +57,11 @@ check: lint typecheck contracts
 drills: .venv/made
 	$(BIN)/python -m drills --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
+BENCHMARKS := iteration "long_loop 1000" agents parked conversation look_up "record 60" "inbox 500" start processes
+
+# Each benchmark in turn, or one: make bench ONLY=agents
 bench: .venv/made
-	$(BIN)/python -m benchmarks.iteration
-	$(BIN)/python -m benchmarks.long_loop 1000
-	$(BIN)/python -m benchmarks.agents
-	$(BIN)/python -m benchmarks.conversation
-	$(BIN)/python -m benchmarks.look_up
-	$(BIN)/python -m benchmarks.record 60
-	$(BIN)/python -m benchmarks.inbox 500
-	$(BIN)/python -m benchmarks.start
-	$(BIN)/python -m benchmarks.processes
+	for benchmark in $(or $(ONLY),$(BENCHMARKS)); do $(BIN)/python -m benchmarks.$$benchmark || exit 1; done
 
 # At random, for SECONDS: expressions and templates, a minute of them; then raw bytes at every kind of question, for the
 # rest of the time, on a server of its own. Fails at the first that hangs, crashes, breaks a bound or strands a question.

@@ -2,9 +2,9 @@
 
     python -m benchmarks.commands [TIMES]
 
-Commands that connect are run against a local server, in a folder of their own, with one run that waits. Printed is, as
-soon as it is known, the median of the rounds of each command (each round runs the imports beside it) and its ratio to
-the imports: two rounds of all take a minute or two.
+Commands that connect are run against a local server, in a folder of their own, with one run that waits. Printed are
+the median of the rounds of each command (each round runs the imports beside it) and its ratio to the imports: two
+rounds of all take a minute or two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from benchmarks.table import Cell, print_table
 
 IMPORTS = [sys.executable, "-c", "import temporalio.client, typer"]
 HOLDFAST = [sys.executable, "-m", "holdfast"]
@@ -49,24 +51,24 @@ def measure_command(command: list[str], folder: str) -> float:
 
 
 def main(times: int) -> None:
-    """Measure every command, and print each as it is measured."""
+    """Measure every command, and print them."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "ask.yaml").write_text(BLUEPRINT)
         measure_command([*HOLDFAST, "run", "ask.yaml", "--id", "one"], folder)
         try:
-            for words in (*ALONE, *CONNECTED):
-                print_cost(words, times, folder)
+            rows = [measure_ratio(words, times, folder) for words in (*ALONE, *CONNECTED)]
         finally:
             measure_command([*HOLDFAST, "down"], folder)
+    print_table(f"Commands beside the imports; aim: {GOAL}", ("holdfast …", "processor time", "ratio", ""), rows)
 
 
-def print_cost(words: str, times: int, folder: str) -> None:
-    """Measure a command beside the imports, and print it."""
+def measure_ratio(words: str, times: int, folder: str) -> list[Cell]:
+    """Measure a command beside the imports, and return its row."""
     command = [*HOLDFAST, *words.split()]
     pairs = [(measure_command(IMPORTS, folder), measure_command(command, folder)) for _ in range(times)]
     imports, seconds = (statistics.median(column) for column in zip(*pairs, strict=True))
     ratio = seconds / imports
-    print(f"{words:30}{seconds:7.2f} s {ratio:6.2f}{'  over' if ratio > GOAL else ''}", flush=True)
+    return [f"`{words}`", f"{seconds:.2f} s", ratio, "over" if ratio > GOAL else ""]
 
 
 if __name__ == "__main__":

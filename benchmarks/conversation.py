@@ -23,6 +23,7 @@ from temporalio.converter import ExternalStorage
 from temporalio.worker import Worker
 
 from benchmarks.ground import server
+from benchmarks.table import Cell, print_table
 from holdfast.activities import all_activities, tool
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
@@ -65,10 +66,10 @@ class Cost(NamedTuple):
         """Bytes of the pages."""
         return self.turns * PAGE
 
-    def row(self) -> str:
+    def row(self) -> list[Cell]:
         """Return the figures as ratios to the text."""
-        ratios = [f"{amount / self.text:7.2f}" for amount in (self.stored, self.wire, self.history)]
-        return f"{self.turns:5} | " + " | ".join(ratios) + f" | {1000 * self.seconds / self.turns:5.0f} ms"
+        ratios = [amount / self.text for amount in (self.stored, self.wire, self.history)]
+        return [self.turns, *ratios, f"{1000 * self.seconds / self.turns:.0f} ms"]
 
 
 class CountedDirectory(PayloadDirectory):
@@ -136,11 +137,13 @@ async def size_of(client: Client, workflow: str, run: str | None = None) -> int:
 
 async def main(turns: list[int]) -> None:
     """Print a row for each number of turns."""
-    print("turns | stored | wire | history (all to the text) | a turn")
+    rows = []
     async with server() as client:
         for number in turns:
             with tempfile.TemporaryDirectory() as folder:
-                print((await converse(client, number, Path(folder))).row(), flush=True)
+                rows.append((await converse(client, number, Path(folder))).row())
+    head = ("turns", "stored", "written and read", "histories", "time per turn")
+    print_table(f"Conversations with results of {PAGE:,} bytes, as ratios to their text", head, rows)
 
 
 if __name__ == "__main__":

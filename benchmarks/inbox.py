@@ -29,6 +29,7 @@ import psutil
 from temporalio.client import Client
 
 from benchmarks.ground import server
+from benchmarks.table import Cell, print_table
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
@@ -97,30 +98,29 @@ def processor_seconds(server: psutil.Process) -> float:
     return float(used.user + used.system)
 
 
-async def measure(what: str, inbox: Inbox, addresses: Sequence[str], together: int = 1) -> None:
-    """Get the addresses in turn, some at a time, and print how long they took."""
+async def measure(what: str, inbox: Inbox, addresses: Sequence[str], together: int = 1) -> tuple[Cell, ...]:
+    """Get the addresses in turn, some at a time, and return how long they took, as a row."""
     asked = [addresses[number % len(addresses)] for number in range(ROUNDS)]
     times: list[float] = []
     used = processor_seconds(inbox.server)
     for start in range(0, ROUNDS, together):
         times += await asyncio.gather(*(milliseconds(inbox.browser, one) for one in asked[start : start + together]))
     used = (processor_seconds(inbox.server) - used) / ROUNDS * 1000
-    worst, load = quantiles(times, n=20)[-1], os.getloadavg()[0]
-    print(f"{what}: p50 {median(times):.0f} ms, p95 {worst:.0f} ms (aim: {AIM_MS})", end=", ")
-    print(f"processor {used:.0f} ms a page, load {load:.0f}", flush=True)
+    return what, f"{median(times):.0f} ms", f"{quantiles(times, n=20)[-1]:.0f} ms", f"{used:.0f} ms"
 
 
-async def look(inbox: Inbox, count: int) -> None:
-    """Look at pages, and print how long they took."""
+async def look(inbox: Inbox, count: int) -> list[tuple[Cell, ...]]:
+    """Look at pages, and return how long they took."""
     browser = inbox.browser
-    await measure("the inbox", inbox, TABS)
+    rows = [await measure("the inbox", inbox, TABS)]
     links: list[str] = []
     while not links:  # a busy worker may leave a list empty
         links = re.findall(r'href="(/questions/[^"]+)"', (await browser.get("/?for=all")).text)
-    await measure("a question", inbox, [unescape(link) for link in dict.fromkeys(links)])
-    await measure("the inbox, ten at a time", inbox, TABS, 10)
+    rows.append(await measure("a question", inbox, [unescape(link) for link in dict.fromkeys(links)]))
+    rows.append(await measure("the inbox, ten at a time", inbox, TABS, 10))
     last = max(2, min(count // 50, ROUNDS))
-    await measure(f"pages 2 to {last}", inbox, [f"/?for=all&page={page}" for page in range(2, last + 1)])
+    later = [f"/?for=all&page={page}" for page in range(2, last + 1)]
+    return [*rows, await measure(f"pages 2 to {last}", inbox, later)]
 
 
 async def main(count: int) -> None:
@@ -132,7 +132,7 @@ async def main(count: int) -> None:
             processes.enter_context(worker)
             began = time.perf_counter()
             await park(client, count)
-            print(f"{count} runs parked in {time.perf_counter() - began:.0f} s", flush=True)
+            parked = time.perf_counter() - began
             serve = [sys.executable, "-m", "holdfast.cli", "serve", "--port", "0", "--as", "user:ana", "--json"]
             served = processes.enter_context(process(serve, place, environment))
             assert served.stdout is not None
@@ -141,10 +141,12 @@ async def main(count: int) -> None:
                 signed_in = await browser.get(json.loads(line)["url"])
                 browser.base_url = signed_in.url.join("/")
                 try:
-                    await look(Inbox(browser, psutil.Process(served.pid)), count)
+                    rows = await look(Inbox(browser, psutil.Process(served.pid)), count)
                 except httpx.HTTPError:
                     sys.stderr.write((place / "log").read_text()[-10_000:])
                     raise
+    title = f"Pages with {count} parked runs (parking took {parked:.0f} s); aim of the list: {AIM_MS} ms"
+    print_table(title, ("", "p50", "p95", "processor a page"), rows)
 
 
 if __name__ == "__main__":

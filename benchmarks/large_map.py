@@ -16,6 +16,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from benchmarks.ground import server
+from benchmarks.table import Cell, print_table
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.runtime.connection import make_converter
@@ -49,10 +50,14 @@ async def _measure(client: Client, items: int, worker: int) -> None:
     workflows = [description.id async for description in client.list_workflows("WorkflowType = 'Map'")]
     looked_at = [run, *sorted(workflows, key=len)[:60]]  # the map itself, pages of pages, and some pages
     histories = [await client.get_workflow_handle(workflow_id).fetch_history() for workflow_id in looked_at]
-    print(f"{items} items in {len(workflows)} workflows: {took:.0f} s, {took / items * 1000:.1f} ms an item")
-    print(f"most events in a history: {max(len(history.events) for history in histories)}", end="; ")
-    print(f"most bytes: {max(sum(event.ByteSize() for event in history.events) for history in histories)}")
-    print(f"the worker's largest memory: {_peak(worker) / 1024:.0f} MiB")
+    rows: list[tuple[Cell, ...]] = [
+        ("workflows", len(workflows)),
+        ("time", f"{took:.0f} s, {took / items * 1000:.1f} ms an item"),
+        ("most events in a history", max(len(history.events) for history in histories)),
+        ("most bytes in a history", max(sum(event.ByteSize() for event in history.events) for history in histories)),
+        ("largest memory of the worker", f"{_peak(worker) / 1024:.0f} MiB"),
+    ]
+    print_table(f"A map of {items} items", ("", "figure"), rows)
 
 
 def _peak(process: int) -> int:

@@ -1,6 +1,6 @@
 """A benchmark of a long loop that asks in each iteration: nothing lost, histories bounded, fast resume at its end.
 
-`python -m benchmarks.long_loop [ITERATIONS]`; 10,000 take some ten minutes.
+`python -m benchmarks.long_loop [ITERATIONS]`, at least 300; 10,000 take some ten minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 
 from benchmarks.ground import loop, question_id, server
+from benchmarks.table import Cell, print_table
 from holdfast.client.events import chain
 from holdfast.client.runs import Runs
 
@@ -134,15 +135,25 @@ async def main(iterations: int) -> None:
     numbers = [event.data.iteration for event in events if event.type == "loop.iteration"]
     thousand = min(1000, iterations // 3)
     second, last = bytes_of(runs, thousand, 2 * thousand), bytes_of(runs, iterations - thousand, iterations + 1)
-    print(f"iterations contiguous: {numbers == list(range(1, iterations + 2))} ({len(numbers)})")
-    print(f"event offsets contiguous: {[event.offset for event in events] == list(range(len(events)))} ({len(events)})")
-    print(f"runs in the chain: {len(runs)}; most events in one: {max(run[1] for run in runs)} (target: 1000)")
-    print(f"bytes an iteration, last {thousand} to second {thousand}: {last:.0f} / {second:.0f} = {last / second:.3f}")
-    print(f"first answer after a crash, iteration {iterations} to {EARLY}: {late:.3f} s / {early:.3f} s", end=" ")
-    print(f"= {late / early:.2f} (target: 1.5); {pace * 1000:.0f} ms an iteration")
+    offsets = [event.offset for event in events]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            f"iteration numbers to {len(numbers)} have no gap",
+            str(numbers == list(range(1, iterations + 2))),
+            "",
+            "True",
+        ),
+        (f"event offsets to {len(offsets)} have no gap", str(offsets == list(range(len(offsets)))), "", "True"),
+        ("histories in the chain", len(runs), "", ""),
+        ("most events in one", max(run[1] for run in runs), "", 1000),
+        (f"bytes an iteration, last {thousand} : second {thousand}", f"{last:.0f} : {second:.0f}", last / second, 1.1),
+        (f"first answer after a kill, {iterations} : {EARLY}", f"{late:.2f} s : {early:.2f} s", late / early, 1.5),
+        ("time of an iteration", f"{pace * 1000:.0f} ms", "", ""),
+    ]
+    print_table(f"A loop of {iterations} iterations", ("", "figure", "ratio", "aim"), rows)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000))
+    asyncio.run(main(max(300, int(sys.argv[1])) if len(sys.argv) > 1 else 10_000))
     sys.stdout.flush()
     os._exit(0)  # the SDK sometimes aborts at the interpreter's exit

@@ -7,7 +7,6 @@ each. The receiver is a process of its own. Notices are planned from a record, w
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 from asyncio import IncompleteReadError, StreamReader, StreamWriter
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
+from benchmarks.table import Cell, print_table
 from holdfast.runtime.config import MAX_CONCURRENCY, NOTICE_KINDS
 from holdfast.server.notices.channels import Channel
 from holdfast.server.notices.transports import Webhook
@@ -88,8 +88,8 @@ async def timed(work: Callable[[], Awaitable[None]]) -> tuple[float, float]:
     return time.perf_counter() - before, time.process_time() - used
 
 
-async def measure(seconds: float, count: int) -> None:
-    """Print how long both take."""
+async def measure(seconds: float, count: int) -> tuple[Cell, ...]:
+    """Return how long both take, as a row."""
     with TemporaryDirectory() as folder:
         office = Office(Path(folder))
         for start in range(0, count, WRITTEN_TOGETHER):
@@ -99,14 +99,15 @@ async def measure(seconds: float, count: int) -> None:
             hand = await timed(lambda: by_hand(url, count))
             ours = await timed(lambda: by_notifier(url, office, count))
         office.store.close()
-    print(f"{count} notices, {seconds * 1000:.0f} ms each: by hand {hand[0]:.1f} s, notifier {ours[0]:.1f} s", end=", ")
-    print(f"ratio {ours[0] / hand[0]:.2f}; processor {hand[1]:.1f} s, {ours[1]:.1f} s", end=", ")
-    print(f"load {os.getloadavg()[0]:.0f}", flush=True)
+    times = [f"{time:.1f} s" for time in (hand[0], ours[0], hand[1], ours[1])]
+    return (f"{seconds * 1000:.0f} ms", *times[:2], ours[0] / hand[0], *times[2:])
 
 
 async def main(count: int) -> None:
-    for seconds in SECONDS_EACH:
-        await measure(seconds, count)
+    """Print a row for each receiver."""
+    rows = [await measure(seconds, count) for seconds in SECONDS_EACH]
+    head = ("receiver takes", "by hand", "Holdfast", "ratio", "processor by hand", "processor Holdfast")
+    print_table(f"{count} notices to a webhook", head, rows)
 
 
 if __name__ == "__main__":

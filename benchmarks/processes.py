@@ -25,6 +25,7 @@ import psutil
 from temporalio.client import Client
 
 from benchmarks.ground import server
+from benchmarks.table import Cell, print_table
 from holdfast.activities import tool
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
@@ -126,13 +127,13 @@ async def main(count: int) -> None:
                         await seconds(runs, blueprint, processes * 2)  # imports and connections
                         taken.setdefault((name, processes), []).append(await seconds(runs, blueprint, count))
                     memory[processes] = running.memory()
+    rows: list[list[Cell]] = []
     for name in WORK:
-        one = statistics.median(taken[name, 1])
-        for processes in COUNTS:
-            median = statistics.median(taken[name, processes])
-            print(f"{name}, {processes} processes: {count / median:.1f} runs a second, ratio {one / median:.2f}")
-    for processes, (supervisor, process) in memory.items():
-        print(f"{processes} processes: {process:.0f} MB each, with a supervisor of {supervisor:.0f} MB")
+        medians = [statistics.median(taken[name, processes]) for processes in COUNTS]
+        rows.append([f"{name}: runs a second", *(f"{count / each:.1f} ({medians[0] / each:.2f})" for each in medians)])
+    rows.append(["MB of each process", *(f"{memory[processes][1]:.0f}" for processes in COUNTS)])
+    rows.append(["MB of the supervisor", *(f"{memory[processes][0]:.0f}" for processes in COUNTS)])
+    print_table(f"{count} runs at once, by number of processes", ("", *map(str, COUNTS)), rows)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 from temporalio.client import WorkflowHandle
 
 from benchmarks.ground import loop, question_id, server
+from benchmarks.table import Cell, print_table
 from holdfast.activities import all_activities
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, AnswerBatch
@@ -70,16 +71,16 @@ async def people(record: Record, run: str) -> int:
     return len(story(await record.entries(run)))
 
 
-async def read_back(runs: Runs, run: str, record: Record) -> None:
-    """Print how long each way of reading the run takes."""
+async def read_back(runs: Runs, run: str, record: Record) -> list[tuple[Cell, ...]]:
+    """Return how long each way of reading the run takes."""
     before = time.perf_counter()
     state = await runs.state(run)
     shown = await timed(lambda: runs.watch.trace(state)) + time.perf_counter() - before
     spans = await timed(lambda: runs.watch.trace(state, None))
     answers = await timed(lambda: people(record, run))
     result = await timed(lambda: runs.result(run))
-    print(f"from the record: show {shown:.2f} s, with all iterations {spans:.2f} s,", end=" ")
-    print(f"history {answers:.2f} s, result {result:.2f} s")
+    named = {"show": shown, "show with all iterations": spans, "history": answers, "result": result}
+    return [(name, f"{seconds:.2f} s") for name, seconds in named.items()]
 
 
 async def main(iterations: int) -> None:
@@ -95,12 +96,15 @@ async def main(iterations: int) -> None:
             late = await timed(lambda: recorder.catch_up(run))
             recorded = runs.with_archive(record)
             ours, count = await timed(lambda: recorded.watch.events(run)), len(await recorded.watch.events(run))
-            print(f"{iterations} iterations: the record was complete {late:.1f} s after the end;", end=" ")
-            print(f"{count} events read back in {ours:.2f} s", flush=True)
-            await read_back(recorded, run, record)
+            rows: list[tuple[Cell, ...]] = [
+                ("the record is complete after the end", f"{late:.1f} s"),
+                (f"{count} events from the record", f"{ours:.2f} s"),
+                *await read_back(recorded, run, record),
+            ]
             if iterations <= ITERATIONS:
                 live = await timed(lambda: runs.watch.events(run))
-                print(f"the events from Temporal: {live:.1f} s: 1 to {live / ours:.0f}", flush=True)
+                rows.append((f"the events from Temporal ({live / ours:.0f} times)", f"{live:.1f} s"))
+    print_table(f"A closed loop of {iterations} iterations, read back", ("", "time"), rows)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.table import print_table
+
 ROUNDS = 5
 HOME = Path(__file__).parent.parent
 HOLDFAST = [sys.executable, "-m", "holdfast"]
@@ -35,6 +37,9 @@ def first_question() -> float:
 
 if __name__ == "__main__":
     help_ = median(seconds([*HOLDFAST, "--help"], dict(os.environ)) for _ in range(ROUNDS))
-    print(f"holdfast --help: {help_ * 1000:.0f} ms (target: 300)")
     asked = median(first_question() for _ in range(ROUNDS))
-    print(f"holdfast run, from nothing to the first question: {asked:.1f} s (target: 5)")
+    rows = [
+        ("`holdfast --help`", f"{help_ * 1000:.0f} ms", "300 ms"),
+        ("`holdfast run`, from nothing to the first question", f"{asked:.1f} s", "5 s"),
+    ]
+    print_table("What a person waits for", ("", "time", "aim"), rows)
