@@ -20,7 +20,6 @@ from holdfast.cli.output import DONE, clear_screen, print_json, say
 from holdfast.cli.render import ago, asker, cell, console, print_table, room, waiting_text
 from holdfast.cli.session import Session, open_session
 from holdfast.client.reading import person
-from holdfast.client.reports import question_json, waiting_rows
 from holdfast.client.states import Waiting
 from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question
@@ -87,8 +86,8 @@ class _OpenList:
 
     def to_json(self) -> list[JSON]:
         """Return what the command prints with `--json`."""
-        rows, lists = [row for row, _ in self.rows], [open_ for _, open_ in self.rows]
-        return [*map(question_json, self.questions), *waiting_rows(rows, lists)]
+        of_run = [question.model_dump(mode="json") for question in self.questions]
+        return [*of_run, *(entry for row, open_ in self.rows for entry in row.to_json(open_))]
 
 
 async def _list(wanted: _QuestionFilter, as_json: bool) -> int:

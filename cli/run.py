@@ -22,7 +22,6 @@ from holdfast.cli.render import console, waiting_text
 from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
 from holdfast.client.reading import BadUsage, input_of, person
-from holdfast.client.reports import done_before
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
 from holdfast.server.web.addresses import question_address
@@ -178,7 +177,7 @@ async def _attend(session: Session, run: str, sources: list[AnswerSource], atten
             _print_unused(file, attendant)
     if isinstance(end, Parked):
         return _parked(session, run, end, inbox, attendant.as_json)
-    done = await done_before(session.runs, end) if attendant.as_json else None
+    done = await session.runs.watch.steps_before(end) if attendant.as_json else None
     return print_outcome(end, attendant.as_json, done)
 
 

@@ -35,9 +35,9 @@ from holdfast.cli.render import (
 from holdfast.cli.session import open_session
 from holdfast.client.event_texts import result_text
 from holdfast.client.events import Cursor
-from holdfast.client.reports import RunReport, done_before, outcome_json, report_of, run_row
 from holdfast.client.states import Done, Listed, Outcome
 from holdfast.client.tree import CLOSED
+from holdfast.client.views.runs import RunView
 from holdfast.runtime.embedded import Startup
 
 app = typer.Typer(rich_markup_mode=None)
@@ -123,7 +123,7 @@ async def _runs(wanted: _RunsPage, as_json: bool) -> int:
         page=wanted.page, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
     )
     if as_json:
-        print_json([run_row(run) for run in listed])
+        print_json([run.to_json() for run in listed])
     elif listed:
         rows = [(run.run, run.blueprint, _status(run), ago(run.started), ", ".join(run.waiting_for)) for run in listed]
         print_table(("RUN", "BLUEPRINT", "STATUS", "STARTED", "WAITING FOR"), rows)
@@ -140,35 +140,35 @@ async def _runs(wanted: _RunsPage, as_json: bool) -> int:
 async def _show(run: str, every: bool, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
     runs = session.runs
-    report = await report_of(runs, await runs.resolve(run), None if every else 100)
+    seen = await runs.watch.view(await runs.resolve(run), None if every else 100)
     if as_json:
-        print_json(report.to_json())
+        print_json(seen.to_json())
     else:
-        _print_report(report, every)
+        _print_run(seen, every)
     return DONE
 
 
-def _print_report(report: RunReport, every: bool) -> None:
+def _print_run(seen: RunView, every: bool) -> None:
     out = console(sys.stdout)
-    state = report.state
+    state = seen.state
     out.print(Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, "")))
     out.print(f"blueprint {state.blueprint}", style="dim")
     whole: dict[str, None] = {"limit": None} if room(out) is None else {}
-    out.print(tree_text(report.trace.steps, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
+    out.print(tree_text(seen.trace.steps, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
     if state.questions:
         out.print(waiting_text(state.questions, **whole), end="")
     if state.events:
         out.print(events_text(state.events), end="")
-    for obstacle in report.obstacles:
+    for obstacle in seen.obstacles:
         out.print(f"stuck  {obstacle.workflow}: {obstacle.message}", style="red")
-    if report.outcome.context:
-        out.print(context_text(report.outcome.context, **whole), end="")
+    if seen.outcome.context:
+        out.print(context_text(seen.outcome.context, **whole), end="")
     if state.usage.requests:
         out.print(usage_text(state.usage))
     if state.status == "completed":
-        out.print(f"result  {result_text(report.outcome.output)}")
+        out.print(f"result  {result_text(seen.outcome.output)}")
     elif state.status in CLOSED:
-        out.print(failure_text(state.run, state.status, report.outcome.error), style="red")
+        out.print(failure_text(state.run, state.status, seen.outcome.error), style="red")
 
 
 async def _follow(run: str, after: str, as_json: bool) -> int:
@@ -193,9 +193,9 @@ async def _result(run: str, wait: bool, as_json: bool) -> int:
     run = await session.runs.resolve(run)
     outcome = await session.runs.result(run) if wait else await session.runs.outcome(run)
     if outcome.status in CLOSED:
-        return print_outcome(outcome, as_json, await done_before(session.runs, outcome))
+        return print_outcome(outcome, as_json, await session.runs.watch.steps_before(outcome))
     if as_json:
-        print_json(outcome_json(outcome))
+        print_json(outcome.to_json())
     else:
         print_text(outcome.status)
     say(HINTS[outcome.status].format(run=run))
@@ -205,7 +205,7 @@ async def _result(run: str, wait: bool, as_json: bool) -> int:
 def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None = None) -> int:
     """Print the result of a run that has ended, or its failure and the steps it has done; return the exit code."""
     if as_json:
-        print_json(outcome_json(outcome, done))
+        print_json(outcome.to_json(done))
     elif outcome.status == "completed":
         output = outcome.output
         print_text(output if isinstance(output, str) else json_text(output))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
@@ -11,7 +12,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.archive import ArchivedEnd
 from holdfast.client.events import below, last_at_work, plan_at_work
 from holdfast.client.states import STATUSES, Outcome, RunState, as_ended, status_of
-from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.plans import PLAN_OUTPUT
 from holdfast.protocol.runs import CONTEXT, PIPELINE_WORKFLOW, RunResult
@@ -57,11 +58,6 @@ async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> 
     return Outcome(run, "completed", result.output, result.context)
 
 
-def outcome_of(end: ArchivedEnd) -> Outcome:
-    """Return the outcome of a run whose end is in the archive."""
-    return Outcome(end.run, end.status, end.output, end.context, end.error)
-
-
 async def _of_another(run: str, handle: WorkflowHandle[Any, Any]) -> Outcome:
     """Return the outcome of an author's own workflow."""
     try:
@@ -97,6 +93,22 @@ async def _left_output(tree: Tree, run: str) -> JSONObject | None:
     except (NoWorker, UnknownRun):
         return None
     return None
+
+
+async def await_outcome(tree: Tree, run: str) -> Outcome:
+    """Wait for the end of a run, or find it in the archive, and return its outcome. Raises `UnknownRun`."""
+    if (end := await archived_end(tree, run)) is not None:
+        return Outcome(end.run, end.status, end.output, end.context, end.error)
+    return await final_outcome(tree, await tree.describe(run))
+
+
+async def outcome_so_far(tree: Tree, state: RunState) -> Outcome:
+    """Return the outcome of a run, before its end without an output; with its context, wherever that is."""
+    outcome = Outcome(state.run, state.status) if state.status not in CLOSED else await await_outcome(tree, state.run)
+    if outcome.context is not None:
+        return outcome
+    # Of a run that is only in the archive there may be no view left to ask.
+    return replace(outcome, context=await current_context(tree, state) if state.views else {})
 
 
 async def current_context(tree: Tree, state: RunState) -> JSONObject:

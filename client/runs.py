@@ -28,10 +28,10 @@ from holdfast.client.facets.watch import RunWatch
 from holdfast.client.history import started_with
 from holdfast.client.listing import WaitingFilter, only_match, waiting_workflows
 from holdfast.client.lookup import Checked, Placed
-from holdfast.client.outcomes import archived_end, final_outcome, outcome_of, read_state
+from holdfast.client.outcomes import await_outcome, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline
-from holdfast.client.states import STATUSES, Outcome, RunState
+from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun, questions_of
 from holdfast.client.worker_lookup import look_up
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
@@ -70,7 +70,7 @@ class Runs:
         self._answering, self.permissions = answering or Answering(), permissions
         self.access = access = AccessControl(tree, self.answering, permissions)
         self.lists = RunLists(tree, self.answering, access, permissions)
-        self.watch = RunWatch(tree)
+        self.watch = RunWatch(tree, self.answering)
         self.control = RunControl(tree, self.answering, access)
         self.assignment = QuestionAssignment(tree, self.answering, access)
         self.external_events = ExternalEvents(tree, self.answering)
@@ -316,16 +316,10 @@ class Runs:
 
     async def outcome(self, run: str) -> Outcome:
         """Return the outcome of a run; before its end the status and context. Raises `UnknownRun` or `NoWorker`."""
-        if (end := await archived_end(self.tree, run)) is not None:
-            return outcome_of(end)
-        described = await self.tree.describe(run)
-        if described.status in STATUSES:
-            return await final_outcome(self.tree, described)
-        state = await self.state(run)
-        return Outcome(run, state.status, context=await self.watch.context(state))
+        if await self.watch.has_ended(run):
+            return await await_outcome(self.tree, run)
+        return await outcome_so_far(self.tree, await self.state(run))
 
     async def result(self, run: str) -> Outcome:
         """Wait for the end of a run, without limit, and return its outcome. Raises `UnknownRun`."""
-        if (end := await archived_end(self.tree, run)) is not None:
-            return outcome_of(end)
-        return await final_outcome(self.tree, await self.tree.describe(run))
+        return await await_outcome(self.tree, run)

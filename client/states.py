@@ -28,6 +28,28 @@ STATUSES: dict[WorkflowExecutionStatus, Status] = {
 }
 
 
+class ErrorJSON(TypedDict, total=False):
+    """The reason why a run did not complete."""
+
+    type: str
+    message: str
+    address: str
+    reason: str | None
+    raised_at: str | None
+
+
+class OutcomeJSON(TypedDict):
+    """An outcome, as `result --json` and `run --json` have it."""
+
+    run: str
+    status: Status
+    output: Any
+    context: dict[str, Any] | None
+    error: ErrorJSON | None
+    done: NotRequired[list[dict[str, Any]] | None]
+    """Of a run that failed or was cancelled: the steps that were completed; None if they are not known."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The status of a run, with its output once it has completed or its error once it has failed.
@@ -41,6 +63,24 @@ class Outcome:
     context: JSONObject | None = None
     """The context at the place where the run is now, failed or was cancelled; once it has completed, the final one."""
     error: Failure | None = None
+
+    def error_json(self) -> ErrorJSON | None:
+        """Return why it did not complete, with the place in the author's code; None if it did."""
+        fields = set(ErrorJSON.__annotations__)
+        return None if self.error is None else self.error.model_dump(mode="json", include=fields)  # type: ignore[return-value]
+
+    def to_json(self, done: Sequence[Done] | None = None) -> OutcomeJSON:
+        """Return the JSON object of `result --json`; `done` are the completed steps, see `RunWatch.steps_before`."""
+        fields: OutcomeJSON = {
+            "run": self.run,
+            "status": self.status,
+            "output": self.output,
+            "context": self.context,
+            "error": self.error_json(),
+        }
+        if self.status in ("failed", "cancelled"):
+            fields["done"] = None if done is None else [asdict(step) for step in done]
+        return fields
 
 
 @dataclass(frozen=True)
@@ -93,6 +133,18 @@ class RunState:
         return sum((view.usage for view in self.views), Usage())
 
 
+class RunRow(TypedDict):
+    """A run in a list, as `runs --json` has it."""
+
+    run: str
+    blueprint: str
+    status: Status
+    waiting_for: list[str]
+    stuck: bool
+    started: str
+    closed: str | None
+
+
 @dataclass(frozen=True)
 class Listed:
     """A run in a list."""
@@ -106,6 +158,18 @@ class Listed:
     """The assignees of its open questions: people, groups, `anyone`, or `many`."""
     stuck: bool = False
     """Whether the server reports that a workflow task of it, or of a workflow below it, fails again and again."""
+
+    def to_json(self) -> RunRow:
+        """Return the row of `runs --json`; times are ISO 8601."""
+        return {
+            "run": self.run,
+            "blueprint": self.blueprint,
+            "status": self.status,
+            "waiting_for": self.waiting_for,
+            "stuck": self.stuck,
+            "started": self.started.isoformat(),
+            "closed": None if self.closed is None else self.closed.isoformat(),
+        }
 
 
 class SteeringJSON(TypedDict):
@@ -143,6 +207,15 @@ class Steered:
         return fields
 
 
+class WaitingRow(TypedDict):
+    """An open question in the list of all runs, or a workflow whose questions no worker can tell now."""
+
+    run: str
+    owner: str
+    waiting_for: NotRequired[list[str]]
+    since: NotRequired[str]
+
+
 @dataclass(frozen=True)
 class Waiting:
     """A workflow with open questions, as its search attributes show it."""
@@ -158,6 +231,13 @@ class Waiting:
     deadline: datetime | None = None
     """The nearest of their deadlines."""
     blueprint: str = ""
+
+    def to_json(self, questions: Sequence[Question] | None) -> list[JSONObject]:
+        """Return the rows of `questions --json`, one for each of its questions; for None one that tells who waits."""
+        waits = {"run": self.run, "owner": self.owner, "waiting_for": self.waiting_for, "since": self.since.isoformat()}
+        return (
+            [waits] if questions is None else [{**question.model_dump(mode="json"), **waits} for question in questions]
+        )
 
 
 def as_ended(view: WorkflowView, status: Status) -> WorkflowView:

@@ -27,7 +27,6 @@ class ObservedRun:
     questions: Sequence[Question]
     """Every question, in the order of asking."""
     open: Sequence[Question]
-    context: JSONObject
     trace: StepView
     calls: Mapping[str, list[JSON]]
     """The arguments of each tool's calls."""
@@ -52,7 +51,7 @@ def _compare_section(key: str, expected: JSON, at: At, observed: ObservedRun) ->
             yield from differences(expected, observed.outcome.output, at)
         case "context":
             for path in expected:
-                yield from differences(expected[path], _at_path(observed.context, path), at.key(expected, path))
+                yield from differences(expected[path], _at_path(observed.outcome.context, path), at.key(expected, path))
         case "error":
             yield from _facts(expected, _error(observed.outcome), at)
         case "questions":

@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from temporalio.service import RPCError
 
@@ -25,7 +24,6 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import CONTEXT
 from holdfast.runtime.config import load_config
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
@@ -290,16 +288,10 @@ class _CaseRun:
     # The outcome
 
     async def _observe(self, state: RunState, calls: dict[str, list[JSON]]) -> ObservedRun:
-        if state.status in STATUSES.values():
-            outcome = self._with_source_named(await self.runs.result(self.run))
-        else:
-            outcome = Outcome(self.run, state.status, context=await self.runs.watch.context(state))
-        context = outcome.context
-        if context is None:
-            context = await self.runs.tree.query(self.run, CONTEXT, None, dict[str, Any])
+        outcome = self._with_source_named(await self.runs.watch.outcome(state))
         trace = await self.runs.watch.trace(state, last=None)
         asked = [question for question in self.asked.values() if question.asked.for_people]
-        return ObservedRun(outcome, asked, state.questions, context, trace, calls)
+        return ObservedRun(outcome, asked, state.questions, trace, calls)
 
     def _with_source_named(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the test file in place of the temporary file of replies."""

@@ -6,29 +6,41 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.client.answering import Answering
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.obstacles import Obstacle, find_obstacles
-from holdfast.client.outcomes import archived_end, current_context
-from holdfast.client.states import STATUSES, Done, RunState
+from holdfast.client.outcomes import archived_end, outcome_so_far, read_state
+from holdfast.client.states import STATUSES, Done, Outcome, RunState
 from holdfast.client.stopping import at_once
 from holdfast.client.trace import trace_of, view, view_run
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.client.views import StepView
+from holdfast.client.views.runs import RunView
 from holdfast.protocol.address import Address, name_at
 from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.runs import WorkflowView
 from holdfast.runtime.errors import raise_server_errors
+from holdfast.runtime.workers import NoWorker
 
 PACE_SECONDS = 0.2
 
 
 @raise_server_errors
 class RunWatch:
-    """The events, the trace and the context of a run."""
+    """The events, the steps and the context of a run."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+    def __init__(self, tree: Tree, answering: Answering) -> None:
+        self._tree, self._answering = tree, answering
+
+    async def view(self, run: str, last: int | None = 100) -> RunView:
+        """Return a run with everything that is known of it, and the `last` iterations of each loop; None gives all.
+
+        Raises as `Runs.state` does.
+        """
+        state = await read_state(self._tree, self._answering, run)
+        return RunView(
+            state, await self.outcome(state), await self.trace(state, last), await self.find_obstacles(state)
+        )
 
     async def completed_steps(self, run: str, last: int | None = 100) -> list[Done]:
         """Return the completed steps of a run in the order of their completion.
@@ -43,12 +55,21 @@ class RunWatch:
             if isinstance(event.data, StepCompleted)
         ]
 
-    async def context(self, state: RunState) -> JSONObject:
-        """Return the context of a run; if it waits in a loop, that of the iteration with the first open question."""
-        end = await archived_end(self._tree, state.run) if state.status in CLOSED else None
-        if end is not None and (end.context is not None or end.view is None):
-            return end.context or {}
-        return await current_context(self._tree, state)
+    async def steps_before(self, outcome: Outcome) -> list[Done] | None:
+        """Return the completed steps of a run that did not complete; None if it did, or if no worker can be asked."""
+        if outcome.status not in ("failed", "cancelled"):
+            return None
+        try:
+            return await self.completed_steps(outcome.run)
+        except (NoWorker, UnknownRun):
+            return None
+
+    async def outcome(self, state: RunState) -> Outcome:
+        """Return the outcome of a run so far, with its context.
+
+        If it waits in a loop, that is the context of the iteration with the first open question.
+        """
+        return await outcome_so_far(self._tree, state)
 
     async def trace(self, state: RunState, last: int | None = 100) -> StepView:
         """Return the run with its steps, as everybody shows them.

@@ -26,7 +26,6 @@ from temporalio.service import RPCError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.failures import EXPECTED, in_our_words
-from holdfast.client.reports import question_json
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import check_value
@@ -242,7 +241,7 @@ class AssistantContext:
             question = await runs.question(uri.removeprefix(RESOURCE))
         except (Refusal, NoWorker) as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        text = json.dumps(question_json(question), ensure_ascii=False)
+        text = json.dumps(question.model_dump(mode="json"), ensure_ascii=False)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=JSON_TYPE)])
 
     # Notices of changes

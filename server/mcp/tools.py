@@ -12,7 +12,6 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.catalogue import Allows, Offered, find_offered, offered
-from holdfast.client.reports import done_before, outcome_json, question_json, run_row, waiting_rows
 from holdfast.client.runs import Runs
 from holdfast.protocol.runs import LONGEST_RUN_ID, Status
 from holdfast.runtime.config import Config
@@ -133,16 +132,19 @@ async def list_runs(runs: Runs, arguments: RunsTool) -> JSONObject:
     rows, cursor = await runs.lists.page(
         arguments.after, blueprint=arguments.blueprint, status=arguments.status, size=PAGE_ROWS
     )
-    return {"runs": [run_row(row) for row in rows], "next": cursor}
+    return {"runs": [row.to_json() for row in rows], "next": cursor}
 
 
 async def list_questions(runs: Runs, arguments: QuestionsTool) -> JSONObject:
     """Return the open questions of a run, or a page of those that the user may answer. Raises `BadCursor`."""
     if arguments.run is not None:
-        return {"questions": list(map(question_json, await runs.access.visible_questions(arguments.run))), "next": None}
+        questions = await runs.access.visible_questions(arguments.run)
+        return {"questions": [question.model_dump(mode="json") for question in questions], "next": None}
     user = runs.answering.sender_of(None)
     rows, cursor = await runs.lists.waiting(user, cursor=arguments.after, size=PAGE_ROWS)
-    return {"questions": waiting_rows(rows, await runs.lists.read_questions(rows, user)), "next": cursor}
+    lists = await runs.lists.read_questions(rows, user)
+    entries = [entry for row, open_ in zip(rows, lists, strict=True) for entry in row.to_json(open_)]
+    return {"questions": entries, "next": cursor}
 
 
 async def show_result(runs: Runs, arguments: ResultTool) -> JSONObject:
@@ -153,5 +155,4 @@ async def show_result(runs: Runs, arguments: ResultTool) -> JSONObject:
     while outcome.status == "running" and time.monotonic() < over:
         await asyncio.sleep(LOOK_SECONDS)
         outcome = await runs.outcome(arguments.run)
-    result: dict[str, Any] = {**outcome_json(outcome, await done_before(runs, outcome))}
-    return result
+    return {**outcome.to_json(await runs.watch.steps_before(outcome))}

@@ -465,7 +465,7 @@ async def test_100_kb_through_input_tool_answer_and_result_leave_small_histories
         run = await house.start(EVERYWHERE, LARGE)
         await house.answer(run, f"answer {LARGE}")
         await house.asked(run)
-        assert (await house.runs.watch.context(await house.runs.state(run)))["said"] == f"answer {LARGE}"
+        assert (await house.runs.watch.outcome(await house.runs.state(run))).context["said"] == f"answer {LARGE}"
         await house.answered(run, "more", "stop")
         assert await house.output(run) == {"longer": LARGE + "!", "input": LARGE}
         histories = await house.histories(run)

@@ -19,7 +19,7 @@ from holdfast.blueprint.load import loads
 from holdfast.client.answering import OpenQuestions, Sender
 from holdfast.client.permissions import Permissions
 from holdfast.client.runs import Runs
-from holdfast.client.states import RunState, Waiting
+from holdfast.client.states import Outcome, RunState, Waiting
 from holdfast.protocol.access import AccessRules, Person
 from holdfast.protocol.address import root
 from holdfast.protocol.answers import Answer
@@ -61,7 +61,14 @@ def _named(name: str, *args: str) -> Callable[[Runs], Awaitable[Any]]:
 
 _OF_A_RUN = ("resolve", "find", "blueprint", "state", "questions", "question", "open_questions", "outcome", "result")
 _OF_A_RUN += ("find_questions",)
-_OF_A_RUN += ("watch.completed_steps", "watch.last_iteration", "watch.events", "watch.has_ended", "plans.read")
+_OF_A_RUN += (
+    "watch.view",
+    "watch.completed_steps",
+    "watch.last_iteration",
+    "watch.events",
+    "watch.has_ended",
+    "plans.read",
+)
 _OF_A_RUN += tuple(f"control.{name}" for name in ("pause", "is_paused", "resume", "unpause", "cancel"))
 CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "start": lambda runs: runs.start(ASK),
@@ -77,7 +84,8 @@ CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
         OpenQuestions(RUN, [ATTACHED]), Release, question="q", by="user:ana"
     ),
     "attachment": lambda runs: runs.attachment(ATTACHED, 1),
-    "watch.context": lambda runs: runs.watch.context(STATE),
+    "watch.outcome": lambda runs: runs.watch.outcome(STATE),
+    "watch.steps_before": lambda runs: runs.watch.steps_before(Outcome(RUN, "failed")),
     "watch.trace": lambda runs: runs.watch.trace(STATE),
     "watch.iterations": lambda runs: runs.watch.iterations(STATE, ADDRESS, f"{RUN}/loop:a", 1, 2),
     "watch.follow": lambda runs: _followed(runs.watch.follow(RUN)),

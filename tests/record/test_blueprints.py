@@ -6,7 +6,6 @@ import pytest
 from sqlalchemy import delete, func, select, update
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.client.reports import report_of
 from holdfast.runtime.errors import BadInput
 from holdfast.server.record.entries import BLUEPRINT, RecordedRun
 from holdfast.server.record.record import Record
@@ -32,7 +31,7 @@ async def test_the_blueprint_of_a_run_that_temporal_has_forgotten_is_read(record
     recording.house.started.remove(run)
     await recording.forget(run)
     assert await ours.blueprint(run) == before
-    report = await report_of(ours, run)
+    report = await ours.watch.view(run)
     assert (report.state.status, [step.name for step in report.trace.steps]) == ("completed", ["clarify"])
 
 

@@ -260,7 +260,7 @@ steps: [{kind: hitl, name: x, ask: hold, message: m, interrupt_before: true}]
         broken = await ana.send(question, "answer", **{"f:": '{"n": 1,}'})
         assert "line 1, column 9" in broken.text
         assert (await ana.send(question, "answer", **{"f:": '{"n": 21}'})).status_code == 303
-    assert (await house.runs.watch.context(await house.runs.state(run))) == {"n": 21}
+    assert (await house.runs.watch.outcome(await house.runs.state(run))).context == {"n": 21}
 
 
 @pytest.mark.slow

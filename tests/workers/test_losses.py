@@ -16,7 +16,6 @@ from holdfast.activities import all_activities
 from holdfast.activities.aliases import ModelAlias
 from holdfast.cli.doctor.runs import check_runs
 from holdfast.cli.doctor.server import Deployment
-from holdfast.client.reports import report_of
 from holdfast.protocol.runs import LossPolicy
 from holdfast.runtime.config import WorkerSettings, load_config
 from holdfast.server.record.entries import STUCK
@@ -196,13 +195,13 @@ async def test_from_its_fifth_loss_a_call_is_named(crew: Crew, store: RecordStor
     crew.hang.touch()
     async with crew.worker():
         await crew.called(6)
-        report = (await report_of(crew.runs, run)).to_json()
+        report = (await crew.runs.watch.view(run)).to_json()
         assert [one["type"] for one in report["stuck"]] == ["workers_lost"]
         deployment = Deployment(crew.client, load_config(), embedded=False)
         assert any(finding.message.startswith(f"{run}: ") for finding in await check_runs(deployment))
         crew.hang.unlink()
         await crew.output(run)
-        assert (await report_of(crew.runs, run)).to_json()["stuck"] == []
+        assert (await crew.runs.watch.view(run)).to_json()["stuck"] == []
 
 
 async def test_a_cancel_reaches_a_call_whose_workers_are_lost(crew: Crew) -> None:

@@ -13,8 +13,8 @@ from typing_extensions import TypedDict
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions.kind import joined
 from holdfast.client.answering import OpenQuestions, Sent, content_problems, find_question, must_be_seen
-from holdfast.client.reports import WaitingRow, question_json, waiting_rows
 from holdfast.client.runs import Runs
+from holdfast.client.states import WaitingRow
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.assignment import (
@@ -54,7 +54,10 @@ async def list_questions(exchange: Exchange) -> list[dict[str, Any]]:
     if query.run is not None:
         runs = exchange.runs
         questions = runs.lists.select_for(user, await runs.access.visible_questions(query.run))
-        return [question_json(question) for question in await runs.access.select_visible(query.run, questions, user)]
+        return [
+            question.model_dump(mode="json")
+            for question in await runs.access.select_visible(query.run, questions, user)
+        ]
     return await _of_all_runs(exchange, user, query)
 
 
@@ -62,12 +65,13 @@ async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQue
     runs = exchange.runs
     rows, cursor = await runs.lists.waiting(user, cursor=query.after, page=query.number, size=WEB_PAGE)
     link_to_next(exchange, cursor)
-    return waiting_rows(rows, await runs.lists.read_questions(rows, user))
+    lists = await runs.lists.read_questions(rows, user)
+    return [entry for row, open_ in zip(rows, lists, strict=True) for entry in row.to_json(open_)]
 
 
 async def show_question(exchange: Exchange) -> dict[str, Any]:
     """Show an open question."""
-    return question_json(await exchange.runs.question(exchange.path("id")))
+    return (await exchange.runs.question(exchange.path("id"))).model_dump(mode="json")
 
 
 async def show_attachment(exchange: Exchange) -> Response:

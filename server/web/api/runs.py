@@ -19,9 +19,9 @@ from holdfast.client.answering import Sent
 from holdfast.client.catalogue import Offered, find_offered, offered
 from holdfast.client.history import AnswerRecord, answers_given, input_of
 from holdfast.client.overlay import marks_of
-from holdfast.client.reports import OutcomeJSON, RunJSON, RunRow, done_before, outcome_json, report_of, run_row
-from holdfast.client.states import SteeringJSON
+from holdfast.client.states import OutcomeJSON, RunRow, SteeringJSON
 from holdfast.client.tree import UnknownRun
+from holdfast.client.views.runs import RunJSON
 from holdfast.protocol.answers import Receipt, Refusal
 from holdfast.protocol.runs import LONGEST_RUN_ID, Status
 from holdfast.protocol.values import digest_of
@@ -48,19 +48,19 @@ async def list_runs(exchange: Exchange) -> list[RunRow]:
         query.after, page=query.number, blueprint=query.blueprint, status=query.status, size=WEB_PAGE
     )
     link_to_next(exchange, cursor)
-    return [run_row(row) for row in rows]
+    return [row.to_json() for row in rows]
 
 
 async def show_run(exchange: Exchange) -> RunJSON:
     """Show a run: status, context, open questions, usage, result or error, and the trace of its steps."""
-    return (await report_of(exchange.runs, exchange.path("run"))).to_json()
+    return (await exchange.runs.watch.view(exchange.path("run"))).to_json()
 
 
 async def show_result(exchange: Exchange) -> OutcomeJSON:
     """Show the outcome of a run; before its end its status and context."""
     runs = exchange.runs
     outcome = await runs.outcome(exchange.path("run"))
-    return outcome_json(outcome, await done_before(runs, outcome))
+    return outcome.to_json(await runs.watch.steps_before(outcome))
 
 
 async def show_history(exchange: Exchange) -> list[dict[str, Any]]:

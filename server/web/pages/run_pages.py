@@ -261,8 +261,7 @@ async def show_context_page(request: Request) -> Response:
     head = await head_of(request, runs)
     context = None
     if head.state is not None:
-        outcome = await runs.outcome(head.run)
-        context = await runs.watch.context(head.state) if outcome.context is None else outcome.context
+        context = (await runs.watch.outcome(head.state)).context
     node = None if context is None else json_node(context)
     return render(request, "runs/context.html", head=head, context=node)
 
