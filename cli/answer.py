@@ -20,12 +20,12 @@ from holdfast.cli.output import DONE, print_json, print_text, say
 from holdfast.cli.render import receipt_text
 from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, Sent, find_question
-from holdfast.client.earlier_answers import EarlierAnswers
+from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
 from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
 from holdfast.client.runs import Runs
 from holdfast.protocol.address import names_at
-from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.answers import Answer, Receipt
 from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import Ambiguous, NothingSent
 
@@ -122,6 +122,11 @@ class Typed:
         return sum([self.content is not None, self.decline, self.cancel, self.yes, self.no is not None])
 
     @property
+    def is_yes_or_no(self) -> bool:
+        """True if the answer is --yes or --no."""
+        return self.yes or self.no is not None
+
+    @property
     def is_empty(self) -> bool:
         """True if nothing was given, neither an answer nor a question."""
         return not self.words and not self._ways and self.file is None
@@ -146,7 +151,7 @@ class Typed:
         """Return the answer to this question. Raises `BadUsage` if it cannot be read."""
         if self.decline or self.cancel:
             return Answer(question=name, action="decline" if self.decline else "cancel")
-        if self.yes or self.no is not None:
+        if self.is_yes_or_no:
             return Answer(question=name, content=yes_or_no(question, self.yes, (self.no or "").strip()))
         if self.content is None:
             return Answer(question=name, content=content_of(self.words[-1], question))
@@ -180,7 +185,7 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
         if options["key"] is not None and open_questions.silence is None:
             open_questions = replace(open_questions, earlier=EarlierAnswers(runs.tree, open_questions.run))
             typed = await _name_retried(open_questions, typed, options["key"])
-        answers = [_one_answer(runs, typed, open_questions)]
+        answers = [await _one_answer(runs, typed, open_questions)]
     receipts = await runs.answer(open_questions.run, answers, open_questions=open_questions, **options)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
@@ -212,12 +217,16 @@ async def _name_retried(open_questions: OpenQuestions, typed: Typed, key: str) -
     return typed if question is None else typed.about(question)
 
 
-def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -> Answer:
+async def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -> Answer:
     """Return the answer to the named question, or to the only open one."""
     if typed.question is not None:
         question = find_question(open_questions.questions, typed.question)
         # A closed question may be answered again under the same key: its owner then returns the first receipt.
         question = question or find_question(runs.answering.memory.of(open_questions.run), typed.question)
+        if question is None and typed.is_yes_or_no and open_questions.silence is None:
+            # What they mean is known to the question alone, and it is not there to take them.
+            closing = await runs.access.find_closing(open_questions.run, typed.question)
+            raise open_questions.unknown(typed.question) if closing is None else refusal_of_closed(closing)
         return typed.answer(question.id if question else typed.question, question)
     question = only_question(open_questions)
     return typed.answer(question.id, question)
@@ -225,16 +234,15 @@ def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -> Answ
 
 def only_question(open_questions: OpenQuestions) -> Question:
     """Return the question of a run where only one is open. Raises `Ambiguous`, or `Refusal` if there is none."""
-    run, questions = open_questions.run, open_questions.questions
+    questions = open_questions.questions
     if len(questions) > 1:
-        raise Ambiguous(f"{len(questions)} questions are open in {run}; name one: {open_questions.names}")
+        many = f"{len(questions)} questions are open in {open_questions.run}"
+        raise Ambiguous(f"{many}; name one: {open_questions.names}")
     if questions:
         return questions[0]
-    if open_questions.has_ended:
-        raise Refusal("run_closed", f"run {run} has ended and has no open questions")
-    if open_questions.silence is not None:
+    if open_questions.silence is not None and not open_questions.has_ended:
         raise NothingSent(open_questions.silence)
-    raise Refusal("unknown_question", f"run {run} has no open question now")
+    raise open_questions.unknown(None)
 
 
 def _print_receipts(receipts: list[Receipt | Sent], open_: list[Question]) -> None:

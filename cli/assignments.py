@@ -19,7 +19,6 @@ from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, find_question
 from holdfast.client.event_texts import place
 from holdfast.client.reading import person
-from holdfast.protocol.answers import Refusal
 from holdfast.protocol.assignment import (
     AssignmentCommand,
     AssignmentReceipt,
@@ -136,8 +135,6 @@ def _named(open_questions: OpenQuestions, named: str | None) -> Question:
         return only_question(open_questions)
     if (question := find_question(open_questions.questions, named)) is not None:
         return question
-    if open_questions.has_ended:
-        raise Refusal("run_closed", f"run {open_questions.run} has ended and has no open questions")
     raise open_questions.unknown(named)
 
 

@@ -6,10 +6,14 @@ Temporal's client is imported only where a server is configured.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+import typer
 
 from holdfast.blueprint.kinds import AgentTool
 from holdfast.blueprint.load import Parsed
+from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.cli.output import say
 from holdfast.client.lookup import Checked, look_up_here
@@ -21,10 +25,14 @@ _TOOLS = ("tool", "plan_tool")
 async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | None:
     """Return what the owners of a blueprint's tools demand, by the tool's name; None if no worker can be asked."""
     assert parsed.blueprint is not None
-    if not any(need.kind in _TOOLS for need in requirements_of(parsed.blueprint)):
+    tools = [need for need in requirements_of(parsed.blueprint) if need.kind in _TOOLS]
+    if not tools:
         return {}
     try:
-        checked = await look_up_in(load_config_for(file, say), parsed, on_server=is_server_named())
+        config, on_server = load_config_for(file, say), is_server_named()
+        if not (on_server or config.worker.imports):
+            return None
+        checked = await look_up_in(config, parsed, tools, on_server=on_server)
     except ConfigError:  # `validate` tells what is wrong with it
         return None
     if checked.rules is None:
@@ -35,32 +43,29 @@ async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | Non
     }
 
 
-async def look_up_in(config: Config, parsed: Parsed, *, connect: bool = False, on_server: bool) -> Checked:
-    """Look up the names in the blueprint on a worker, else on this machine. Raises `ConfigError`."""
-    if parsed.blueprint is None or not requirements_of(parsed.blueprint):
+async def look_up_in(
+    config: Config, parsed: Parsed, names: Sequence[Requirement], *, connect: bool = False, on_server: bool
+) -> Checked:
+    """Look up names of the blueprint on a worker, else on this machine. Raises `ConfigError`."""
+    if not names:
         return Checked()
-    by_worker = await _on_worker(config, parsed, connect) if on_server else None
+    by_worker = await _on_worker(config, parsed, names, connect) if on_server else None
     if by_worker is not None:
         return by_worker
-    return await look_up_here(config.folder, config.worker.imports, parsed, connect=connect)
+    return await look_up_here(config.folder, config.worker.imports, names, parsed.problem, connect=connect)
 
 
 def is_server_named() -> bool:
     """Return whether the environment names a server. Raises `ConfigError` for Temporal's own configuration."""
-    if not any(name.startswith("TEMPORAL_") for name in os.environ) and not any(map(Path.exists, _profiles())):
+    profiles = Path(typer.get_app_dir("temporalio"), "temporal.toml")  # the SDK's place for them
+    if not any(name.startswith("TEMPORAL_") for name in os.environ) and not profiles.exists():
         return False
     from holdfast.runtime import connection  # noqa: PLC0415  see the head of this file
 
     return connection.is_server_named()
 
 
-def _profiles() -> list[Path]:
-    """Return where Temporal's SDK looks for its file of profiles, on Linux and on macOS."""
-    homes = [Path("~/.config"), Path("~/Library/Application Support"), Path(os.environ.get("XDG_CONFIG_HOME") or "~")]
-    return [home.expanduser() / "temporalio" / "temporal.toml" for home in homes]
-
-
-async def _on_worker(config: Config, parsed: Parsed, connect: bool) -> Checked | None:
+async def _on_worker(config: Config, parsed: Parsed, names: Sequence[Requirement], connect: bool) -> Checked | None:
     """Look the names up on a worker of the configured server; return None if none was reached."""
     from holdfast.cli.session import quiet_core  # noqa: PLC0415  see the head of this file
     from holdfast.client.worker_lookup import look_up  # noqa: PLC0415  see the head of this file
@@ -68,10 +73,9 @@ async def _on_worker(config: Config, parsed: Parsed, connect: bool) -> Checked |
     from holdfast.runtime.errors import ServerUnreachable  # noqa: PLC0415  see the head of this file
 
     quiet_core()
-    assert parsed.blueprint is not None
     try:
         server = await connection.connect(config)
     except ServerUnreachable:
         return None
-    checked = await look_up(server.client, server.task_queue, parsed.blueprint, parsed.problem, connect=connect)
+    checked = await look_up(server.client, server.task_queue, names, parsed.problem, connect=connect)
     return None if checked.unchecked is not None else checked

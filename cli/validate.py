@@ -17,6 +17,7 @@ from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
+from holdfast.blueprint.requirements import requirements_of
 from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, walk_files
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, Check
@@ -146,7 +147,8 @@ def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
             parsed.warnings[:] = [warning for warning in parsed.warnings if warning.code != "unproved_person"]
         if parsed.problems:
             return Checked()
-        checked = asyncio.run(look_up_in(config, parsed, connect=connect, on_server=on_server))
+        names = [] if parsed.blueprint is None else requirements_of(parsed.blueprint)
+        checked = asyncio.run(look_up_in(config, parsed, names, connect=connect, on_server=on_server))
     except ConfigError as error:  # no command runs with it, so the blueprint does not either
         return Checked(error.problems)
     return Checked([*checked.problems, *_problems_of_hooks(config, file)], checked.unchecked)

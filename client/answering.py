@@ -89,8 +89,12 @@ class OpenQuestions:
         """The names of the questions, of many the first 20."""
         return ", ".join(f"{question.id} ({question.address})" for question in self.questions[:20]) or "none"
 
-    def unknown(self, name: str) -> Refusal:
-        """Return the refusal of a name that no open question has."""
+    def unknown(self, name: str | None) -> Refusal:
+        """Return the refusal of a name that no open question has, or of none where no question is open."""
+        if self.has_ended:
+            return Refusal("run_closed", f"run {self.run} has ended and has no open questions")
+        if name is None:
+            return Refusal("unknown_question", f"run {self.run} has no open question now")
         return Refusal("unknown_question", f"no question {name!r} is open in {self.run}; open: {self.names}")
 
 

@@ -12,18 +12,13 @@ from asyncio.subprocess import PIPE
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import Parts
-from holdfast.blueprint.requirements import requirements_of
 from holdfast.protocol.lookup import CODES, LookedUp, LookUp, Wanted
 from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.runtime.distribution import WORKER
-
-if TYPE_CHECKING:  # it loads the loader and all checks, and who starts a run has loaded them
-    from holdfast.blueprint.load import Parsed
 
 NO_KEY = "model_auth"
 CONNECT_SECONDS = 90.0
@@ -65,15 +60,20 @@ class Unchecked(Exception):
     """No look-up took place; the message says why."""
 
 
-async def look_up_here(folder: Path, imports: Sequence[str], parsed: Parsed, *, connect: bool = False) -> Checked:
-    """Look up the names of a blueprint in a new process that imports the modules of a folder, as its worker would.
+async def look_up_here(
+    folder: Path,
+    imports: Sequence[str],
+    requirements: Sequence[Requirement],
+    placed: Placed,
+    *,
+    connect: bool = False,
+) -> Checked:
+    """Look up names of a blueprint in a new process that imports the modules of a folder, as its worker would.
 
     Without `imports` no tools are looked up. A model's key that is not set here is only noted, not a problem: it may
     be set where the worker runs.
     """
     # A process of its own, because importing runs the author's code.
-    assert parsed.blueprint is not None
-    requirements = requirements_of(parsed.blueprint)
     tools = [requirement for requirement in requirements if _is_imported(requirement)]
     left_out = [] if imports else list(dict.fromkeys(requirement.name for requirement in tools))
     looked_up = requirements if imports else [requirement for requirement in requirements if requirement not in tools]
@@ -85,7 +85,7 @@ async def look_up_here(folder: Path, imports: Sequence[str], parsed: Parsed, *, 
     keys = [entry.message for entry in result.missing if entry.code == NO_KEY]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
     rules = result.rules if imports else None
-    return Checked(problems_of(certain, looked_up, parsed.problem), "; ".join([*notes, *keys]) or None, rules)
+    return Checked(problems_of(certain, looked_up, placed), "; ".join([*notes, *keys]) or None, rules)
 
 
 def _is_imported(requirement: Requirement) -> bool:

@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent
 from holdfast.client.archive import Archive
 from holdfast.client.facets.access import AccessControl, send_answers
@@ -33,7 +34,7 @@ from holdfast.client.permissions import Permissions
 from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun, questions_of
-from holdfast.client.worker_lookup import look_up
+from holdfast.client.worker_lookup import look_up, place_by_path
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.questions import Question
@@ -155,7 +156,8 @@ class Runs:
         Returns:
             The problems found, or in `unchecked` the reason why no worker could be asked.
         """
-        return await look_up(self.client, self.task_queue, blueprint, placed, connect=connect)
+        placed = placed or place_by_path(blueprint)
+        return await look_up(self.client, self.task_queue, requirements_of(blueprint), placed, connect=connect)
 
     async def resolve(self, prefix: str) -> str:
         """Return the id of the only run whose id starts with `prefix`. Raises as `find` does."""

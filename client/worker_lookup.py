@@ -20,8 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import path_text
-from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.lookup import CONNECT_SECONDS, Checked, Placed, Unchecked, problems_of, request_of
 from holdfast.protocol.lookup import LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, Wanted
 from holdfast.runtime.workers import find_last_poll
@@ -34,25 +34,24 @@ WORK_SECONDS = 15.0
 
 
 async def look_up(
-    client: Client, task_queue: str, blueprint: Blueprint, placed: Placed | None = None, *, connect: bool = False
+    client: Client, task_queue: str, requirements: Sequence[Requirement], placed: Placed, *, connect: bool = False
 ) -> Checked:
-    """Ask a worker of the task queue for the names that the blueprint uses.
+    """Ask a worker of the task queue for names that a blueprint uses.
 
     Args:
         client: A connected client.
         task_queue: The queue of the worker.
-        blueprint: The blueprint.
-        placed: Makes a problem with its position in a file; by default it has the blueprint's name and its path only.
+        requirements: The names.
+        placed: Makes a problem with its position.
         connect: Connect to the MCP servers, too.
     """
-    requirements = requirements_of(blueprint)
     if not requirements:
         return Checked()
     try:
         result = await _by_worker(client, task_queue, request_of(requirements, connect=connect))
     except Unchecked as error:
         return Checked(unchecked=str(error))
-    return Checked(problems_of(result, requirements, placed or _unplaced(blueprint)), rules=result.rules)
+    return Checked(problems_of(result, requirements, placed), rules=result.rules)
 
 
 async def look_up_names(
@@ -62,7 +61,8 @@ async def look_up_names(
     return (await _by_worker(client, task_queue, LookUp(wanted=list(wanted), connect=connect))).missing
 
 
-def _unplaced(blueprint: Blueprint) -> Placed:
+def place_by_path(blueprint: Blueprint) -> Placed:
+    """Return what makes a problem of a blueprint that has no file: with its name and the path only."""
     return lambda path, code, message: Problem(blueprint.name, 0, 0, path_text(path), code, message)
 
 

@@ -51,13 +51,18 @@ class Version(NamedTuple):
 
 
 class NoWorker(RuntimeError):
-    """A task queue on which no worker answers."""
+    """A task queue on which no worker answers, as who waits for its run is told."""
 
     def __init__(self, task_queue: str) -> None:
-        super().__init__(
+        self._explain(
             f"no worker answers on task queue {task_queue!r}; start one with `holdfast worker` (that of the local "
-            "server: with any other command, such as `holdfast runs`). The run waits for it."
+            "server: with any other command, such as `holdfast runs`)"
         )
+
+    def _explain(self, reason: str) -> None:
+        self.reason = reason
+        """Why no worker answers and what to do about it, where no run is meant."""
+        RuntimeError.__init__(self, f"{reason}. The run waits for it.")
 
 
 class NoCurrentVersion(NoWorker):
@@ -65,11 +70,9 @@ class NoCurrentVersion(NoWorker):
 
     def __init__(self, task_queue: str, deployment: str, build: str) -> None:
         command = f"temporal worker deployment set-current-version --deployment-name {deployment} --build-id {build}"
-        RuntimeError.__init__(
-            self,
+        self._explain(
             f"the worker on task queue {task_queue!r} is of version {deployment}/{build}, and none is current, "
-            f"so it gets no work; run: {command} (or start it with `holdfast worker --make-current`). "
-            "The run waits for it.",
+            f"so it gets no work; run: {command} (or start it with `holdfast worker --make-current`)"
         )
 
 
@@ -88,10 +91,9 @@ class OtherVersion(NoWorker):
             )
         elif not is_pinned:
             way += ", or start it with HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID and `holdfast worker --make-current`"
-        RuntimeError.__init__(
-            self,
+        self._explain(
             f"the worker on task queue {task_queue!r} is of {builds}, but {state}, and no worker of that "
-            f"version polls; {way}. The run waits for it.",
+            f"version polls; {way}"
         )
 
 
@@ -104,10 +106,9 @@ class Busy(NoWorker):
 
     def __init__(self, task_queue: str, seconds: float) -> None:
         self.is_alive = seconds <= ALIVE_SECONDS
-        RuntimeError.__init__(
-            self,
+        self._explain(
             f"the worker on task queue {task_queue!r} does not answer: it polled {seconds:.0f} s ago, and is busy or "
-            "has stopped since. Try again; if it has stopped, start one with `holdfast worker`. The run waits for it.",
+            "has stopped since. Try again; if it has stopped, start one with `holdfast worker`"
         )
 
 

@@ -27,7 +27,8 @@ class Finding:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def fault_of(check: str, error: Exception) -> Finding:
+def fault_of(check: str, error: Exception | str) -> Finding:
     """Return a fault of a message that ends with the way out, as ours do."""
-    message, _, remedy = str(error).partition("; ") if "; " in str(error) else str(error).partition(". ")
+    text = str(error)
+    message, _, remedy = text.partition("; ") if "; " in text else text.partition(". ")
     return Finding(check, "fault", message, f"{remedy[:1].upper()}{remedy[1:]}" if remedy else None)

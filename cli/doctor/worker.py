@@ -27,7 +27,14 @@ from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import NotDecrypted
 from holdfast.runtime.payloads import PayloadsUnreachable
 from holdfast.runtime.secrets import SecretDirectory, keeper
-from holdfast.runtime.workers import NoWorker, describe_queue, explain_no_work, find_current_version, list_fresh_pollers
+from holdfast.runtime.workers import (
+    GONE_SECONDS,
+    NoWorker,
+    describe_queue,
+    explain_no_work,
+    find_current_version,
+    list_fresh_pollers,
+)
 
 SECONDS = 15.0
 """The time for a worker to take and do the check: one that is idle needs milliseconds."""
@@ -47,7 +54,7 @@ async def check_workers(deployment: Deployment) -> list[Finding]:
 
 
 def _no_work(reason: NoWorker, *, embedded: bool) -> Finding:
-    finding = fault_of("worker", reason)
+    finding = fault_of("worker", reason.reason)
     if type(reason) is not NoWorker:
         return finding
     start = "any other command, such as holdfast runs, starts it" if embedded else "holdfast worker"
@@ -57,7 +64,9 @@ def _no_work(reason: NoWorker, *, embedded: bool) -> Finding:
 def _describe(queue: str, reply: DescribeTaskQueueResponse) -> list[Finding]:
     """Return who polls the queue, and under which versions."""
     fresh = list_fresh_pollers(reply)
-    findings = [Finding("worker", "ok", f"{len(fresh)} on task queue '{queue}'")]
+    # The server does not tell who has stopped since.
+    message = f"{len(fresh)} polled task queue '{queue}' in the last {GONE_SECONDS:.0f} s"
+    findings = [Finding("worker", "ok", message)]
     if any(poller.identity.endswith(HOLD_MARK) for poller in fresh):
         remedy = "Start it without [worker] hold and HOLDFAST_HOLD once runs may go on."
         findings.append(Finding("hold", "warning", "a worker is on hold: it starts no activity", remedy))

@@ -238,12 +238,6 @@ class Outbox:
         waiting = and_(OUTBOX.c.id.in_(ids), OUTBOX.c.state == "waiting")
         connection.execute(update(OUTBOX).where(waiting).values(**values))
 
-    def list_for_question(self, question: str) -> list[OutboxNotice]:
-        """Return every notice of a question that is remembered, the oldest first."""
-        query = select(OUTBOX).where(OUTBOX.c.namespace == self.namespace, OUTBOX.c.question == question)
-        with self.store.engine.connect() as connection:
-            return [_read_row(row) for row in connection.execute(query.order_by(OUTBOX.c.made, OUTBOX.c.id))]
-
     def prune(self) -> None:
         """Forget what was done long ago."""
         with begin_write(self.store.engine) as connection:

@@ -16,7 +16,6 @@ from holdfast.activities import all_activities
 from holdfast.activities.agent_objects.found import unsupported
 from holdfast.blueprint.changes import with_model
 from holdfast.blueprint.load import loads
-from holdfast.client.worker_lookup import look_up
 from holdfast.worker import create_worker
 from tests.conftest import Harness, Replays
 from tests.repository import ROOT
@@ -83,7 +82,7 @@ MISTAKES = {
 @pytest.mark.parametrize("agent", MISTAKES)
 async def test_what_the_worker_does_not_have_is_told_before_a_start(house: Harness, agent: str) -> None:
     blueprint = loads(f"agents: {{boss: {{{agent}}}}}\nsteps: [{{name: a, agent: boss}}]", name="x")
-    [problem] = (await look_up(house.client, house.runs.task_queue, blueprint)).problems
+    [problem] = (await house.runs.look_up(blueprint)).problems
     code, text = MISTAKES[agent]
     assert (problem.code, text in problem.message) == (code, True), problem.message
 

@@ -36,6 +36,19 @@ def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) ->
     assert (history[2]["question"], history[2]["comment"]) == (asked["id"], "enough")
 
 
+def test_a_yes_to_a_question_that_is_not_open_is_refused(holdfast: Holdfast) -> None:
+    parked = holdfast.park("steps: [{kind: hitl, name: go, ask: permission, message: Go?}]")
+    run, [asked] = parked["run"], parked["questions"]
+    other = holdfast("answer", run, "stop", "--yes", "--json")
+    assert (other.code, other.json["error"]["type"]) == (4, "unknown_question")
+    assert holdfast("answer", run, "go", "--yes").code == 0
+    holdfast("result", run, "--wait")
+    elsewhere = holdfast.having(HOLDFAST_HOME="elsewhere")  # where nobody remembers the question
+    for named, code in {asked["address"]: "already_answered", "go": "run_closed"}.items():
+        late = elsewhere("answer", run, named, "--no", "late", "--json")
+        assert (late.code, late.json["error"]["type"]) == (4, code)
+
+
 @pytest.mark.slow
 def test_the_same_key_counts_once_and_other_content_under_it_is_a_conflict(holdfast: Holdfast) -> None:
     parked = holdfast.park(LOOP)

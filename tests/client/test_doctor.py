@@ -121,6 +121,7 @@ async def test_a_version_that_nobody_made_current(server: WorkflowEnvironment) -
     async with worker(server, WorkerSettings(build_id="b7", deployment=os.urandom(4).hex())):
         finding = await only("worker")
     assert (finding.status, "b7" in finding.message) == ("fault", True)
+    assert "waits" not in str(finding.remedy)  # no run was named
 
 
 async def test_a_clock_that_is_off(server: WorkflowEnvironment) -> None:

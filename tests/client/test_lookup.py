@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,9 @@ from temporalio.testing import WorkflowEnvironment
 import tests.tools  # noqa: F401 importing them registers them
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import examine, loads
+from holdfast.blueprint.parts import Requirement
+from holdfast.cli import lookup
+from holdfast.client.lookup import Checked
 from holdfast.client.runs import Runs
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
@@ -19,6 +26,7 @@ from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import find_temporal_binary
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until, worker_for
+from tests.repository import ROOT
 
 NAMES = """
 agents:
@@ -199,3 +207,44 @@ def test_servers_are_reached_by_connect_only(project: Holdfast) -> None:
     text = 'steps: [{name: a, agent: {model: echo, tools: ["mcp:files/read"]}}]'
     assert project("validate", project.write("m.yaml", text)).code == 0
     assert project("validate", "m.yaml", "--connect").code == 2
+
+
+async def test_explain_looks_up_tools_alone_and_only_where_they_can_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked: list[str] = []
+
+    async def look_up(
+        folder: Path, imports: object, names: Sequence[Requirement], *_: object, **how: object
+    ) -> Checked:
+        asked.extend(f"{name.kind} {name.name}" for name in names)
+        return Checked()
+
+    monkeypatch.setattr(lookup, "look_up_here", look_up)
+    (tmp_path / "pay.yaml").write_text("agents: {a: {model: m, tools: [pay]}}\nsteps: [{name: s, agent: a}]")
+    parsed = examine(tmp_path / "pay.yaml")
+    assert await lookup.read_demands(tmp_path / "pay.yaml", parsed) is None
+    assert asked == []
+    (tmp_path / "holdfast.toml").write_text('[worker]\nimports = ["tools"]\n')
+    await lookup.read_demands(tmp_path / "pay.yaml", parsed)
+    assert asked == ["tool pay"]
+
+
+NAMED = "from holdfast.{} import is_server_named as named; print(named())"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["cli.lookup", "runtime.connection"])
+def test_a_server_is_named_by_the_profiles_that_temporal_reads(module: str, tmp_path: Path) -> None:
+    places = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")}
+
+    def is_named() -> bool:
+        command = [sys.executable, "-c", NAMED.format(module)]
+        return subprocess.check_output(command, env=clean | places, text=True, cwd=ROOT) == "True\n"
+
+    assert not is_named()
+    (tmp_path / "config" / "temporalio").mkdir(parents=True)
+    (tmp_path / "config" / "temporalio" / "temporal.toml").write_text('[profile.default]\naddress = "127.0.0.1:9"\n')
+    assert is_named()
