@@ -56,19 +56,16 @@ KEPT_FOR = timedelta(days=30)
 
 @dataclass(frozen=True)
 class OutboxNotice:
-    """A notice in the outbox."""
+    """A notice that waits in the outbox."""
 
     id: str
     channel: str
-    state: State
     made: float
     """Seconds since 1970, by the database's clock."""
     tries: int
-    reason: str | None
     first_run: str
     workflow: str
-    notice: Notice | None
-    """None once it is done."""
+    notice: Notice
     contact: Contact | None
     user: str | None
     is_overdue: bool = False
@@ -267,18 +264,16 @@ def _make_done(state: State, reason: str | None, now: float) -> dict[str, Any]:
 
 
 def _read_row(row: Row[Any]) -> OutboxNotice:
-    body = json.loads(row.body) if row.body is not None else {}
+    body = json.loads(row.body)
     contact = body.get("contact")
     return OutboxNotice(
         id=row.id,
         channel=row.channel,
-        state=row.state,
         made=row.made,
         tries=row.tries,
-        reason=row.reason,
         first_run=row.first_run,
         workflow=row.workflow,
-        notice=Notice.model_validate(body["notice"]) if body else None,
+        notice=Notice.model_validate(body["notice"]),
         contact=None if contact is None else Contact(**contact),
         user=row.user,
     )

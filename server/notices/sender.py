@@ -156,7 +156,6 @@ class ChannelSender:
         )
 
     def _make_delivery(self, posted: OutboxNotice) -> Delivery:
-        assert posted.notice is not None, "a notice that waits has a body"
         link = self.letterhead.links(posted.notice, posted.contact)
         return Delivery(posted.id, posted.notice, link, posted.contact)
 
@@ -232,7 +231,7 @@ class ChannelSender:
         if posted.is_overdue:
             return "its time is over"
         is_read = self.channel.transport.for_people
-        if not is_read or notice is None or notice.kind not in OPEN_KINDS or notice.question_id is None:
+        if not is_read or notice.kind not in OPEN_KINDS or notice.question_id is None:
             return None
         still_open = is_open(self.outbox.store, posted.first_run, posted.workflow, notice.question_id)
         return None if still_open else "the question was closed before"
