@@ -20,8 +20,8 @@ demo: .venv/made
 	echo "The run waits, and nothing is lost. The commands above work after: . $(BIN)/activate" >&2; }
 
 PYTEST := $(BIN)/python -m pytest --maxprocesses 8 --dist worksteal
-# Half of the time that a test takes, it waits for the server, for a timer or for a process of its own.
-PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
+# While some tests wait, the others and the server have work for all cores; each process imports all that we have.
+PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() * 3 // 2)')
 
 # Everything but what takes long: true sizes, killed processes, the embedded server, the fuzz, a guest project, and the pages in a
 # browser, which `make test-all` needs Debian's chromium for: apt-get install chromium.

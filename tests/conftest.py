@@ -51,6 +51,8 @@ RUNNERS: dict[str, Any] = {"workflow_runner": RUNNER, "unsandboxed_workflow_runn
 """The runners of a worker that a test starts itself."""
 PATIENCE = 1500
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
+LONGEST = {"crash", "workers", "test_storm.py"}
+"""Folders and modules of tests that wait for half a minute."""
 CLOSED = [
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
@@ -79,7 +81,7 @@ gc.disable()
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest first, as one process would be alone with them at the end; mark what is slow by its row."""
-    items.sort(key=lambda item: "crash" not in item.path.parts)
+    items.sort(key=lambda item: LONGEST.isdisjoint(item.path.parts))
     for item in items:
         if is_slow_by_its_row(item):
             item.add_marker(pytest.mark.slow)

@@ -38,6 +38,8 @@ SETTINGS = (
     'history.timerProcessorMaxTimeShift="1ms"',
     'history.workflowIdReuseMinimalInterval="1ms"',
     "history.transferProcessorEnsureCloseBeforeDelete=false",
+    # Attributes are registered before the first run; each start and upsert read the list of them anew.
+    "system.forceSearchAttributesCacheRefreshOnRead=false",
     *("history.timerProcessorMaxPollRPS=1000", "history.visibilityProcessorMaxPollRPS=1000"),
     # Nobody reads its metrics, which would have a series for each of these queues: they took 7 % of its processor time.
     *("metrics.breakdownByTaskQueue=false", "metrics.breakdownByPartition=false", "metrics.breakdownByBuildID=false"),

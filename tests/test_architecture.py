@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from temporalio import activity
 
-from benchmarks.measure import classes_named_twice, nodes_of, tree_of
+from benchmarks.measure import classes_named_twice, nodes_of
 from holdfast.activities import all_activities
 from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.kinds import step as plain
@@ -59,8 +59,8 @@ def test_every_builtin_that_the_checks_know_is_there() -> None:
 
 
 def test_every_file_says_its_job_first() -> None:
-    silent = [path for path in FILES if path.read_text().strip() and not ast.get_docstring(tree_of(path))]
-    assert silent == []
+    silent = [path for path in FILES if not path.read_text().lstrip().startswith(('"""', 'r"""'))]
+    assert [path for path in silent if path.read_text().strip()] == []
 
 
 def test_nothing_of_ours_is_imported_inside_a_function() -> None:
@@ -111,12 +111,8 @@ def test_no_test_module_is_imported() -> None:
     sources = [path for folder in ("tests", "benchmarks", "drills", "docs") for path in (ROOT / folder).rglob("*.py")]
     found = []
     for path in sources:
-        for node in nodes_of(path):
-            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                modules = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-            if any(re.match(r"tests\..*\btest_\w+$", module) for module in modules):
-                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+        imports = re.finditer(r"^\s*(?:from|import) tests\b(?:[^(\n]*\([^)]*\)|.*)", path.read_text(), re.MULTILINE)
+        found += [f"{path.relative_to(ROOT)}: {one[0]}" for one in imports if re.search(r"\btest_\w+", one[0])]
     assert found == []
 
 
@@ -125,7 +121,7 @@ def test_every_page_that_the_source_names_is_there() -> None:
     pages = {path.name for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.parts)}
     sources = [path for folder in ("tests", "benchmarks", "drills") for path in sorted((ROOT / folder).rglob("*.py"))]
     found = []
-    for path in [*FILES, *sources]:
+    for path in (path for path in [*FILES, *sources] if ".md" in path.read_text()):
         docstrings = [ast.get_docstring(node) or "" for node in nodes_of(path) if isinstance(node, DOCUMENTED)]
         found += [
             f"{path.relative_to(ROOT)}: {name}" for text in docstrings for name in re.findall(r"[\w-]+\.md\b", text)

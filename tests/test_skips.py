@@ -40,7 +40,7 @@ def test_a_skip_is_a_failure_where_nothing_may_be_missing(tmp_path: Path, value:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", str(tmp_path)],
         cwd=ROOT,
-        env=os.environ | {VARIABLE: value},
+        env=os.environ | {VARIABLE: value, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
     )

@@ -224,6 +224,7 @@ async def test_a_worker_lost_while_an_older_server_asks_leaves_the_outcome_to_a_
     assert (await old.result(run)).error.type == "outcome_unknown"
 
 
+@pytest.mark.slow
 async def test_a_server_that_cannot_ask_by_its_protocol_gets_another_once_a_person_says_so(stdio: House) -> None:
     run = await stdio.calls("book", folder=str(stdio.folder))
     lost = await stdio.one(run)
@@ -251,6 +252,7 @@ async def test_a_call_that_may_run_twice_goes_on_in_the_other_protocol_by_itself
     assert await stdio.output(run) == "accept 3"
 
 
+@pytest.mark.slow
 async def test_a_server_can_ask_by_the_protocol_that_its_configuration_names(
     temporal: Client, replays: Replays, tmp_path: Path, request: Any
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ print(*sys.modules, sep="\\n", file=sys.stderr)
 """
 
 
-def read_loaded(words: list[str], folder: Path) -> set[str]:
+@cache
+def read_loaded(folder: Path | None, *words: str) -> set[str]:
     """Return the modules that a process has loaded after a command; with its name alone after its import."""
     command = [sys.executable, "-c", PROGRAM, *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -41,15 +43,15 @@ def read_loaded(words: list[str], folder: Path) -> set[str]:
 def test_a_command_about_a_file_loads_no_client(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)
     (tmp_path / "ask.yaml").write_text(BLUEPRINT)
-    loaded = read_loaded(words.split(), tmp_path)
+    loaded = read_loaded(tmp_path, *words.split())
     assert loaded.isdisjoint({*ENGINE, *SERVING})
 
 
 @pytest.mark.parametrize("name", ["answer", "questions", "runs", "pause", "history", "claim"])
 @pytest.mark.first_row
-def test_a_command_about_a_run_loads_no_language_and_no_server(name: str, tmp_path: Path) -> None:
-    assert read_loaded([name], tmp_path).isdisjoint({*LANGUAGE, *SERVING})
+def test_a_command_about_a_run_loads_no_language_and_no_server(name: str) -> None:
+    assert read_loaded(None, name).isdisjoint({*LANGUAGE, *SERVING})
 
 
-def test_a_command_that_is_given_an_answer_loads_no_prompts(tmp_path: Path) -> None:
-    assert read_loaded(["answer"], tmp_path).isdisjoint({"holdfast.cli.prompts", "holdfast.cli.offer"})
+def test_a_command_that_is_given_an_answer_loads_no_prompts() -> None:
+    assert read_loaded(None, "answer").isdisjoint({"holdfast.cli.prompts", "holdfast.cli.offer"})
