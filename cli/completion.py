@@ -35,14 +35,16 @@ def complete_run(incomplete: str) -> Suggestions:
 
 def complete_question(ctx: typer.Context, incomplete: str) -> Suggestions:
     """Return the ids of the open questions of the run that was typed, each with its step and message."""
-    from holdfast.cli.render import asker  # noqa: PLC0415  see the head of this file
     from holdfast.client.event_texts import preview  # noqa: PLC0415  see the head of this file
+    from holdfast.client.views.questions import QuestionView  # noqa: PLC0415  see the head of this file
 
     run = ctx.params.get("run")
 
     async def look(runs: Runs) -> Suggestions:
         questions = await runs.questions(await runs.resolve(str(run)))
-        pairs = [(question.id, f"{asker(question)}: {preview(question.message)}") for question in questions]
+        pairs = [
+            (question.id, f"{QuestionView(question).asker}: {preview(question.message)}") for question in questions
+        ]
         return [pair for pair in pairs if pair[0].startswith(incomplete)]
 
     return _asked(look) if run else []

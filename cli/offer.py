@@ -11,10 +11,11 @@ from holdfast.cli.attendance import NotOpenError, answer_while_open
 from holdfast.cli.output import DONE, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import Terminal, can_edit, read_choice
-from holdfast.cli.render import ago, asker, console, receipt_text, table
+from holdfast.cli.render import ago, console, receipt_text, table
 from holdfast.cli.session import Session, open_session
 from holdfast.client.event_texts import closing_text, place, preview
 from holdfast.client.reading import BadUsage
+from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.questions import Question
@@ -62,7 +63,13 @@ async def _chosen(questions: list[Question]) -> Question | None:
     if len(questions) == 1:
         return questions[0]
     rows = [
-        (str(number), question.run, asker(question), ago(question.asked_at), preview(question.message, 200))
+        (
+            str(number),
+            question.run,
+            QuestionView(question).asker,
+            ago(question.asked_at),
+            preview(question.message, 200),
+        )
         for number, question in enumerate(questions, 1)
     ]
     out = console()
@@ -80,7 +87,11 @@ def _named(text: str, questions: list[Question]) -> Question | None:
     """Return the question that a number stands for, or the only one whose id or step begins with the text."""
     if text.isascii() and text.isdigit() and 1 <= int(text) <= len(questions):
         return questions[int(text) - 1]
-    fitting = [question for question in questions if question.id.startswith(text) or asker(question).startswith(text)]
+    fitting = [
+        question
+        for question in questions
+        if question.id.startswith(text) or QuestionView(question).asker.startswith(text)
+    ]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -127,7 +138,7 @@ async def _send(session: Session, question: Question, answer: Answer, user: str)
 
 
 async def _typed(prompt: str, questions: Sequence[Question]) -> str | None:
-    words = [word for question in questions for word in (asker(question), question.id)]
+    words = [word for question in questions for word in (QuestionView(question).asker, question.id)]
     try:
         return await read_choice(prompt, words)
     except PromptInterrupted:

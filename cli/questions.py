@@ -17,11 +17,11 @@ from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
 from holdfast.cli.flags import PAGE_ROWS, AsJson, Page
 from holdfast.cli.output import DONE, clear_screen, print_json, say
-from holdfast.cli.render import ago, asker, cell, console, print_table, room, waiting_text
+from holdfast.cli.render import ago, cell, console, print_table, room, waiting_text
 from holdfast.cli.session import Session, open_session
 from holdfast.client.reading import person
 from holdfast.client.states import Waiting
-from holdfast.protocol.people import who_may
+from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.questions import Question
 from holdfast.runtime.embedded import Startup
 
@@ -148,16 +148,10 @@ def _nothing_open(user: str | None) -> str:
 def _rows_text(row: Waiting, questions: list[Question] | None) -> list[tuple[str, ...]]:
     if questions is None:
         return [(row.run, "?", row.owner, ago(row.since), ", ".join(row.waiting_for), UNKNOWN)]
+    seen = map(QuestionView, questions)
     return [
-        (
-            question.run,
-            question.id,
-            asker(question),
-            ago(question.asked_at),
-            who_may(question.people),
-            cell(question.message, 200),
-        )
-        for question in questions
+        (row.run, view.question.id, view.asker, ago(view.question.asked_at), view.who, cell(view.question.message, 200))
+        for view in seen
     ]
 
 

@@ -23,9 +23,10 @@ from holdfast.client.answering import Sent
 from holdfast.client.event_texts import _by, place, preview, result_text, shown_raise
 from holdfast.client.forms import example_of
 from holdfast.client.proposals import describe_proposal, details_beside
-from holdfast.client.reading import name_of, words_of
+from holdfast.client.reading import words_of
 from holdfast.client.states import Done
 from holdfast.client.views import GroupView, StepView
+from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.answers import Receipt
 from holdfast.protocol.display import clean, escaped_in_json, one_line
@@ -34,7 +35,6 @@ from holdfast.protocol.events import (
     QuestionReplied,
 )
 from holdfast.protocol.guard import UNPROVED
-from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Failure
 
@@ -124,17 +124,18 @@ def question_text(question: Question, limit: int | None = LONGEST_DETAIL) -> Tex
     width = max((len(option.id) for option in question.options), default=0)
     for number, option in enumerate(question.options, 1):
         text.append(f"\n  {number:>2}  {one_line(option.id):{width}}", "cyan").append(_about(option))
+    seen = QuestionView(question)
     if question.people.restricted:
-        waits = [f"waits for {who_may(question.people)}", question.so_far]
+        waits = [f"waits for {seen.who}", question.so_far]
         text.append(f"\n{one_line('; '.join(filter(None, waits)))}", "dim")
-    if claimant := question.claimant(datetime.now(UTC)):
+    if seen.claimant:
         text.append(
-            f"\nclaimed by {one_line(claimant)} until {when(question.claimed_until or question.asked_at)}", "dim"
+            f"\nclaimed by {one_line(seen.claimant)} until {when(question.claimed_until or question.asked_at)}", "dim"
         )
     if question.reminders:
         text.append(f"\nreminded {question.reminders} time{'s' if question.reminders > 1 else ''}", "dim")
     if question.deadline is not None:
-        text.append(f"\nuntil {when(question.deadline)}", "dim")
+        text.append(f"\nuntil {when(question.deadline)}", "yellow" if seen.is_near else "dim")
     return text
 
 
@@ -491,9 +492,3 @@ def usage_text(usage: Usage) -> str:
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     tokens = usage.input_tokens + usage.output_tokens
     return f"{counted(usage.requests, 'model request')}, {counted(tokens, 'token')}{cost}"
-
-
-def asker(question: Question) -> str:
-    """Return the name of the step that asks, with its iteration and the label of its item."""
-    notes = ", ".join(str(note) for note in (question.iteration, question.label) if note is not None)
-    return f"{name_of(question)} ({notes})" if notes else name_of(question)

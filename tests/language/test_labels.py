@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.cli.render import asker, question_text, tree_text
+from holdfast.cli.render import question_text, tree_text
 from holdfast.client.event_texts import _is_counted, progress
+from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.workflows.details import write_details
 from tests.conftest import Harness
@@ -33,7 +34,7 @@ async def test_a_question_has_the_label_of_its_item(house: Harness, body: str, l
     question = await house.one(run)
     assert question.label == label
     assert f"({label})" in question_text(question).plain.splitlines()[0]
-    assert asker(question).endswith(f"{label})")
+    assert QuestionView(question).asker.endswith(f"{label})")
     await house.runs.control.cancel(run)
 
 

@@ -9,11 +9,12 @@ from typing import Self
 import pytest
 
 from holdfast.client.runs import Runs
+from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.answers import Answer
 from holdfast.server.web import questions
 from holdfast.server.web.addresses import question_address
 from holdfast.server.web.pages import inbox, templating
-from holdfast.server.web.pages.inbox import is_near, wanted_of
+from holdfast.server.web.pages.inbox import wanted_of
 from holdfast.server.web.questions import OpenQuestionCache
 from tests.conftest import Harness, until, worker_for
 from tests.serve.pages import Desk, desk, inbox_of, started
@@ -259,7 +260,7 @@ async def test_a_near_deadline_is_marked(house: Harness, asked_days_ago, hours_l
     now = datetime.now(UTC)
     question = await started(house, "text")
     times = {"asked_at": now - timedelta(days=asked_days_ago), "deadline": now + timedelta(hours=hours_left)}
-    assert is_near(question.model_copy(update=times), now) is near
+    assert QuestionView(question.model_copy(update=times), now).is_near is near
 
 
 async def test_nobody_sees_the_inbox_without_a_sign_in(house: Harness) -> None:

@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
 from holdfast.client.forms import Texts, first_text
-from holdfast.client.reading import name_of
 from holdfast.client.runs import Runs
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Refusal
@@ -148,7 +147,7 @@ async def _find_one(turns: asyncio.Semaphore, site: Site, runs: Runs, run: str, 
 def _batch_page(request: Request, selection: Selection, form: AnswerForm | None, status: int = 200) -> HTMLResponse:
     if form is not None:
         form = replace(form, changes=())
-    return render(request, "batch.html", status, selection=selection, form=form, results=(), step_of=name_of)
+    return render(request, "batch.html", status, selection=selection, form=form, results=())
 
 
 def _results_page(request: Request, selection: Selection, results: Sequence[BatchResult], texts: Texts) -> HTMLResponse:
@@ -162,7 +161,6 @@ def _results_page(request: Request, selection: Selection, results: Sequence[Batc
         selection=remaining,
         form=form,
         results=results,
-        step_of=name_of,
     )
 
 

@@ -14,8 +14,6 @@ from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
-from holdfast.client.reading import name_of
-from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import BadCursor
 from holdfast.server.record.record import Lag
 from holdfast.server.web.addresses import question_address
@@ -37,9 +35,6 @@ MOST_SHOWN = 100
 """The questions that are shown at a time: a page has 50 workflows, and a map alone can ask 50 questions."""
 AGES = {"1h": timedelta(hours=1), "1d": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 """The lengths of time that a filter offers."""
-NEAR = timedelta(hours=24)
-"""A deadline that is nearer is marked once half of the time for the answer is over."""
-VERY_NEAR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -124,14 +119,6 @@ class ListView:
         return question_address(item.question) + self._filter
 
 
-def is_near(question: Question, now: datetime) -> bool:
-    """Return whether a deadline should be marked: it is near, and most of the time for the answer is over."""
-    if question.deadline is None:
-        return False
-    remaining, whole = question.deadline - now, question.deadline - question.asked_at
-    return remaining < VERY_NEAR or remaining < min(NEAR, whole / 2)
-
-
 def wanted_of(query: dict[str, str], now: datetime) -> QuestionQuery:
     """Return the questions that the address of a list asks for; what cannot be read counts as left out."""
     whose, order, page = query.get("for", "me"), query.get("sort", "newest"), query.get("page", "1")
@@ -197,7 +184,7 @@ async def show_inbox(request: Request) -> HTMLResponse:
     is_part, current = request.query_params.get("part") == "list", request.query_params.get("current", "")
     view = await (list_from_start if is_part else list_view)(request, current)
     template = "list.html" if is_part else "inbox.html"
-    return render(request, template, list=view, step_of=name_of, is_near=is_near)
+    return render(request, template, list=view)
 
 
 INBOX: list[BaseRoute] = [Route("/", show_inbox)]

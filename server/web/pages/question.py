@@ -20,9 +20,9 @@ from temporalio.service import RPCError
 from holdfast.client.answering import OpenQuestions, Sent
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
 from holdfast.client.proposals import describe_proposal, details_beside
-from holdfast.client.reading import name_of
 from holdfast.client.runs import Runs
 from holdfast.client.tree import CLOSED, UnknownRun, questions_of
+from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.people import names_of
@@ -48,7 +48,7 @@ from holdfast.server.web.pages.answer_form import (
 from holdfast.server.web.pages.comments import CommentBox, comment_box
 from holdfast.server.web.pages.errors import server_message
 from holdfast.server.web.pages.filled_form import texts_of_form, typed_texts
-from holdfast.server.web.pages.inbox import ListView, is_near, list_beside, list_from_start
+from holdfast.server.web.pages.inbox import ListView, list_beside, list_from_start
 from holdfast.server.web.pages.story import StoryLine, story_of
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
@@ -415,7 +415,6 @@ async def _question_page(
     site, question, identity = find_site(request), asked.question, require_identity(request)
     runs = site.runs_of(identity)
     view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(runs, asked))
-    listed = next((item for item in view.page.questions if item.question.id == question.id), None)
     now = datetime.now(UTC)
     heading, body = _heading(question)
     who_not = await _who_not(runs, identity, question, now)
@@ -427,7 +426,6 @@ async def _question_page(
         question=question,
         form=form,
         is_certain=asked.is_certain,
-        blueprint=listed.blueprint if listed else _blueprint_in(question),
         heading=heading,
         body=render_markdown(body) if body else "",
         render_markdown=render_markdown,
@@ -446,8 +444,6 @@ async def _question_page(
         # Whoever holds a link is not known to be that person: here is how to become it, and nothing about the site.
         sign_in="" if identity.only is None else f"/sign-in?{urlencode({'next': _page(request)})}",
         ui_url=site.ui_url if identity.only is None else None,
-        step_of=name_of,
-        is_near=is_near,
     )
 
 
@@ -493,8 +489,6 @@ async def _closed_page(
         sees_run=await runs.access.may("see", run),
         next_mine=_next_of(view.page.questions, run),
         box=box or await comment_box(request, _back(request)),
-        step_of=name_of,
-        is_near=is_near,
     )
 
 
@@ -528,12 +522,7 @@ def _heading(question: Question) -> tuple[str, str]:
     """
     first, _, rest = question.message.strip().partition("\n\n")
     is_heading = 0 < len(first) <= HEADING and "\n" not in first and not NO_HEADING.search(first)
-    return (extract_words(first), rest.strip()) if is_heading else (name_of(question), question.message.strip())
-
-
-def _blueprint_in(question: Question) -> str:
-    """Return the name of the blueprint that stands at the beginning of an address."""
-    return question.address.partition(";")[0].partition(":")[2].replace("%3A", ":")
+    return (extract_words(first), rest.strip()) if is_heading else (name_at(question.address), question.message.strip())
 
 
 def _message(request: Request, error: Exception) -> str:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from holdfast.client.event_texts import preview, result_text
+from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.address import parts
 from holdfast.protocol.display import clean, one_line
 from holdfast.server.notices.texts import Texts, choose_language, load_texts
@@ -76,6 +77,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"static": _static, "run_address": run_address, "question_address": question_address}
+    environment.globals["view_question"] = QuestionView
     environment.filters |= {
         "json": _json,
         "moment": moment,
