@@ -9,7 +9,7 @@ from typing import cast
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.dependencies import resolve_agent
 from holdfast.blueprint.explain.units import PlanWords, access_ask, only_asks, worker_name
-from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Plan, PlanBody
+from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Plan, PlanBody, PlanStep
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS, AgentReference
 from holdfast.blueprint.kinds.description import PREVIOUS, AgentUse, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.phrases import capitalized
@@ -107,10 +107,15 @@ class CompiledPlan(Plan):
         input_text = names.previous if self.input == PREVIOUS else filled(self.input, names)
         if plan.driver == "agent":
             return [f"It is given the goal and {input_text}."]
-        if plan.source is None and all(unit.step.agent or only_asks(unit.step) for unit in layout.steps()):
+        if plan.source is None and all(_needs_no_agent(unit.step) for unit in layout.steps()):
             return []
         unless = ", unless the plan names another agent of the blueprint" if plan.source is not None else ""
         return [f"{capitalized(worker_name(plan.agent))} works on the steps, given the goal and {input_text}{unless}."]
+
+
+def _needs_no_agent(step: PlanStep) -> bool:
+    """Return whether the agent of the plan does not work on a step."""
+    return step.agent is not None or only_asks(step) or step.arguments is not None
 
 
 def _at_once(most: int, noun: str) -> str:

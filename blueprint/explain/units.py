@@ -184,6 +184,8 @@ class _PlanStep(UnitStep):
 
     def cost(self) -> Cost:
         step = self.unit.step
+        if step.arguments is not None:
+            return Cost(Amount(0), includes_agents=True)
         if not step.tools:
             return Cost(Amount(0 if asks(step) or self.agents() else 1), includes_agents=asks(step))
         for agent in (resolve_agent(used.agent, self.words.blueprint) for used in self.agents()):
@@ -234,7 +236,7 @@ class _PlanStep(UnitStep):
         text = self.words.text(self._instruction, self.unit) if self._instruction else ""
         worker = f"{self._own_worker} " if self._own_worker else ""
         service = f" ({one_line(step.service, 40)})" if step.service else ""
-        calls = f"calls {listed([tool_name(tool) for tool in step.tools])}{service}"
+        calls = f"calls {listed([tool_name(tool) for tool in step.tools])}{service}{self._arguments}"
         if asks(step):
             when = "After a yes" if wants_a_yes(step) else "Unless the answer is a no,"
             then = f" {when} {worker or 'it '}{calls}." if step.tools else ""
@@ -242,6 +244,15 @@ class _PlanStep(UnitStep):
         if step.tools:
             return as_sentence(f"{worker}{calls} for {text}" if text else f"{worker}{calls}")
         return as_sentence(f"{worker}works on {text}")
+
+    @property
+    def _arguments(self) -> str:
+        """The arguments that the plan itself gives."""
+        given = self.unit.step.arguments
+        return f" with {listed([f'{name}: {self._value(value)}' for name, value in given.items()])}" if given else ""
+
+    def _value(self, value: JSON) -> str:
+        return self.words.text(value, self.unit) if isinstance(value, str) else constant(value)
 
     def _question(self, text: str, names: Vocabulary) -> str:
         step, offered = self.unit.step, self._choices()

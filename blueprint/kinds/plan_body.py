@@ -36,6 +36,7 @@ class PlanStep(Part):
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("description", "task", "prompt", "text", "action"), "instruction"),
         **dict.fromkeys(("depends_on", "requires"), "dependencies"),
+        **dict.fromkeys(("args", "params", "parameters", "inputs"), "arguments"),
     }
 
     @classmethod
@@ -53,6 +54,11 @@ class PlanStep(Part):
     )
     service: str | None = Field(None, description="What a tool belongs to; helps to find one.", examples=["calendar"])
     tools: list[str] = Field([], description="The tools that the step runs, in this order.", examples=[["send_email"]])
+    arguments: JSONObject | None = Field(
+        None,
+        description="The arguments of its only tool, with references; no model is asked for them.",
+        examples=[{"to": "CURRENT_ITEM", "text": "RESULT_FROM_1"}],
+    )
     dependencies: list[str] = Field(
         [],
         description="Steps and loops that must have ended before; those that are referred to need not be named.",

@@ -90,6 +90,10 @@ class _Compiler:
             self.structure.add_fault(f"{path}.instruction", "missing_key", "'instruction' is empty", hint)
         needs = self._dependencies(step.dependencies, path, id_) if is_own else []
         needs += self._references(step.instruction, f"{path}.instruction", id_)
+        needs += self._references(step.arguments, f"{path}.arguments", id_)
+        if step.arguments is not None and len(step.tools) != 1:
+            message = "'arguments' belongs to a step with one tool"
+            self.structure.add_fault(f"{path}.arguments", "conflict", message, "name its tool, or make a step of each")
         for index, option in enumerate(step.options):
             needs += self._references(option.text, f"{path}.options[{index}].text", id_)
         if is_own or compares_item(step.condition):

@@ -24,6 +24,7 @@ _STEP_FORMS: dict[str, Schema] = {
     "instruction": {"type": "string", "minLength": 1},
     "service": _TEXT,
     "tools": _TEXTS,
+    "arguments": {"type": "object"},
     "dependencies": _TEXTS,
     "condition": _TEXT,
     "pause_for_response": _FLAG,

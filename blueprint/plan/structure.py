@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.conditions import parse_condition
 from holdfast.blueprint.plan.layout import Fault, LoopUnit, StepUnit, known_id
-from holdfast.blueprint.plan.references import BadText, references_of
+from holdfast.blueprint.plan.references import BadText, Reference, references_of
 
 MAX_LEVELS = 3
 """Loops in loops."""
@@ -196,7 +198,8 @@ class Structure:
         names = list(self.loops[id_].block.dependencies) if id_ in self.loops else []
         if id_ in self.steps:
             step = self.steps[id_].step
-            names += [*step.dependencies, *_result_names(step.instruction), *_result_names(step.condition or "")]
+            texts = [step.instruction, step.condition or "", step.arguments]
+            names += [*step.dependencies, *_result_names(texts)]
         return {unit_id for name in names if (unit_id := known_id(name, self.units)) is not None}
 
     def _check_nesting(self) -> None:
@@ -230,8 +233,10 @@ def compares_item(condition: str | None) -> bool:
         return False
 
 
-def _result_names(text: str) -> list[str]:
-    try:
-        return [reference.name or "" for reference in references_of(text) if reference.kind == "result"]
-    except BadText:
-        return []
+def _result_names(texts: Iterable[object]) -> list[str]:
+    """Return the names of the results that these refer to; a misspelt reference is reported where it is compiled."""
+    references: list[Reference] = []
+    for text in texts:
+        with suppress(BadText):
+            references += references_of(text)
+    return [reference.name or "" for reference in references if reference.kind == "result"]

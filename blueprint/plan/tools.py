@@ -22,6 +22,8 @@ TOOL_ERRORS = ToolErrors(
     total=MOST_RETRIES,
 )
 """What follows errors of the tools of a step."""
+TOOL_ERRORS_AS_WRITTEN = TOOL_ERRORS.model_copy(update={"bad_arguments": "fail", "business": "fail"})
+"""The same where the plan gives the arguments: there is no model to correct them."""
 
 
 class Lack(NamedTuple):

@@ -570,6 +570,17 @@ def test_a_question_before_tools_is_asked_first() -> None:
     )
 
 
+def test_arguments_in_a_plan_are_told_and_cost_no_request() -> None:
+    arguments = {"to": "CURRENT_ITEM", "text": "For RESULT_FROM_1", "copies": 2}
+    steps = [{"id": "1", "instruction": "Write"}, {"id": "2", "tools": ["mail"], "arguments": arguments}]
+    blocks = {"all": {"over": ["Ana", "Ben"], "steps": ["2"]}}
+    said = plan(steps, loop_blocks=blocks)
+    assert parts(steps, loop_blocks=blocks)[-1] == (
+        'step 2: calls mail with to: the item, text: "For [the output of step 1]" and copies: 2.'
+    )
+    assert said.model_requests_at_most == 1
+
+
 def test_programs_get_the_questions_of_a_plan_by_the_ids_of_its_steps() -> None:
     steps = [
         {"id": "1", "instruction": "CONFIRM_ACTION: Send?", "tools": ["mail"], "timeout": "1d", "on_timeout": "skip"},

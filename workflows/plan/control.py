@@ -155,6 +155,8 @@ class Control:
             raise ControlError("answer_missing", text)
         tools = self._tools_of(run)
         tool = await self._tool_named(tool_name, run, tools)
+        if run.step.arguments is not None:
+            parameters = _arguments_in_plan(run, parameters)
         if (last := tools.last(tool)) is not None:
             note = {"note": f"{tool} was done before with other parameters; it is not run again"}
             same = last["parameters"] == parameters
@@ -406,6 +408,15 @@ class Control:
         runs = [StepRun(unit, scope) for unit, scope in next_units(self.state) if isinstance(unit, StepUnit)]
         by_key = {run.key: run for run in runs}
         return next((by_key[key] for key in reversed(self.state.replacements) if key in by_key), None)
+
+
+def _arguments_in_plan(run: StepRun, given: JSONObject) -> JSONObject:
+    """Return the arguments that the plan itself gives. Raises `ControlError` where the agent gives others."""
+    args: JSONObject = run.scope.fill(run.step.arguments)
+    if given not in ({}, args):
+        text = f"the plan gives the arguments of step {run.id!r}: call execute_step_tool with parameters {{}}"
+        raise ControlError("arguments_in_plan", text, arguments=args)
+    return args
 
 
 def _check_done(run: StepRun) -> None:

@@ -9,7 +9,7 @@ from holdfast.blueprint.expressions.lists import LIST_OUTPUT
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.plan import asks
 from holdfast.blueprint.plan.references import references_of
-from holdfast.blueprint.plan.tools import TOOL_ERRORS
+from holdfast.blueprint.plan.tools import TOOL_ERRORS, TOOL_ERRORS_AS_WRITTEN
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
 from holdfast.protocol.plans import UnitResult, text_of_result
 from holdfast.workflows.agents import AgentCall, add_own_limits, ask_model, run_agent, tell_misfit
@@ -108,7 +108,8 @@ class _ToolStep:
         self.run, self.step = run, run.step
         self.agent_call = run.scope.context.agent_call(run.step)
         self.frame = add_own_limits(run.beside("step", run.id), self.agent_call)
-        self.tools = StepTools(run, self.frame, TOOL_ERRORS, self._replace)
+        rules = TOOL_ERRORS if run.step.arguments is None else TOOL_ERRORS_AS_WRITTEN
+        self.tools = StepTools(run, self.frame, rules, self._replace)
         self.open = list(run.step.tools)
         """Tools that are still to be called."""
         self.done_before: set[str] = set()
@@ -128,7 +129,9 @@ class _ToolStep:
         """Return how the step ends."""
         try:
             while self.open:
-                await self._turn()
+                for tool in list(self.open):
+                    await self._look_up(tool)
+                await (self._turn() if self.step.arguments is None else self._call_as_written())
         except Ended as end:
             return end.result
         data = self.tools.returned[-1]["data"]
@@ -138,8 +141,6 @@ class _ToolStep:
         """Ask the model for calls, and make them."""
         if self.requests >= self.agent_call.agent.max_turns:
             raise Ended(failed("max_turns", f"{self.step.id} was not done in {self.requests} requests to the model"))
-        for tool in list(self.open):
-            await self._look_up(tool)
         reply = await self._reply()
         if reply.problem is not None:
             self._correct(reply, reply.problem)
@@ -147,6 +148,10 @@ class _ToolStep:
             await self._make_calls(reply)
         else:
             self._correct(reply, f"call {self.open[0]}: the step is done by it", "no_tool_result")
+
+    async def _call_as_written(self) -> None:
+        """Call the only tool with the arguments in the plan; one that is missing is replaced, and its other called."""
+        await self._call_tool(self.open[0], self.run.scope.fill(self.step.arguments))
 
     async def _look_up(self, tool: str) -> None:
         """Look a tool up; one that is missing is replaced by another, if there is one."""

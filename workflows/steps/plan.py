@@ -41,7 +41,8 @@ then finish_step; for one without, do it yourself and call finish_step with what
 should_continue is false.
 - Conditions are told by the engine: a step whose condition does not hold is skipped already.
 - A step that a loop goes through gives a list: call finish_step with it as `result`.
-- `tools` says what each tool takes: the parameters of execute_step_tool are its arguments.
+- `tools` says what each tool takes: the parameters of execute_step_tool are its arguments; {} where the \
+step has `arguments`.
 - RESULT_FROM_<id>, CURRENT_ITEM and LOOP_INDEX stand for values that the tools give you: fill them in.
 - An error says what to do instead. Make no plan of your own; to change this one, call update_plan.
 The plan is over when every step is."""

@@ -1,0 +1,85 @@
+"""Steps whose plan gives the arguments of their tool: no model is asked for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plans import plan_tools  # noqa: F401 (registers the tools)
+from tests.plans.conftest import DRIVERS, Plans, advance, begin, call, finish, loop, statuses, step
+
+
+def sending(plans: Plans, id_: str = "1", **arguments: Any) -> dict[str, Any]:
+    return step(id_, "", tools=["plan_send"], arguments={"log": str(plans.log), **arguments})
+
+
+def execute(id_: str, **parameters: Any) -> dict[str, Any]:
+    return call("execute_step_tool", step_id=id_, tool_name="plan_send", parameters=parameters)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_a_call_is_made_as_the_plan_writes_it(plans: Plans, driver: str) -> None:
+    steps = [step("list", "List"), sending(plans, to={"who": "CURRENT_ITEM", "all": "RESULT_FROM_list"})]
+    plan = {"steps": steps, "loop_blocks": {"all": loop("RESULT_FROM_list", "1")}, "driver": driver}
+    turns: list[Any] = [
+        call("finish_step", step_id="list", result_summary="listed", result=["ana", "ben"]),
+        begin("all"),
+    ]
+    turns += [part for _ in "ab" for part in (execute("1"), finish("1"), advance("all"))]
+    run = await plans.start(plan, {"plan": turns} if driver == "agent" else {"list": [{"output": ["ana", "ben"]}]})
+    output = await plans.harness.output(run)
+    assert [one["to"] for one in plans.calls()] == [{"who": who, "all": ["ana", "ben"]} for who in ("ana", "ben")]
+    assert output["steps"]["1"]["data"] == [
+        {"message_id": f"m{n}", "to": one["to"]} for n, one in enumerate(plans.calls(), 1)
+    ]
+    if driver == "engine":
+        assert [request["step"] for request in await plans.requests(run)] == ["list"]
+
+
+async def test_a_value_is_not_read_for_references(plans: Plans) -> None:
+    steps = [step("1", "Say"), sending(plans, "2", to="RESULT_FROM_1", words="for RESULT_FROM_1")]
+    output = await plans.output({"steps": steps}, {"1": "see RESULT_FROM_2"})
+    assert output["steps"]["2"]["data"]["to"] == "see RESULT_FROM_2"
+
+
+async def test_an_agent_that_drives_cannot_give_other_arguments(plans: Plans) -> None:
+    turns = [execute("1", to="eve", log=str(plans.log)), execute("1"), finish("1")]
+    run = await plans.start({"steps": [sending(plans, to="ana")], "driver": "agent"}, {"plan": turns})
+    await plans.harness.output(run)
+    assert [one["to"] for one in plans.calls()] == ["ana"]
+    refused, *_ = await plans.told(run)
+    assert (refused["error"]["type"], refused["error"]["arguments"]["to"]) == ("arguments_in_plan", "ana")
+
+
+@pytest.mark.parametrize(
+    ("fail", "error"), [([200], "business"), ([400], "bad_arguments"), ([504], "timeout"), ([500], "http_500")]
+)
+async def test_a_call_that_no_model_can_correct_is_made_once(plans: Plans, fail: list[int], error: str) -> None:
+    output = await plans.ended({"steps": [sending(plans, to="ana", fail=fail)]}, {})
+    assert (statuses(output), output["steps"]["1"]["error"]["type"]) == ({"1": "failed"}, error)
+    assert plans.tools() == ["send"]
+    assert output["steps"]["1"]["called"] == ["plan_send"]
+
+
+async def test_a_person_gives_access_again_and_the_call_is_repeated(plans: Plans) -> None:
+    run = await plans.start({"steps": [sending(plans, to="ana", fail=[401])]}, {})
+    await plans.harness.answer(run, "reconnected")
+    assert statuses(await plans.harness.output(run)) == {"1": "completed"}
+    assert plans.tools() == ["send", "send"]
+
+
+async def test_a_tool_that_needs_leave_waits_for_it(plans: Plans) -> None:
+    agent = {"model": "scripted:replies.yaml", "tools": [{"name": "plan_send", "approve": "always"}]}
+    run = await plans.start({"steps": [sending(plans, to="ana")], "agent": agent}, {})
+    question = await plans.harness.one(run)
+    assert (question.info["tool"], question.info["args"]["to"]) == ("plan_send", "ana")
+    await plans.harness.answer(run, {"granted": False}, question)
+    outcome = await plans.harness.result(run)
+    assert (outcome.output["steps"]["1"]["error"]["type"], plans.calls()) == ("not_approved", [])
+
+
+async def test_arguments_that_do_not_fit_fail_the_step(plans: Plans) -> None:
+    output = await plans.ended({"steps": [sending(plans, who="ana")]}, {})
+    assert output["steps"]["1"]["error"]["type"] == "bad_arguments"
+    assert plans.calls() == []
