@@ -124,8 +124,7 @@ def _at_once(most: int, noun: str) -> str:
 
 def _driver_sentence(plan: PlanBody) -> str:
     if plan.driver == "engine":
-        more = ", but one question at a time" if plan.max_parallel > 1 else ""
-        return f"The engine picks the steps, {_at_once(plan.max_parallel, 'step')}{more}."
+        return f"The engine picks the steps, {_at_once(plan.max_parallel, 'step')}."
     turns = f" in at most {counted(DRIVER_TURNS, 'turn')}" if plan.agent is None else ""
     return (
         f"{capitalized(worker_name(plan.agent))} drives it{turns}: it picks the next step, words the questions, may ask"

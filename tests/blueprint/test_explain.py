@@ -608,7 +608,7 @@ def test_it_is_said_how_many_questions_a_plan_asks() -> None:
 
 def test_several_steps_at_once_and_an_early_end_are_told() -> None:
     said = whole([{"id": "1", "instruction": "One"}], max_parallel=3, fail_fast=True)
-    assert "The engine picks the steps, up to 3 steps at once, but one question at a time." in said
+    assert "The engine picks the steps, up to 3 steps at once." in said
     assert "If a step fails, no further step starts, and the plan fails." in said
 
 

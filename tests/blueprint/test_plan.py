@@ -216,8 +216,8 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             {},
             "steps[0].arguments: 'arguments' belongs to a step with one tool",
         ),
-        ([step("1", tools=["t"], arguments={"to": ["CURRENT_ITEM"]})], {}, "steps[0].arguments: CURRENT_ITEM is outside"),
-        ([step("1", tools=["t"], arguments={"to": "RESULT_FROM_7"})], {}, "steps[0].arguments: there is no step or loop"),
+        ([step("1", tools=["t"], arguments={"to": ["CURRENT_ITEM"]})], {}, "steps[0].arguments: CURRENT_ITEM is"),
+        ([step("1", tools=["t"], arguments={"to": "RESULT_FROM_7"})], {}, "steps[0].arguments: there is no step"),
         ([step("1", tools=["t"], args={"to": "ana"})], {}, "steps[0].args: unknown key 'args'"),
         ([step("1", "First, CONFIRM_ACTION: Delete?")], {}, "steps[0].instruction: CONFIRM_ACTION does not make"),
         (

@@ -167,15 +167,44 @@ async def result(house: Harness, run: str) -> Outcome:
 
 
 @pytest.mark.slow
-async def test_steps_at_once_give_the_same_and_ask_one_question_at_a_time(plans: Plans) -> None:
+async def test_steps_at_once_give_the_same_and_ask_at_once(plans: Plans) -> None:
     steps = [step("1"), step("2", "ASK_INFO: First?"), step("3", "ASK_INFO: Second?"), step("4", "RESULT_FROM_1")]
     run = await plans.start({"steps": steps, "max_parallel": 4}, says("1", "4"))
-    first = await plans.harness.one(run)
-    assert first.message == "First?"
+    first, second = await plans.harness.asked(run, 2)
+    await plans.harness.answer(run, "b", second)
     await plans.harness.answer(run, "a", first)
-    await plans.harness.answer(run, "b")
     output = await plans.harness.output(run)
     assert [output["steps"][id_]["response"] for id_ in "234"] == ["a", "b", "Do it"]
+
+
+async def test_items_at_once_ask_at_once(plans: Plans) -> None:
+    blocks = {"all": loop(["a", "b"], "1", max_parallel=2)}
+    run = await plans.start({"steps": [step("1", "ASK_INFO: Who is CURRENT_ITEM?")], "loop_blocks": blocks}, {})
+    questions = await plans.harness.asked(run, 2)
+    assert [one.message for one in questions] == ["Who is a?", "Who is b?"]
+    for question in reversed(questions):
+        await plans.harness.answer(run, question.message, question)
+    output = await plans.harness.output(run)
+    assert [one["response"] for one in output["steps"]["1"]["data"]] == ["Who is a?", "Who is b?"]
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+async def test_cancelling_one_of_several_questions_ends_the_others(plans: Plans, in_loop: bool) -> None:
+    steps = [step("1", "ASK_INFO: CURRENT_ITEM?"), step("2", "After RESULT_FROM_1")]
+    plan: Json = {"steps": steps, "loop_blocks": {"all": loop(["a", "b", "c"], "1", max_parallel=2)}}
+    if not in_loop:
+        plan = {"steps": [step("0", "ASK_INFO: a?"), step("1", "ASK_INFO: b?"), steps[1]], "max_parallel": 3}
+    run = await plans.start(plan, says("2"))
+    first, _ = await plans.harness.asked(run, 2)
+    await plans.harness.runs.answer(run, [Answer(question=first.id, action="cancel")])
+    outcome = await result(plans.harness, run)
+    assert outcome.error is not None and outcome.error.type == "plan_cancelled"
+    assert reasons(outcome.output)["2"] in ("dependency_failed", "plan_cancelled")
+    if in_loop:
+        items = outcome.output["loops"]["all"]["iteration_results"]
+        assert [(one["item"], one["status"]) for one in items] == [("a", "cancelled"), ("b", "cancelled")]
+    else:
+        assert [statuses(outcome.output)[id_] for id_ in "01"] == ["cancelled", "cancelled"]
 
 
 async def test_fail_fast_starts_nothing_more(plans: Plans) -> None:

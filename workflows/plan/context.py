@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody, PlanStep
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
-from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.blueprint.plan import Layout, LoopUnit, compile_plan
 from holdfast.blueprint.plan.tools import authored, has_tool, ruling_agent
 from holdfast.protocol.address import Address
 from holdfast.workflows.agents import AgentCall
@@ -40,8 +38,6 @@ class PlanContext:
     ) -> None:
         self.author, self.blueprint, self.task = author, blueprint, task
         self.approved = {} if approved is None else dict(approved)
-        self.one_question = asyncio.Lock()
-        """Held while a question is open: a plan asks one at a time."""
         self.catalogue = Catalogue() if catalogue is None else catalogue
         self.changes = 0
         """Number of changes of the state so far: by it, calls that change nothing are noticed."""
@@ -103,11 +99,6 @@ class PlanContext:
             return []
         inline = [other.agent for other in self.author.steps if isinstance(other.agent, Agent)]
         return [*self.blueprint.agents.values(), *inline]
-
-    def may_ask(self, unit: Unit) -> bool:
-        """Return whether a unit may ask a person something, or one in it."""
-        steps = [part.step for part in with_bodies([unit]) if isinstance(part, StepUnit)]
-        return any(asks(step) or "ask" in self.agent_call(step).agent.human for step in steps)
 
 
 def layout_of(plan: PlanBody) -> Layout:

@@ -284,8 +284,7 @@ class Control:
 
     async def _ask_freely(self, question: str, options: list[str]) -> JSONObject:
         offered = [Option(id=text, label=text) for text in dict.fromkeys(options)]
-        async with self._context.one_question:
-            reply = await self._frame.ask(Clarification(message=question, options=offered))
+        reply = await self._frame.ask(Clarification(message=question, options=offered))
         if reply.status == "answered":
             return {"response": reply.content}
         why = f": {reply.comment}" if reply.comment else ""

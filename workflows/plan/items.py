@@ -55,9 +55,8 @@ async def _items_of_person(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
         form={"type": "array"},
         info={"loop": unit.id, "text": text},
     )
-    async with scope.context.one_question:
-        await scope.frame.host.until_resumed()
-        reply = await scope.at(unit).at("hitl", f"{unit.id}-items").ask(asked)
+    await scope.frame.host.until_resumed()
+    reply = await scope.at(unit).at("hitl", f"{unit.id}-items").ask(asked)
     if reply.status != "answered":
         raise Ended(cancelled() if reply.status == "cancelled" else problem)
     items: list[JSON] = reply.content

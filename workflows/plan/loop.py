@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +35,10 @@ from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.run import RunWorkflow
 
 
+class _QuestionCancelled(Exception):
+    """A person cancelled a question of an item, and with it the plan: items beside it end, too."""
+
+
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
 class PlanLoopWorkflow(RunWorkflow):
     """The items of one loop."""
@@ -46,9 +51,7 @@ class PlanLoopWorkflow(RunWorkflow):
         task, approved = definition.origin.task, definition.approved
         context = PlanContext(definition.plan, definition.author, definition.blueprint, task, approved=approved)
         loop = context.loop(definition.loop)
-        # A plan asks one question at a time, so items that may ask run one by one.
-        may_ask = loop.block.on_item_error == "ask" or context.may_ask(loop)
-        self.at_once = 1 if may_ask else loop.block.max_parallel
+        self.at_once = loop.block.max_parallel
         # Of a round with several items a history holds fewer.
         super().__init__(definition, state, max(1, definition.history_limits.rounds // self.at_once))
         self.plan_context, self.loop = context, loop
@@ -101,20 +104,24 @@ class PlanLoopWorkflow(RunWorkflow):
         for index in indices:
             counts = self.request_counts.item(index) if self.at_once > 1 else self.request_counts
             self._at_work[index] = self._scope(replace(frame, request_counts=counts), index)
-        done = await run_together(self._item(self._at_work[index]) for index in indices)
+        with suppress(_QuestionCancelled):
+            await run_together(self._item(self._at_work[index]) for index in indices)
+        done = [self._over.get(index) or scope.iteration("cancelled") for index, scope in self._at_work.items()]
         self._at_work.clear()
         self._over.clear()
         self.advance(done=[*self.state.done, *done])
 
-    async def _item(self, scope: ItemScope) -> Iteration:
-        """Run the steps for one item, again as long as a person wants that."""
+    async def _item(self, scope: ItemScope) -> None:
+        """Run the steps for one item, again as long as a person wants that. Raises `_QuestionCancelled`."""
         while True:
             self.host.progress.iteration = scope.frame.iteration
             scope.begin()
             await Scheduler(PlanState(scope), self.definition).run()
             if (over := await after_item(scope)) is not None:
                 self._over[scope.item.index] = over
-                return over
+                if over.status == "cancelled":
+                    raise _QuestionCancelled
+                return
 
     def _frame(self) -> Frame:
         """Return the frame of the list that the loop stands in."""

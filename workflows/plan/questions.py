@@ -37,12 +37,11 @@ async def ask(run: StepRun, message: str | None = None, offered: Sequence[str] =
         options = options or [PlanOption(text=option) for option in dict.fromkeys(offered) if option.strip()]
         text, note = (text if note in text else f"{text}\n\n{note}"), ""
     asked = _asked(run, text, options, note if note not in text else "")
-    async with scope.context.one_question:
-        reply, result = await _answer(run, asked, options)
-        if yes_wanted and not informs(step) and _is_unclear(result, reply):
-            again = asked.model_copy(update={"message": f"{text}\n\n{_unclear(result, scope)}"})
-            reply, result = await _answer(run, again, options)
-            result = _as_refused(result) if _is_unclear(result, reply) else result
+    reply, result = await _answer(run, asked, options)
+    if yes_wanted and not informs(step) and _is_unclear(result, reply):
+        again = asked.model_copy(update={"message": f"{text}\n\n{_unclear(result, scope)}"})
+        reply, result = await _answer(run, again, options)
+        result = _as_refused(result) if _is_unclear(result, reply) else result
     if result.status == "completed" and step.tools and not _lets_tools_run(step, result):
         return skipped(DECLINED, response=result.response)
     return result

@@ -61,18 +61,25 @@ class Scheduler:
                 await workflow.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
                 await await_rest(whole_task=True)  # only the task has the length of the history
                 self._collect()
+                if self._running and self.scope.was_cancelled():
+                    await self._end(Ending("cancelled", "a person cancelled a question of the plan"))
         except (asyncio.CancelledError, *HANDLED) as error:
-            await end_tasks(self._running.values())
-            self.state.break_off(Ending.of(error, self.scope.frame.address), unknown=self._below)
+            await self._end(Ending.of(error, self.scope.frame.address))
             raise
 
+    async def _end(self, ending: Ending) -> None:
+        """End what is running, other questions too, and with it the list."""
+        await end_tasks(self._running.values())
+        self._running.clear()
+        self.state.break_off(ending, unknown=self._below)
+
     def _start(self) -> None:
-        """Start what may run, as many at once as the plan allows; two that may ask people never run at once."""
+        """Start what may run, as many at once as the plan allows."""
         scope = self.scope
         for unit in scope.pending():
             if self._is_full() or self.state.stopped(scope):
                 return
-            if scope.readiness(unit) == "run" and not self._would_ask_twice(unit):
+            if scope.readiness(unit) == "run":
                 # Here, not in its task, which may wait for the end of a pause first: the unit would be found pending
                 # once more.
                 scope.mark(unit)
@@ -80,10 +87,6 @@ class Scheduler:
 
     def _is_full(self) -> bool:
         return len(self._running) >= self._at_once or (bool(self._running) and self._wants_rest())
-
-    def _would_ask_twice(self, unit: Unit) -> bool:
-        may_ask, units = self.state.context.may_ask, self.scope.layout.units_by_id
-        return bool(self._running) and may_ask(unit) and any(may_ask(units[id_]) for id_ in self._running)
 
     def _collect(self) -> None:
         for id_, task in [(id_, task) for id_, task in self._running.items() if task.done()]:

@@ -218,8 +218,7 @@ class _ToolStep:
     async def _make_call(self, call: ToolCall) -> tuple[JSON, bool]:
         """Make a call; return its result for the model, and whether it failed."""
         if call.name == ASK_PERSON and self._may_ask:
-            async with self.run.scope.context.one_question:
-                return await ask_person(call, self.frame.at("tool", call.name, call.id)), False
+            return await ask_person(call, self.frame.at("tool", call.name, call.id)), False
         tool = self._tool_called(call.name)
         if call.unreadable is not None:
             attempt = self.tools.refuse(call.name, f"the arguments cannot be read: {call.unreadable}")
