@@ -49,7 +49,7 @@ MOST_ITERATIONS = 10
 """The most iterations of a loop in a tree."""
 MOST_DONE = 10
 """The most completed steps listed for a failed run."""
-MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "waiting": "▸", "cancelled": "✗"}
+MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "waiting": "?", "cancelled": "✗"}
 MARKS |= {"denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
 RISK_STYLES = {"low": "dim", "medium": "yellow", "high": "bold red", "critical": "bold white on red"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}

@@ -308,10 +308,10 @@ def test_a_failed_plan_gives_what_its_steps_gave(holdfast: Holdfast) -> None:
 def test_show_has_the_plan_with_its_steps_items_and_titles(holdfast: Holdfast, waiting: str) -> None:
     lines = holdfast("show", waiting).out.splitlines()
     assert lines[2:8] == [
-        "  ▸ plan (plan)",
+        "  ? plan (plan)",
         "    ✓ 1 List the guests  'List'",
-        "    ▸ guests (loop)",
+        "    ? guests (loop)",
         "      1: 'ana'",
         "        ✓ 4  'Write to ana'",
-        "        ▸ 5",
+        "        ? 5",
     ]

@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from holdfast.client.states import Outcome, RunState
 from holdfast.client.trace import Repetition, Span
 from holdfast.client.trace import view as view_span
 from holdfast.client.views import ItemCount, Spending, StepView
+from holdfast.client.views.runs import RunView
 from holdfast.protocol.address import Address
 from holdfast.protocol.questions import Question
 
@@ -68,3 +70,20 @@ def test_a_page_of_iterations_ends_before_the_last_ones() -> None:
     long = loop(*(Repetition(n, [span(n)]) for n in range(1, 11)))
     page = view(long).cut_repetitions(back=3, size=4)
     assert ([group.n for group in page.repetitions], page.earlier) == ([4, 5, 6, 7], 3)
+
+
+def test_a_question_stands_at_the_nearest_step_above_it() -> None:
+    run = Span("p", "pipeline", "pipeline:p", "waiting", steps=[loop(Repetition(1, [span(1)]))])
+    seen = view(run, f"{LOOP};hitl:ask:1;tool:pay;hitl:confirm", f"{LOOP}:7;hitl:ask")
+    [asking] = seen.steps
+    assert [question.address for question in asking.questions] == [f"{LOOP}:7;hitl:ask"]
+    assert len(asking.iterations[0].steps[0].questions) == 1 and len(seen.open_questions) == 2
+
+
+def test_a_run_names_the_loops_in_its_branches_and_items_as_children() -> None:
+    both = Span("b", "parallel", "pipeline:p;parallel:b", "completed")
+    at = "pipeline:p;parallel:b;branch:left;loop:l"
+    both.branches = {"left": [Span("l", "loop", at, "completed")]}
+    root = view(Span("p", "pipeline", "pipeline:p", "completed", steps=[both]))
+    seen = RunView(RunState("r", "completed", "p", []), Outcome("r", "completed"), root)
+    assert [child["status"] for child in seen.list_children()] == ["completed"]
