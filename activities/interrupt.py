@@ -24,8 +24,16 @@ from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
-from holdfast.blueprint.questions import QUESTION_KINDS, Asked, Confirmation, CustomQuestion, Input, PayloadConfirmation
-from holdfast.blueprint.questions.authors import QuestionKind
+from holdfast.blueprint.questions import (
+    QUESTION_KINDS,
+    Asked,
+    Confirmation,
+    CustomQuestion,
+    Input,
+    PayloadConfirmation,
+    QuestionKind,
+    define_kind,
+)
 from holdfast.protocol import guard
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, Parent, RaisedInterrupt, ToolRequest
@@ -271,13 +279,13 @@ def _check_question(asked: Asked, tool: str) -> None:
     """Refuse a question that no workflow can read, or that no answer could ever fit."""
     if QUESTION_KINDS.get(asked.kind) is not type(asked):
         # Its own fields would be unknown to the kind that it calls itself, and the workflow would wait for ever.
-        text = f"{type(asked).__name__} is not a kind of question: give the class its own `kind`"
+        text = f"{type(asked).__name__} is not a kind of question: give it its own `kind`, and `@question_kind`"
         raise wrong("bad_interrupt", f"{tool}: {text}")
     _json(asked.model_dump(), tool)
     if not asked.message.strip():
         raise wrong("bad_interrupt", f"{tool}: the question has no message")
     try:
-        validator(asked.requested_schema)
+        validator(asked.schema())
     except BadSchema as error:
         raise wrong("bad_interrupt", f"{tool}: the question's schema is not a JSON Schema: {error}") from None
 
@@ -314,8 +322,7 @@ def question_about(info: object) -> Asked:
 
 def _of_kind(question: QuestionKind) -> Asked:
     try:
-        definition = question.define()
-        return CustomQuestion.define(definition, question.message, question.default, question.info)
+        return CustomQuestion.define(define_kind(question), question.message, question.default, question.info)
     except (ValueError, NotImplementedError) as error:
         raise wrong("bad_interrupt", f"the kind {question.kind!r} cannot be asked: {error}") from None
 

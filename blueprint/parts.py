@@ -11,6 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from holdfast.blueprint.durations import seconds_of
 
 NAME_PATTERN = r"^[A-Za-z0-9_-]+$"
+EVENT_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$"
+"""Pattern of the name of an event that other systems send."""
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN, max_length=100)]
 Template = Any
 Schema = dict[str, Any]

@@ -20,7 +20,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     set_form,
 )
 from holdfast.blueprint.parts import Part
-from holdfast.blueprint.questions.authors import QuestionKind
+from holdfast.blueprint.questions import QuestionKind
 from holdfast.blueprint.reducers import REDUCERS
 from holdfast.blueprint.shorthand import SHORTHAND
 

@@ -19,8 +19,8 @@ from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import Parsed, examine
-from holdfast.blueprint.question_kinds import import_sources
-from holdfast.blueprint.questions.authors import known_kinds
+from holdfast.blueprint.packages import import_packages
+from holdfast.blueprint.questions.custom import known_kinds
 from holdfast.blueprint.schema import language_schema
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
@@ -118,5 +118,5 @@ async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
 @app.command()
 def schema() -> None:
     """Print the language's JSON Schema, for editors."""
-    import_sources(None)
+    import_packages(None)
     print_json(language_schema(known_kinds()))

@@ -236,7 +236,7 @@ def _instructions(question: Question) -> str:
     elif question.options:
         many = f"up to {asked.most_choices}, separated by commas" if asked.most_choices > 1 else "one"
         hints.append(f"{many}, by number or name" + (", or your own words" if asked.takes_own_words else ""))
-    if asked.needs_no_data:
+    if not asked.needs_data:
         hints.append("Enter: go on")
     if question.default is not None and not fields:
         hints.append(f"Enter: {shown_default(question.default)}")

@@ -220,7 +220,7 @@ def events_text(events: Sequence[Question]) -> Text:
 def waiting_text(questions: Sequence[Question], limit: int | None = LONGEST_DETAIL) -> Text:
     """Return open questions, each with the command that answers it, and details of at most `limit` characters."""
     text = Text()
-    held = [question.run for question in questions if question.asked.needs_no_data]
+    held = [question.run for question in questions if not question.asked.needs_data]
     for question in questions:
         command = answer_command(question, alone=held.count(question.run) == 1)
         text.append(question_text(question, limit)).append(f"\n  {command}\n", "green")

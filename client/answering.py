@@ -23,8 +23,7 @@ from temporalio.service import RPCError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
-from holdfast.blueprint.question_kinds import ASK_KINDS
-from holdfast.blueprint.questions import InvalidAnswer
+from holdfast.blueprint.questions import InvalidAnswer, list_kinds_for_steps
 from holdfast.client.earlier_answers import (
     EarlierAnswers,
     EarlierReply,
@@ -630,7 +629,7 @@ async def _views(tree: Tree, run: str, looks: int) -> list[WorkflowView]:
     return await tree.views(run)
 
 
-_SECRETS = [name for name, kind in ASK_KINDS.items() if kind.hidden]
+_SECRETS = [name for name, kind in list_kinds_for_steps().items() if kind.hidden]
 """The values of `ask` in a blueprint that ask for secrets."""
 
 

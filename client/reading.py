@@ -105,7 +105,7 @@ def content_of(text: str, question: Question | None) -> JSON:
         return _secret_of(text, asked)
     if (short := in_short(text, question)) is not None:
         return short
-    if asked.needs_no_data and not text.strip():
+    if not asked.needs_data and not text.strip():
         return None
     if asked.most_choices == 1:
         if asked.value_schema != question.requestedSchema:
@@ -140,7 +140,7 @@ def words_of(schema: JSONObject) -> list[str]:
 
 def in_short(text: str, question: Question) -> JSON:
     """Return the content that short words or an object of corrections stand for; None if they stand for none."""
-    if (short := question.asked.in_words(text)) is not None or not question.asked.takes_corrections:
+    if (short := question.asked.read(text)) is not None or not question.asked.takes_corrections:
         return short
     try:
         changes = from_json(text)
@@ -267,7 +267,7 @@ class Entry:
         self.tried.add(question.id)
         if self.decline:
             return Answer(question=question.id, action="decline")
-        return Answer(question=question.id, content=question.asked.read_words(self.content))
+        return Answer(question=question.id, content=question.asked.read_short(self.content))
 
 
 def name_of(question: Question) -> str:

@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from holdfast.blueprint.errors import BlueprintError, Problem
     from holdfast.blueprint.kinds import Blueprint
     from holdfast.blueprint.load import load, loads
-    from holdfast.blueprint.questions import Clarification, Decision, Hold, Input, Permission, Review
-    from holdfast.blueprint.questions.authors import QuestionKind, question_kind
+    from holdfast.blueprint.questions import (
+        Clarification,
+        Decision,
+        Hold,
+        Input,
+        Permission,
+        QuestionKind,
+        Review,
+        question_kind,
+    )
     from holdfast.client.answering import Answering
     from holdfast.client.runs import Runs
     from holdfast.plugin import Plugin
@@ -36,7 +44,7 @@ _MODULES = {
     "holdfast.blueprint.kinds": ("Blueprint",),
     "holdfast.blueprint.load": ("load", "loads"),
     "holdfast.blueprint.questions": ("Clarification", "Decision", "Hold", "Input", "Permission", "Review"),
-    "holdfast.blueprint.questions.authors": ("QuestionKind", "question_kind"),
+    "holdfast.blueprint.questions.kind": ("QuestionKind", "question_kind"),
     "holdfast.client.answering": ("Answering",),
     "holdfast.runtime.connection": ("connect",),
     "holdfast.client.runs": ("Runs",),

@@ -12,7 +12,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.questions.forms import Input
-from holdfast.blueprint.questions.kind import QUESTION_KINDS, Asked
+from holdfast.blueprint.questions.kind import Asked, find_asked
 from holdfast.protocol.address import Address
 from holdfast.protocol.attachments import AttachedData, Attachment
 from holdfast.protocol.people import EVERYBODY, Groups, People, concerns
@@ -127,7 +127,7 @@ def _own(asked: Asked, fields: Mapping[str, JSON]) -> JSONObject:
 
 def _read(own: Mapping[str, JSON], fields: Mapping[str, JSON]) -> Asked:
     """Return what is asked; a kind that is not known here is taken as its schema says, and its owner checks it."""
-    kind = QUESTION_KINDS.get(own["kind"])
+    kind = find_asked(own["kind"])
     if kind is None:
         return Input.model_validate(Input.held_by(fields))
     return kind.model_validate({**kind.held_by(fields), **own})
@@ -196,12 +196,12 @@ def shown_of(asked: Asked) -> JSONObject:
     """Return the fields of a `Question` that show what is asked, with their digest."""
     options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
     return {
-        "kind": asked.listed_as or asked.kind,
+        "kind": asked.shown_kind,
         "message": asked.message,
-        "requestedSchema": asked.requested_schema,
+        "requestedSchema": asked.schema(),
         "options": list(asked.choices),
         "default": asked.default,
         "info": asked.shown_info,
         "asked": asked.for_clients(),
-        "digest": digest_of(asked.message, asked.requested_schema, options, asked.shown_info),
+        "digest": digest_of(asked.message, asked.schema(), options, asked.shown_info),
     }

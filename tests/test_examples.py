@@ -14,7 +14,7 @@ import examples.expenses.rates
 import examples.research.sources  # noqa: F401 registers the tools
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.load import load, loads
-from holdfast.blueprint.questions.authors import known_kinds
+from holdfast.blueprint.questions.custom import known_kinds
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
 from holdfast.protocol import guard

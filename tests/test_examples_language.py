@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 
 from holdfast.blueprint.kinds import KINDS
-from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.blueprint.questions.custom import KindDefinition
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read
 from tests.repository import EXAMPLES, ROOT

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
-from holdfast.blueprint.question_kinds import ASK_KINDS
-from holdfast.blueprint.questions import QUESTION_KINDS, Asked, Draft, InvalidAnswer
+from holdfast.blueprint.questions import Asked, Draft, InvalidAnswer, list_kinds_for_steps
 from holdfast.protocol.address import Address
 from holdfast.protocol.people import People, Rung
 from holdfast.workflows.failures import failure
@@ -44,7 +43,7 @@ class Wording:
 
     def read_answer(self, output: Any) -> Any:
         """Return an output as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
-        kind = QUESTION_KINDS[self.kind]
+        kind = list_kinds_for_steps()[self.kind]
         if not isinstance(self.schema, type) or kind.hidden or kind.scopes or (kind.consents and output is None):
             return output
         return self.schema.model_validate(output)
@@ -64,9 +63,10 @@ class Audience:
 
 def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
     """Return the question. Raises a failure for a kind, an option or a message that cannot be used."""
-    if wording.kind not in ASK_KINDS:
-        raise failure("unknown_kind", f"unknown kind {wording.kind!r}; known: {', '.join(ASK_KINDS)}", address)
-    if wording.options and not ASK_KINDS[wording.kind].takes_options:
+    kinds = list_kinds_for_steps()
+    if (kind := kinds.get(wording.kind)) is None:
+        raise failure("unknown_kind", f"unknown kind {wording.kind!r}; known: {', '.join(kinds)}", address)
+    if wording.options and not kind.takes_options:
         raise failure("bad_options", f"a question of kind {wording.kind!r} has no options", address)
     if not wording.message.strip():
         raise failure("empty_message", "the message is empty; a person must see what is asked", address)
@@ -74,7 +74,7 @@ def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
     draft = Draft(
         wording.message, default, wording.payload, wording.form, options, wording.allow_custom, wording.multiple
     )
-    asked = QUESTION_KINDS[wording.kind].of(draft)
+    asked = kind.of(draft)
     if asked.yes_or_no and default is not None:
         _check_refusal(asked, default, address)
     return asked

@@ -28,7 +28,7 @@ def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[P
 def _warn_of_unproved_people(blueprint: Blueprint, findings: Findings) -> None:
     """Warn of questions whose people depend on who answered another, where nothing need prove who that was."""
     steps = list(placed_steps(blueprint.steps, "steps"))
-    unproved = {step.name for _, step in steps if step.answer_kind is not None and not step.takes_proof}
+    unproved = {step.name for _, step in steps if step.answered_question is not None and not step.takes_proof}
     for path, step in steps:
         for key, template in step.people_templates().items():
             for chain in sorted(names_in(template)):

@@ -62,12 +62,12 @@ class _Consents:
         for _, step in placed_steps(self.blueprint.steps, "steps"):
             unknown = unknown or step.updates_context
             if step.sink_to is not None:
-                known = step.known_output(UNKNOWN, self.blueprint) if step.answer_kind is not None else UNKNOWN
+                known = step.known_output(UNKNOWN, self.blueprint) if step.answered_question is not None else UNKNOWN
                 written.setdefault(step.sink_to.removeprefix("context."), []).append(known)
             for target in _targets(step.model_dump(exclude_defaults=True)):
                 written.setdefault(target.removeprefix("context."), []).append(UNKNOWN)
         for path, values in written.items():
-            if not unknown and all(value.ask and value.ask == values[0].ask for value in values):
+            if not unknown and all(value.is_like(values[0]) for value in values):
                 self.sunk[path] = values[0]
 
     def _steps(self, steps: Sequence[AnyStep], path: str, place: _Reach) -> _Reach:
@@ -107,8 +107,8 @@ class _Consents:
         if step.updates_context and not output.is_object and (output.step or not output.is_text):
             self._report_update(step, path)
         certain = step.when is None and step.on_error == "fail"
-        heard = output if step.answer_kind is not None and certain else UNKNOWN
-        kept = step.answer_kind is None and not step.blocks() and not step.asks_people and step.on_error == "fail"
+        heard = output if step.answered_question is not None and certain else UNKNOWN
+        kept = step.answered_question is None and not step.blocks() and not step.asks_people and step.on_error == "fail"
         known = output if step.on_error == "fail" else UNKNOWN
         return _Reach(
             {**place.steps, step.name: known},

@@ -20,7 +20,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     Schema,
 )
 from holdfast.blueprint.parts import Name, Part, Template
-from holdfast.blueprint.question_kinds import ask_kind_named
+from holdfast.blueprint.questions import Asked
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence
 
@@ -275,14 +275,14 @@ class Step(Part):
         return False
 
     @property
-    def answer_kind(self) -> str | None:
-        """The kind of question whose answer is the step's output; None if the output is no answer."""
+    def answered_question(self) -> Asked | None:
+        """The question whose answer is the step's output, as it is written; None if the output is no answer."""
         return None
 
     @property
     def gives_plain_answer(self) -> bool:
         """True if the output is what a person gave, and not an object about it."""
-        return self.answer_kind is not None and ask_kind_named(self.answer_kind).is_plain
+        return self.answered_question is not None and not self.answered_question.yes_or_no
 
     def describe(self, names: Vocabulary) -> StepDescription:
         """Return what the step does, in words; by default the first sentence about its kind."""

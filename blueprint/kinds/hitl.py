@@ -13,17 +13,16 @@ from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.hitl_checks import check_hitl
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
-from holdfast.blueprint.kinds.hitl_kinds import define_kind
+from holdfast.blueprint.kinds.hitl_kinds import write_definition
 from holdfast.blueprint.kinds.hitl_words import ask_of, describe_question
 from holdfast.blueprint.kinds.keys import own_keys
-from holdfast.blueprint.kinds.known import CHOICE, UNKNOWN, KnownValue
+from holdfast.blueprint.kinds.known import KnownValue
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
     set_form,
 )
-from holdfast.blueprint.question_kinds import ASK_KINDS
-from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.blueprint.questions import Asked, list_kinds_for_steps
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 
@@ -49,9 +48,9 @@ class Hitl(HitlFields):
     @classmethod
     def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
         name = definition.get("ask")
-        if not isinstance(name, str) or name in ASK_KINDS:
+        if not isinstance(name, str) or name in list_kinds_for_steps():
             return definition
-        return define_kind(name, definition, path, expansion, own_keys(cls))
+        return write_definition(name, definition, path, expansion, own_keys(cls))
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
@@ -77,27 +76,16 @@ class Hitl(HitlFields):
         check_hitl(self, path, findings)
 
     @property
-    def answer_kind(self) -> str | None:
-        return None if self.ask_kind.is_pause else self.ask_name
+    def answered_question(self) -> Asked | None:
+        return None if self.question.is_pause else self.question
 
     @property
     def gives_reply(self) -> bool:
         return True
 
     def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
-        kind = self.ask_kind
-        if kind.is_pause:
-            return input
-        if kind.hidden:
-            return UNKNOWN
-        if isinstance(self.ask, KindDefinition):
-            return KnownValue(self.ask.known_output(), self.name, self.ask_name)
-        if kind.is_choice or (self.options and not self.takes_own_words):
-            return KnownValue({"type": "array" if self.multiple else "string"}, self.name, CHOICE)
-        if kind.weighed:
-            return KnownValue({"type": "boolean"}, self.name, self.ask_name)
-        is_text = self.input_schema is None and kind.refusal is None and not self.multiple
-        return KnownValue({"type": "string"} if is_text else self.input_schema or {}, self.name, self.ask_name)
+        question = self.answered_question
+        return input if question is None else KnownValue(question.output_schema, self.name, question)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))
@@ -107,7 +95,7 @@ class Hitl(HitlFields):
 
     def draw(self, names: Vocabulary) -> Drawing:
         seen = names.after(filled(self.input, names))
-        text = "waits for a word" if self.ask_kind.is_pause else unquoted(self.message, seen)
+        text = "waits for a word" if self.question.is_pause else unquoted(self.message, seen)
         return Drawing(
             "question", [text, *self.people_line(names)], helper="" if self.verify is None else "checks the answer"
         )

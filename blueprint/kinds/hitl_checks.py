@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.findings import Findings, is_literal
-from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.kinds.attachments import check_contents
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.people_lists import check_people
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.people import USER, canonical_name
 from holdfast.blueprint.positions import parts_of
-from holdfast.blueprint.questions.agreement import refuses
-from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.blueprint.questions import Asked, InvalidAnswer, KindDefinition
 
 SHORTEST_REMINDER = 15 * 60
 _LADDER = "escalate: [{after: 2d, assignees: [group:heads]}]"
@@ -47,17 +46,18 @@ def check_hitl(step: HitlFields, path: str, findings: Findings) -> None:
     if isinstance(step.message, str) and not step.message.strip():
         message = "the message is empty: a person must see what is asked"
         findings.add(f"{path}.message", "bad_value", message, "leave it out to show the previous output")
-    if step.ask_kind.hidden:
+    question = step.question
+    if question.hidden:
         _secret(step, path, findings)
-    elif not step.ask_kind.takes_options:
+    elif not question.takes_options:
         _check_without_options(step, path, findings)
-    if not step.ask_kind.weighed:
+    if not question.permits:
         _check_unweighed(step, path, findings)
     _check_options(step, path, findings)
     check_contents(step.attachments, path, findings)
     _deadline(step, path, findings)
     _check_people(step, path, findings)
-    if step.default is None or step.ask_kind.hidden:
+    if step.default is None or question.hidden or question.is_pause:
         return
     if is_literal(step.default) and (reason := _misfit(step)):
         findings.add(f"{path}.default", "bad_value", f"the default is not a valid answer: {reason}")
@@ -72,7 +72,7 @@ def _check_options(step: HitlFields, path: str, findings: Findings) -> None:
     elif is_literal(step.options):
         hint = 'write a list, or a template of one: "{{ … }}"'
         findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
-    if step.options and step.input_schema is not None and not step.ask_kind.hidden:
+    if step.options and step.input_schema is not None and not step.question.hidden:
         message = "'options' and 'input_schema' both describe the answer"
         findings.add_key(f"{path}.input_schema", "conflict", message, "keep one of them")
     if not isinstance(step.multiple, bool) and step.multiple < 1:
@@ -83,7 +83,7 @@ def _check_without_options(step: HitlFields, path: str, findings: Findings) -> N
     form = step.input_schema if isinstance(step.ask, KindDefinition) else None
     for key, value in (("options", step.options), ("multiple", step.multiple), ("input_schema", form)):
         if value:
-            message = f"{key!r} belongs to questions with a choice; what a {step.ask_name} takes is fixed"
+            message = f"{key!r} belongs to questions with a choice; what a {step.question.shown_kind} takes is fixed"
             findings.add_key(f"{path}.{key}", "conflict", message, "remove it, or write ask: decision")
 
 
@@ -177,41 +177,26 @@ def _distinct(options: list[Option], path: str, findings: Findings) -> None:
 
 def _misfit(step: HitlFields) -> str | None:
     """Return why the default would be refused as an answer, or None."""
-    if step.ask_kind.refusal is not None:
-        key, value = step.ask_kind.refusal
-        write = f"it may not approve: write {{{key}: {text_of(value)}, reason: …}}"
-        says_no = isinstance(step.default, str) and refuses(step.default)
-        return None if says_no or step.ask_kind.refuses(step.default) else write
-    if step.answer_schema is not None:
-        return _schema_misfit(step.answer_schema, step.default)
-    if isinstance(step.options, str):
-        return None
-    if not step.multiple or step.multiple == 1 and step.multiple is not True:
-        return _choice_misfit(step.default, step)
-    if not isinstance(step.default, list) or not step.default:
-        return "it must be a list of options"
-    most = len(step.options) if step.multiple is True else step.multiple
-    if step.options and len(step.default) > most:
-        return f"at most {most} options"
-    return next((reason for choice in step.default if (reason := _choice_misfit(choice, step))), None)
-
-
-def _schema_misfit(schema: JSONObject, value: object) -> str | None:
+    question = step.question
+    if question.yes_or_no:
+        write = ", ".join(f"{key}: {text_of(value)}" for key, value in question.no("…").items())
+        return None if _refuses(question, step.default) else f"it may not approve: write {{{write}}}"
+    if isinstance(step.options, str) or not all(is_literal(option.label) for option in step.options):
+        return None  # what is offered is known only in a run
     try:
-        return next((f"{path} {reason}".strip() for path, reason in problems_of(schema, value)), None)
+        question.accept(step.default)
+    except InvalidAnswer as error:
+        return str(error)
     except BadSchema:
-        return None  # reported at the schema
+        pass  # reported at the schema
+    return None
 
 
-def _choice_misfit(value: object, step: HitlFields) -> str | None:
-    if not isinstance(value, str):
-        return "it must be text"
-    options = step.options if isinstance(step.options, list) else []
-    if step.takes_own_words or not options or not all(is_literal(option.label) for option in options):
-        return None
-    accepted = {_folded(text) for option in options for text in (option.id, option.label)}
-    ids = ", ".join(option.id for option in options)
-    return None if _folded(value) in accepted else f"{value!r} is not one of the options: {ids}"
+def _refuses(question: Asked, default: JSON) -> bool:
+    try:
+        return question.says_no(question.accept(default))
+    except InvalidAnswer:
+        return False
 
 
 def _folded(text: str) -> str:
@@ -222,7 +207,7 @@ def _folded(text: str) -> str:
 
 
 def _check_people(step: HitlFields, path: str, findings: Findings) -> None:
-    if step.ask_kind.is_pause:
+    if step.question.is_pause:
         _check_hold(step, path, findings)
         return
     for key, names in _lists(step):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.attachments import AttachmentSource
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.people_lists import groups_in
 from holdfast.blueprint.parts import Name, Option, Part, Requirement, Risk, Seconds, Template
-from holdfast.blueprint.question_kinds import ASK_KINDS, AskKind
-from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.blueprint.questions import Asked, Draft, KindDefinition, list_kinds_for_steps
 
-AskName = Literal["input", "clarification", "decision", "permission", "review", "secret", "hold"]
+
+def _check_kind(name: str) -> str:
+    if name not in (kinds := list_kinds_for_steps()):
+        raise ValueError(f"must be one of {', '.join(kinds)}, or a kind of a package")
+    return name
 
 
 class Escalation(Part):
@@ -54,11 +57,10 @@ class HitlFields(Step):
         description="The question; default: the previous output.",
         examples=["Is this right? {{ steps.draft.output }}"],
     )
-    ask: AskName | KindDefinition = Field(
+    ask: Annotated[str, AfterValidator(_check_kind)] | KindDefinition = Field(
         "input",
-        description="input: text or a form; clarification: suggestions; decision: a choice; "
-        "permission: an explicit yes; review: look at the input, change it; secret: values that only tools see; "
-        "hold: a pause without a question; or a kind of a package of yours, with its settings as keys beside `ask`.",
+        description="; ".join(f"{name}: {kind.in_steps}" for name, kind in list_kinds_for_steps().items())
+        + "; or a kind of a package of yours, with its settings as keys beside `ask`.",
     )
     options: list[Option] | str = Field(
         [],
@@ -140,14 +142,34 @@ class HitlFields(Step):
         "default: fail, but a permission goes on with false, and a review with null.",
     )
 
-    @property
-    def ask_kind(self) -> AskKind:
-        return self.ask.traits if isinstance(self.ask, KindDefinition) else ASK_KINDS[self.ask]
+    def make_question(
+        self,
+        message: str,
+        default: JSON,
+        options: Sequence[Option],
+        value: JSON = None,
+        weights: JSONObject | None = None,
+    ) -> Asked:
+        """Return the question of its kind.
+
+        Args:
+            message: The message, rendered.
+            default: The default, rendered.
+            options: The options, rendered.
+            value: What it is about: the input of the step.
+            weights: Of an action to be permitted: its `action`, `risk` and `details`, as far as they are given.
+        """
+        kind = self.ask if isinstance(self.ask, KindDefinition) else list_kinds_for_steps()[self.ask]
+        most = len(options) if self.multiple is True else int(self.multiple)
+        form, own = self.input_schema, self.allow_custom
+        return kind.of(Draft(message, default, value, form, options, own, max(most, 1), weights or {}))
 
     @property
-    def ask_name(self) -> str:
-        """The name of the kind of question."""
-        return self.ask.name if isinstance(self.ask, KindDefinition) else self.ask
+    def question(self) -> Asked:
+        """The question as it is known before the run: templates stand in it as they are written."""
+        # What a template gives may be one option, or several.
+        options = [Option(id="…"), Option(id="……")] if isinstance(self.options, str) else self.options
+        return self.make_question(str(self.message), self.default, options)
 
     @property
     def answer_schema(self) -> JSONObject | None:
@@ -157,7 +179,7 @@ class HitlFields(Step):
     @property
     def takes_own_words(self) -> bool:
         """True if a person may answer in their own words beside the options."""
-        return self.ask_kind.own_words if self.allow_custom is None else self.allow_custom
+        return self.question.takes_own_words
 
     @property
     def takes_proof(self) -> bool:

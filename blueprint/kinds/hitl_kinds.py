@@ -9,9 +9,8 @@ from pydantic import ValidationError
 from holdfast.blueprint.expressions.error import nearest
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.schema_forms import Schema, set_form
-from holdfast.blueprint.question_kinds import ASK_KINDS
-from holdfast.blueprint.questions.authors import (
-    QuestionKind,
+from holdfast.blueprint.questions import QuestionKind, define_kind, list_kinds_for_steps
+from holdfast.blueprint.questions.custom import (
     describe_unknown,
     find_kind,
     read_settings,
@@ -20,7 +19,7 @@ from holdfast.blueprint.questions.authors import (
 from holdfast.blueprint.source import PlacedDict, plain
 
 
-def define_kind(name: str, step: PlacedDict, path: str, expansion: Expansion, own: Sequence[str]) -> PlacedDict:
+def write_definition(name: str, step: PlacedDict, path: str, expansion: Expansion, own: Sequence[str]) -> PlacedDict:
     """Return the step with the data of its kind as `ask`, made of the settings that stand beside it.
 
     Args:
@@ -35,7 +34,7 @@ def define_kind(name: str, step: PlacedDict, path: str, expansion: Expansion, ow
     if (kind := find_kind(name, expansion.folder)) is None:
         message, hint = describe_unknown(name, expansion.folder)
         expansion.add(places[1], f"{path}.ask", "bad_value", message, hint)
-        if (meant := nearest(name, ASK_KINDS)) is not None:
+        if (meant := nearest(name, list_kinds_for_steps())) is not None:
             step.put("ask", meant, places)
         return step
     settings = PlacedDict(step.place)
@@ -51,7 +50,7 @@ def define_kind(name: str, step: PlacedDict, path: str, expansion: Expansion, ow
         hint = f"did you mean {nearest(key, setting_names(kind))!r}?"
         expansion.add(value_places[0], f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint)
     try:
-        definition = read_settings(kind, plain(settings)).define().model_dump(mode="json")
+        definition = define_kind(read_settings(kind, plain(settings))).model_dump(mode="json")
     except ValidationError as error:
         for one in error.errors(include_url=False):
             key = str(next(iter(one["loc"]), ""))
@@ -71,7 +70,7 @@ def define_kind(name: str, step: PlacedDict, path: str, expansion: Expansion, ow
 def allow_kinds(definitions: Schema, kinds: Mapping[str, type[QuestionKind]]) -> None:
     """Allow the names of all kinds, and beside an author's its settings, in the JSON Schema of the step."""
     definition = definitions["Hitl"]
-    names = {"enum": [*ASK_KINDS, *kinds], "default": "input"}
+    names = {"enum": [*list_kinds_for_steps(), *kinds], "default": "input"}
     set_form(definition, "ask", {"anyOf": [names, {"$ref": "#/$defs/KindDefinition"}]})
     rules = definition.setdefault("allOf", []) if kinds else []
     holders: dict[str, list[str]] = {}

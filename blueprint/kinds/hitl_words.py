@@ -9,7 +9,7 @@ from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.people_lists import people_asked, people_phrase
 from holdfast.blueprint.kinds.phrases import agent_phrase, capitalized
 from holdfast.blueprint.parts import Option
-from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.blueprint.questions.custom import KindDefinition
 from holdfast.blueprint.words.schemas import fields, form
 from holdfast.blueprint.words.text import (
     Vocabulary,
@@ -27,15 +27,16 @@ from holdfast.blueprint.words.text import (
 def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
     """Return the question of a `hitl` step as data."""
     by, on_timeout = deadline(step)
+    question = step.question
     return Ask(
-        step.ask_name,
-        None if step.ask_kind.is_pause else unquoted(step.message, _names_in_question(step, names)),
+        question.shown_kind,
+        None if question.is_pause else unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
         people_asked(step.asked(), names),
         step.quorum,
         by,
         on_timeout,
-        step.on_decline or step.ask_kind.declined or "fail",
+        step.on_decline or question.declined_as,
         step.remind_every,
     )
 
@@ -81,7 +82,7 @@ def _names_in_question(step: HitlFields, names: Vocabulary) -> Vocabulary:
 def _request(step: HitlFields, names: Vocabulary) -> str:
     message, subject = _message(step, names), filled(step.input, names)
     is_about_more = step.message != PREVIOUS and message != subject
-    template = step.ask_kind.choice if step.options else step.ask_kind.request
+    template = step.question.request_to_choose if step.options else step.question.request
     return template.format(
         who=_assignees(step, names),
         message=as_sentence(message),
@@ -95,13 +96,13 @@ def _request(step: HitlFields, names: Vocabulary) -> str:
 
 def _wanted(step: HitlFields) -> str:
     """Return the description of the answer: text, a form, secrets, or what the schema of a kind calls itself."""
-    schema = step.answer_schema
+    schema, hidden = step.answer_schema, step.question.hidden
     if schema is None:
-        return "a secret" if step.ask_kind.hidden else "text"
+        return "a secret" if hidden else "text"
     if isinstance(step.ask, KindDefinition) and isinstance(title := schema.get("title"), str):
-        inside = _secrets(schema) if step.ask_kind.hidden else fields(schema)
+        inside = _secrets(schema) if hidden else fields(schema)
         return f"{one_line(title, 80)} ({inside})" if inside else one_line(title, 80)
-    return _secrets(schema) if step.ask_kind.hidden else form(schema)
+    return _secrets(schema) if hidden else form(schema)
 
 
 def _secrets(schema: JSONObject) -> str:
@@ -134,8 +135,8 @@ def _choices_sentence(step: HitlFields, names: Vocabulary) -> str:
         offered = value_of(step.options, names)
     else:
         offered = listed([_option(option, names) for option in step.options], "or")
-    own = step.takes_own_words
-    word = "Suggestions" if step.ask_kind.own_words and own else "Choices"
+    own = step.question.takes_own_words
+    word = step.question.offers if own else "Choices"
     return f"{word}: {offered}{'; or own words' if own else ''}."
 
 
@@ -205,14 +206,15 @@ def _interval(seconds: float) -> str:
 
 def _timeout_clause(step: HitlFields, then: str | None, names: Vocabulary) -> str:
     match then:
-        case "default" | "skip" if step.ask_kind.is_pause:
+        case "default" | "skip" if step.question.is_pause:
             return "the run goes on"
         case "default":
             default = step.default
             taken = constant(default) if isinstance(default, str) and "{" not in default else filled(default, names)
             return f"the answer is {taken}"
         case "skip":
-            return "the run goes on with false" if step.ask_kind.weighed else "the run goes on without an answer"
+            without = step.question.output_without_answer
+            return f"the run goes on {'without an answer' if without is None else f'with {constant(without)}'}"
     return "the step fails"
 
 
@@ -230,12 +232,13 @@ def _notice_sentence(step: HitlFields) -> str:
 
 
 def _decline_sentence(step: HitlFields) -> str:
-    if step.on_decline is None and step.ask_kind.declining:
-        return step.ask_kind.declining
-    who = "A no, or declining," if step.ask_kind.refusal is not None else "Declining"
+    question = step.question
+    if step.on_decline is None and question.declining:
+        return question.declining
+    who = "A no, or declining," if question.yes_or_no else "Declining"
     match step.on_decline:
-        case "continue" if step.ask_kind.refusal is not None:
-            return step.ask_kind.declining
+        case "continue" if question.yes_or_no:
+            return question.declining
         case "continue":
             return "Declining goes on without an answer."
         case "abort":

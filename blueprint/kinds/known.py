@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.question_kinds import ASK_KINDS, AskKind
+from holdfast.blueprint.questions import Asked
 
 
 @dataclass(frozen=True)
@@ -16,24 +16,26 @@ class KnownValue:
     """JSON Schema of the value; {}: any value. It may be null all the same."""
     step: str = ""
     """The name of the step that asked for it, if its output is what a person said."""
-    ask: str = ""
-    """The value of `ask` there; `options` for a choice among options of any kind."""
-
-    @property
-    def kind(self) -> AskKind | None:
-        return ASK_KINDS.get(self.ask)
+    question: Asked | None = None
+    """The question there, as it is written."""
 
     @property
     def is_permission(self) -> bool:
-        return self.kind is not None and self.kind.refusal is not None and self.schema.get("type") == "boolean"
+        return self.question is not None and self.question.permits
 
     @property
     def is_review(self) -> bool:
-        return self.kind is not None and self.kind.refusal is not None and not self.is_permission
+        return self.question is not None and self.question.yes_or_no and not self.question.permits
 
     @property
     def is_choice(self) -> bool:
-        return self.ask == CHOICE
+        """True if it is one of the options of a question, or several."""
+        return self.question is not None and bool(self.question.choices) and not self.question.takes_own_words
+
+    def is_like(self, other: KnownValue) -> bool:
+        """Return whether both are answers, and the same is known of both."""
+        alike = (self.is_choice, type(self.question)) == (other.is_choice, type(other.question))
+        return self.question is not None and alike
 
     @property
     def is_text(self) -> bool:
@@ -62,6 +64,5 @@ class Branching:
     has_default: bool
 
 
-CHOICE = "options"
 UNKNOWN = KnownValue()
 TEXT_VALUE = KnownValue({"type": "string"})

@@ -13,12 +13,11 @@ from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescript
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.schema_forms import Schema, object_form
-from holdfast.blueprint.parts import Part, Seconds, Template
+from holdfast.blueprint.parts import EVENT_NAME, Part, Seconds, Template
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import Vocabulary, duration, filled
 
-EVENT_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$"
 _OWN = ("for", "key", "schema", "timeout", "on_timeout", "default")
 
 

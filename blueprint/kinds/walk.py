@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.blueprint.kinds.base import Fallback
+from holdfast.blueprint.questions import Asked
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -40,12 +41,12 @@ def lists_within(steps: Sequence[AnyStep]) -> Iterator[Sequence[AnyStep]]:
             yield from lists_within(block.steps)
 
 
-def answers_in(steps: Sequence[AnyStep]) -> dict[str, str]:
-    """Return the steps at any depth whose output is a person's answer, with the kind of question they ask."""
-    asking: dict[str, str] = {}
+def answers_in(steps: Sequence[AnyStep]) -> dict[str, Asked]:
+    """Return the steps at any depth whose output is a person's answer, with the question they ask."""
+    asking: dict[str, Asked] = {}
     for step in steps:
-        if step.answer_kind is not None:
-            asking[step.name] = step.answer_kind
+        if step.answered_question is not None:
+            asking[step.name] = step.answered_question
         for block in step.blocks().values():
             asking |= answers_in(block.steps)
     return asking

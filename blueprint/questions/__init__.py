@@ -7,7 +7,7 @@ from holdfast.blueprint.questions.action import RESPOND, ActionReview, Confirmat
 from holdfast.blueprint.questions.awaited import AwaitedEvent
 from holdfast.blueprint.questions.choices import Choice, Clarification, Decision
 from holdfast.blueprint.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
-from holdfast.blueprint.questions.custom import CustomQuestion
+from holdfast.blueprint.questions.custom import CustomQuestion, KindDefinition, define_kind
 from holdfast.blueprint.questions.elicitation import Elicitation, OpenLink
 from holdfast.blueprint.questions.forms import EDIT_FORMS, Fact, Input, Judgement, LostCall, json_type
 from holdfast.blueprint.questions.kind import (
@@ -17,7 +17,11 @@ from holdfast.blueprint.questions.kind import (
     Asked,
     Draft,
     InvalidAnswer,
+    QuestionKind,
     brief,
+    find_asked,
+    list_kinds_for_steps,
+    question_kind,
 )
 from holdfast.blueprint.questions.pauses import Checkpoint, Hold
 from holdfast.blueprint.questions.secret import ROTATE, Secret, value_problem
@@ -47,14 +51,20 @@ __all__ = [
     "Input",
     "InvalidAnswer",
     "Judgement",
+    "KindDefinition",
     "LostCall",
     "OpenLink",
     "PayloadConfirmation",
     "Permission",
+    "QuestionKind",
     "Review",
     "Secret",
     "brief",
+    "define_kind",
+    "find_asked",
     "json_type",
+    "list_kinds_for_steps",
+    "question_kind",
     "review_schema",
     "value_problem",
 ]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.questions.agreement import plainly
 from holdfast.blueprint.questions.consent import Permission, Review, review_schema
+from holdfast.blueprint.questions.kind import question_kind
 
 RESPOND = "respond"
 """The verdict of a review that answers in the place of the action."""
 
 
+@question_kind
 class ActionReview(Review):
     """An action with its arguments, which a person allows, changes, rejects, or answers in its place."""
 
-    kind: Literal["action_review"] = "action_review"  # type: ignore[assignment]
-    listed_as: ClassVar[str] = "review"
+    kind = "action_review"
+    listed_as = "review"
     editable: bool = True
     """True if the arguments may be changed."""
     answerable: bool = False
@@ -28,8 +30,7 @@ class ActionReview(Review):
         verdicts = fields["requestedSchema"]["properties"]["verdict"]["enum"]
         return {**super().held_by(fields), "editable": "edited" in verdicts, "answerable": RESPOND in verdicts}
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         schema = review_schema(self.payload_schema)
         reasoned = {"if": {"properties": {"verdict": {"const": RESPOND}}}, "then": {"required": ["reason"]}}
         properties = {**schema["properties"], "verdict": {"enum": list(self.verdicts)}}
@@ -50,12 +51,12 @@ class ActionReview(Review):
         respond = f" · {RESPOND}, and what it gives" if self.answerable else ""
         return f"yes: do it · no, and why{respond}{edit}"
 
-    def in_words(self, text: str) -> JSON:
+    def read(self, text: str) -> JSON:
         """Return the content of a yes, of a no and its reason, or of what the action gives; else None."""
         word, _, given = text.partition(",")
         if self.answerable and plainly(word) == RESPOND and given.strip():
             return {"verdict": RESPOND, "reason": given.strip()}
-        return super().in_words(text)
+        return super().read(text)
 
     def read_output(self, content: JSON) -> JSON:
         return None if content["verdict"] == RESPOND else super().read_output(content)
@@ -68,11 +69,12 @@ class ActionReview(Review):
         return self.editable and super().takes_corrections
 
 
+@question_kind
 class Confirmation(Permission):
     """The confirmation of a call that Google's ADK asks for."""
 
-    kind: Literal["confirmation"] = "confirmation"  # type: ignore[assignment]
-    listed_as: ClassVar[str] = "permission"
+    kind = "confirmation"
+    listed_as = "permission"
     scopes: ClassVar[Sequence[str]] = ("once",)
 
     def for_tool(self, content: JSON) -> JSON:
@@ -80,11 +82,12 @@ class Confirmation(Permission):
         return {"confirmed": content["granted"] is True}
 
 
+@question_kind
 class PayloadConfirmation(Review):
     """The same with a value that a person may change, which goes back to the tool."""
 
-    kind: Literal["payload_confirmation"] = "payload_confirmation"  # type: ignore[assignment]
-    listed_as: ClassVar[str] = "review"
+    kind = "payload_confirmation"
+    listed_as = "review"
 
     def for_tool(self, content: JSON) -> JSON:
         """Return the response that ADK expects."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.questions.kind import Asked, InvalidAnswer, brief, check_schema
+from holdfast.blueprint.questions.kind import Asked, InvalidAnswer, brief, check_schema, question_kind
 
 
+@question_kind
 class AwaitedEvent(Asked):
     """An event of another system; an accepted one is its name, key, payload and id."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    kind: Literal["event"] = "event"
-    for_people: ClassVar[bool] = False
+    kind = "event"
+    for_people = False
     name: str
     key: str
     # An alias, as a field called `schema` would replace a method of pydantic's models.
@@ -39,8 +39,7 @@ class AwaitedEvent(Asked):
     def shown_info(self) -> JSON:
         return {"name": self.name, "key": self.key}
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         text = {"type": "string", "minLength": 1}
         properties = {"name": {"const": self.name}, "key": {"const": self.key}, "payload": self.payload, "id": text}
         return {"type": "object", "required": ["payload"], "properties": properties, "additionalProperties": False}
@@ -58,7 +57,7 @@ class AwaitedEvent(Asked):
         """Return the event whole: whoever stands in for a system need not repeat its name and key."""
         if not isinstance(content, dict):
             raise InvalidAnswer(f'expected the event, such as {{"payload": {{}}, "id": "evt-1"}}; got {brief(content)}')
-        check_schema(self.requested_schema, content)
+        check_schema(self.schema(), content)
         return {"name": self.name, "key": self.key, "payload": content["payload"], "id": content.get("id")}
 
     def read_output(self, content: JSON) -> JSON:

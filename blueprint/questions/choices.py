@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.agreement import agrees, refuses
-from holdfast.blueprint.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, some_text
+from holdfast.blueprint.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, question_kind, some_text
 
 
 class OptionsAsked(Asked):
     """The base class of questions with options."""
 
+    takes_options = True
     options: list[Option] = []
     allow_custom: bool = False
     max_selections: int = 1
@@ -42,12 +42,15 @@ class OptionsAsked(Asked):
     def most_choices(self) -> int:
         return self.max_selections
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         item = TEXT if self.allow_custom or not self.options else {"enum": [option.id for option in self.options]}
         if self.max_selections == 1:
             return item
         return {"type": "array", "items": item, "minItems": 1, "maxItems": self.max_selections, "uniqueItems": True}
+
+    @property
+    def output_schema(self) -> JSONObject:
+        return {"type": "string" if self.max_selections == 1 else "array"}
 
     def accept(self, content: object) -> JSON:
         """Return the id of the chosen option, a list of ids, or custom text where that is allowed.
@@ -102,25 +105,32 @@ class OptionsAsked(Asked):
         return matches[0] if self.max_selections == 1 else matches
 
 
+@question_kind
 class Clarification(OptionsAsked):
     """A question with suggestions, which a person may answer in their own words."""
 
-    kind: Literal["clarification"] = "clarification"
+    kind = "clarification"
+    in_steps = "suggestions"
+    request = request_to_choose = "asks {who}: {message}"
+    offers = "Suggestions"
     allow_custom: bool = True
 
 
+@question_kind
 class Decision(OptionsAsked):
     """A choice between the given options only."""
 
-    kind: Literal["decision"] = "decision"
-    consents: ClassVar[bool] = True
+    kind = "decision"
+    in_steps = "a choice"
+    consents = True
 
 
+@question_kind
 class Choice(OptionsAsked):
     """An `input` that offers options."""
 
-    kind: Literal["choice"] = "choice"
-    listed_as: ClassVar[str] = "input"
+    kind = "choice"
+    listed_as = "input"
 
 
 def _folded(text: str) -> str:

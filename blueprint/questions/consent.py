@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.questions.agreement import agrees, plainly, refuses
-from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, brief, check_schema
+from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, brief, check_schema, question_kind
 
 SCOPES = ("once", "run", "always")
 PERMISSION = {
@@ -28,12 +28,18 @@ _SENTENCE = re.compile(r"\s*[^\W\d_]\S*\s+\S")
 _REASON = re.compile(r"[^,.;:!\u2013\u2014\n]*[,.;:!\u2013\u2014\n](.*)", re.DOTALL)
 
 
+@question_kind
 class Permission(Asked):
     """A request for consent. Only an explicit `granted: true` is a yes."""
 
-    kind: Literal["permission"] = "permission"
-    consents: ClassVar[bool] = True
-    yes_or_no: ClassVar[bool] = True
+    kind = "permission"
+    in_steps = "an explicit yes"
+    request = "asks {who} for an explicit yes: {message}"
+    declined_as = "denied"
+    declining = "Declining is a no; after a no the run goes on with false."
+    permits = True
+    consents = True
+    yes_or_no = True
     scopes: ClassVar[Sequence[str]] = SCOPES
 
     @classmethod
@@ -42,9 +48,12 @@ class Permission(Asked):
         info = {**weights, "details": weights.get("details", draft.value)} if weights else draft.value
         return cls(message=draft.message, default=draft.default, info=info)
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         return PERMISSION
+
+    @property
+    def output_schema(self) -> JSONObject:
+        return {"type": "boolean"}
 
     @property
     def hint(self) -> str:
@@ -56,7 +65,7 @@ class Permission(Asked):
 
     def accept(self, content: object) -> JSON:
         """Return the content, an object that grants or denies; `true`, `false` and plain words stand for one."""
-        content = self.read_words(content)
+        content = self.read_short(content)
         if isinstance(content, bool):
             content = self.yes() if content else self.no()
         if not isinstance(content, dict):
@@ -89,7 +98,7 @@ class Permission(Asked):
     def no(self, reason: str = "") -> JSON:
         return {"granted": False, **({"reason": reason} if reason else {})}
 
-    def in_words(self, text: str) -> JSON:
+    def read(self, text: str) -> JSON:
         """Return the content of a yes, with or without a scope, or of a no and its reason; else None."""
         if (decided := _yes_or_no(self, text)) is not None:
             return decided
@@ -97,13 +106,18 @@ class Permission(Asked):
         return {"granted": True, "scope": scope.strip()} if agrees(word) and scope.strip() in SCOPES else None
 
 
+@question_kind
 class Review(Asked):
     """A payload that a person accepts, edits or rejects; accepted content always holds the payload to use."""
 
-    kind: Literal["review"] = "review"
-    consents: ClassVar[bool] = True
-    yes_or_no: ClassVar[bool] = True
-    labels: ClassVar[Mapping[str, str]] = {"unchanged": "yes", "rejected": "no, WHY"}
+    kind = "review"
+    in_steps = "look at the input, change it"
+    request = "shows {subject} to {who}, who may change or reject it{about}{form}"
+    declined_as = "rejected"
+    declining = "Declining is a rejection; after one the run goes on with null."
+    consents = True
+    yes_or_no = True
+    labels = {"unchanged": "yes", "rejected": "no, WHY"}
     payload: JSON = None
     payload_schema: JSONObject | None = None
     revisable: bool = False
@@ -121,9 +135,12 @@ class Review(Asked):
         held = {"payload": info.get("payload"), "info": info.get("about"), "payload_schema": whole or None}
         return {**super().held_by(fields), **held}
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         return review_schema(self.payload_schema, revisable=self.revisable)
+
+    @property
+    def output_schema(self) -> JSONObject:
+        return self.payload_schema or {}
 
     @property
     def verdicts(self) -> Sequence[str]:
@@ -175,7 +192,7 @@ class Review(Asked):
     def no(self, reason: str = "") -> JSON:
         return {"verdict": "rejected", **({"reason": reason} if reason else {})}
 
-    def in_words(self, text: str) -> JSON:
+    def read(self, text: str) -> JSON:
         """Return the content of a yes, of a no and its reason, or of revise and what to change; else None.
 
         Where the payload may be revised, a sentence of one's own says what to change.
@@ -195,7 +212,7 @@ class Review(Asked):
 
     def corrected(self, changes: JSONObject) -> JSON:
         """Return the payload with other values for some of its keys; None if there are keys that it may not have."""
-        keys = self.payload.keys() | self.requested_schema["properties"]["payload"].get("properties", {}).keys()
+        keys = self.payload.keys() | self.schema()["properties"]["payload"].get("properties", {}).keys()
         if "verdict" in changes or not changes.keys() <= keys:
             return None
         return {"verdict": "edited", "payload": {**self.payload, **changes}}

@@ -1,24 +1,133 @@
-"""The question of a kind that is no class here, but data: of an author's package, or written in a blueprint."""
+"""Kinds of questions that authors' packages add, and the data that a workflow has of them.
+
+The class runs where a blueprint is read and where a question is shown or raised, never in a workflow: there the kind is
+its `KindDefinition`, which stands in the run's history. So a changed package changes no run that has begun.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from pydantic import field_serializer
+from pydantic import AfterValidator, Field, ValidationError, field_serializer
+from pydantic_core import to_json
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions import ExpressionError, evaluate, names_in, names_in_expression, render
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.questions.authors import KindDefinition, read_typed
+from holdfast.blueprint.jsonschemas import BadSchema, validator
+from holdfast.blueprint.packages import import_packages
+from holdfast.blueprint.parts import Name, Part, Schema
 from holdfast.blueprint.questions.forms import Input
-from holdfast.blueprint.questions.kind import Asked, InvalidAnswer
+from holdfast.blueprint.questions.kind import (
+    QUESTION_KINDS,
+    WHOLE,
+    Asked,
+    Draft,
+    InvalidAnswer,
+    QuestionKind,
+    find_asked,
+    list_kinds_for_steps,
+    question_kind,
+)
 from holdfast.blueprint.questions.secret import Secret
 
+_COMMON = tuple(QuestionKind.model_fields)
+"""What every question has, and a step writes as keys of its own."""
 
+
+def _check_name(name: str) -> str:
+    if find_asked(name) is not None:
+        raise ValueError(f"{name!r} is a kind of Holdfast's: give yours another name")
+    return name
+
+
+def _check_output(expression: str) -> str:
+    _check_reads(names_in_expression(expression))
+    return expression
+
+
+def _check_summary(template: str) -> str:
+    _check_reads(names_in(template))
+    return template
+
+
+def _check_reads(names: set[tuple[str, ...]]) -> None:
+    if others := sorted({name for name, *_ in names} - {WHOLE}):
+        raise ValueError(f"a kind reads {WHOLE} only, not {', '.join(others)}")
+
+
+class KindDefinition(Part):
+    """A kind of question as data: all that a workflow needs of it."""
+
+    name: Annotated[Name, AfterValidator(_check_name)] = Field(description="The name of the kind.", examples=["rating"])
+    answer: Schema = Field(
+        description="JSON Schema of an accepted answer.", examples=[{"type": "integer", "minimum": 1, "maximum": 5}]
+    )
+    output: Annotated[str, AfterValidator(_check_output)] = Field(
+        WHOLE, description="An expression of `content`: the output of the step.", examples=["content.stars"]
+    )
+    summary: Annotated[str, AfterValidator(_check_summary)] | None = Field(
+        None,
+        description="A template of `content`: the answer as a turn of a conversation; default: the content.",
+        examples=["{{ content.stars }} stars"],
+    )
+    consents: bool = Field(False, description="An answer holds only for what was shown, and only people give it.")
+    hidden: bool = Field(False, description="Fields that are `writeOnly` are secrets, which only tools get to see.")
+    takes_signal: bool = Field(True, description="May an answer come by signal?")
+    needs_data: bool = Field(True, description="Without it null is an answer, too.")
+    settings: dict[str, Any] = Field({}, description="The fields of its class.", examples=[{"stars": 5}])
+
+    def read_output(self, content: JSON) -> JSON:
+        """Return the output for an answer. Raises `ExpressionError` where it lacks what the output reads."""
+        return content if self.output == WHOLE else evaluate(self.output, {WHOLE: content})
+
+    def summarize(self, content: JSON) -> JSON:
+        """Return an answer as a turn of a conversation. Raises `ExpressionError`, as the output."""
+        return content if self.summary is None else render(self.summary, {WHOLE: content})
+
+    def of(self, draft: Draft) -> CustomQuestion:
+        """Return the question for what an author wrote in a `hitl` step."""
+        return CustomQuestion.define(self, draft.message, draft.default)
+
+
+def define_kind(question: QuestionKind) -> KindDefinition:
+    """Return the data that a workflow needs of a kind. Raises `ValueError` with what cannot be used."""
+    answer = question.schema()
+    try:
+        validator(answer)
+    except BadSchema as error:
+        raise ValueError(f"{type(question).__name__}.schema() is not a JSON Schema: {error}") from None
+    return KindDefinition(
+        name=question.kind,
+        answer=_mark_secrets(answer) if question.hidden else answer,
+        output=question.output,
+        summary=question.summary,
+        consents=question.consents,
+        hidden=question.hidden,
+        takes_signal=question.takes_signal,
+        needs_data=question.needs_data,
+        settings=question.model_dump(mode="json", exclude=set(_COMMON), exclude_defaults=True),
+    )
+
+
+def _mark_secrets(answer: JSONObject) -> JSONObject:
+    """Return the form of secrets: a field that is not `writeOnly` says `secret: false`, as in a step's own form."""
+    properties = {
+        name: {key: value for key, value in form.items() if key != "writeOnly"}
+        if form.get("writeOnly") is True
+        else {**form, "secret": False}
+        for name, form in answer.get("properties", {}).items()
+    }
+    return {**answer, "properties": properties}
+
+
+@question_kind
 class CustomQuestion(Asked):
     """A question of an author's kind: an input or a secret, with the schema and the traits that its data says."""
 
-    kind: Literal["custom"] = "custom"
+    kind = "custom"
     form: JSONObject
     """JSON Schema of the answer."""
     definition: KindDefinition
@@ -46,55 +155,56 @@ class CustomQuestion(Asked):
     # Traits of the kind, which is data here.
 
     @property
-    def listed_as(self) -> str:  # type: ignore[override]
+    def listed_as(self) -> str:
         return self.definition.name
 
     @property
-    def consents(self) -> bool:  # type: ignore[override]
+    def consents(self) -> bool:
         return self.definition.consents
 
     @property
-    def hidden(self) -> bool:  # type: ignore[override]
+    def hidden(self) -> bool:
         return self.definition.hidden
 
     @property
-    def signal_refusal(self) -> str:  # type: ignore[override]
-        if self.definition.hidden:
-            return Secret.signal_refusal
-        return "" if self.definition.takes_signal else f"an answer of kind {self.listed_as} cannot be sent by signal"
+    def takes_signal(self) -> bool:
+        return self.definition.takes_signal
 
     @property
-    def needs_no_data(self) -> bool:
-        return not self.definition.needs_data
+    def needs_data(self) -> bool:
+        return self.definition.needs_data
 
     # What is asked.
 
     def for_clients(self) -> Asked:
-        """Return the same question with the form that `requested_schema` shows."""
-        return self.model_copy(update={"form": self.requested_schema})
+        """Return the same question with the form that `schema` shows."""
+        return self.model_copy(update={"form": self.schema()})
+
+    def schema(self) -> JSONObject:
+        return self._plain.schema()
 
     @property
-    def requested_schema(self) -> JSONObject:
-        return self._plain.requested_schema
+    def output_schema(self) -> JSONObject:
+        """The part of the schema to which the output leads, if it is a plain path."""
+        schema: JSON = self.form
+        first, *keys = self.definition.output.split(".")
+        for key in keys if first == WHOLE else [""]:
+            schema = schema["properties"].get(key, {}) if "properties" in schema else {}
+        return schema if isinstance(schema, dict) and "$ref" not in schema else {}
 
     @property
     def fields(self) -> Mapping[str, JSONObject]:
         return self._plain.fields
 
     @property
-    def hint(self) -> str:
-        return str(self.form.get("x-hint", ""))
-
-    @property
     def example(self) -> JSON:
-        examples = self.form.get("examples")
-        return examples[0] if isinstance(examples, list) and examples else self._plain.example
+        return self._plain.example
 
     # Answers.
 
     def accept(self, content: object) -> JSON:
         """Return the content, which fits the schema, and has what the output reads."""
-        if content is None and self.needs_no_data:
+        if content is None and not self.needs_data:
             return None
         accepted = self._plain.accept(content)
         try:
@@ -113,6 +223,46 @@ class CustomQuestion(Asked):
     def secret_values(self, content: object) -> dict[str, str]:
         return self._plain.secret_values(content)
 
-    def in_words(self, text: str) -> JSON:
+    def read(self, text: str) -> JSON:
         """Return the content that the class of the kind reads in typed words. For clients: it may import a package."""
         return read_typed(self.listed_as, self.definition.settings, text)
+
+
+def find_kind(name: str, folder: Path | None = None) -> type[QuestionKind] | None:
+    """Return the class of an author's kind; None if no package has it. Not for workflows: it imports packages."""
+    if name not in QUESTION_KINDS:
+        import_packages(folder)
+    return known_kinds().get(name)
+
+
+def describe_unknown(name: str, folder: Path | None) -> tuple[str, str | None]:
+    """Return the message for a kind that there is not, and the hint: a kind that is meant, or why a package failed."""
+    known = [*list_kinds_for_steps(), *known_kinds()]
+    failed = [f"{package} cannot be imported: {reason}" for package, reason in import_packages(folder).items()]
+    hint = "; ".join(failed) or "a kind of yours is a class in a package that [worker] imports lists"
+    message = f"'ask' must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, not {name[:60]!r}"
+    return message, did_you_mean(name, known) or hint
+
+
+def known_kinds() -> dict[str, type[QuestionKind]]:
+    """Return the authors' kinds that are registered so far, by name."""
+    return {name: kind for name, kind in QUESTION_KINDS.items() if not issubclass(kind, Asked)}
+
+
+def setting_names(kind: type[QuestionKind]) -> list[str]:
+    """Return the keys that a step may write for a kind beside `ask`."""
+    return [name for name in kind.model_fields if name not in _COMMON]
+
+
+def read_settings(kind: type[QuestionKind], settings: JSONObject) -> QuestionKind:
+    """Return an instance with these settings, checked as strictly as the keys of a step. Raises `ValidationError`."""
+    return kind.model_validate_json(to_json(settings))
+
+
+def read_typed(name: str, settings: JSONObject, text: str) -> JSON:
+    """Return the content that typed words mean for a kind; None if they mean nothing, or the class is not here."""
+    kind = find_kind(name)
+    try:
+        return None if kind is None else read_settings(kind, settings).read(text)
+    except ValidationError:  # the package has changed since the question was asked
+        return None

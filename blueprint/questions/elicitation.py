@@ -6,23 +6,23 @@ Declining and cancelling them are answers of their own, which the server hears.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.agreement import agrees
 from holdfast.blueprint.questions.choices import OptionsAsked
-from holdfast.blueprint.questions.kind import Asked
+from holdfast.blueprint.questions.kind import Asked, question_kind
 
 OPENED = [Option(id="yes", label="I have opened it, and am done there"), Option(id="no", label="I will not open it")]
 
 
+@question_kind
 class Elicitation(Asked):
     """A form of an MCP server."""
 
-    kind: Literal["elicitation"] = "elicitation"
-    listed_as: ClassVar[str] = "input"
-    tells_refusals: ClassVar[bool] = True
+    kind = "elicitation"
+    listed_as = "input"
+    tells_refusals = True
     form: JSONObject
     """JSON Schema of the content: an object of plain values."""
 
@@ -30,25 +30,25 @@ class Elicitation(Asked):
     def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
         return {**super().held_by(fields), "form": fields["requestedSchema"]}
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         return self.form
 
     def yes(self) -> JSON:
         """Return an empty form where it has no fields: it only asks to go on."""
         return None if self.fields else {}
 
-    def in_words(self, text: str) -> JSON:
+    def read(self, text: str) -> JSON:
         return self.yes() if agrees(text) else None
 
 
+@question_kind
 class OpenLink(OptionsAsked):
     """A page that an MCP server wants a person to open: what is typed there does not pass through Holdfast."""
 
-    kind: Literal["open_link"] = "open_link"
-    listed_as: ClassVar[str] = "decision"
-    consents: ClassVar[bool] = True
-    tells_refusals: ClassVar[bool] = True
+    kind = "open_link"
+    listed_as = "decision"
+    consents = True
+    tells_refusals = True
     options: list[Option] = OPENED
 
     @property

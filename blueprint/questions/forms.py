@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
 
 from holdfast.blueprint.expressions.texts import NoJson, read_json
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -17,6 +16,7 @@ from holdfast.blueprint.questions.kind import (
     Draft,
     InvalidAnswer,
     check_schema,
+    question_kind,
     some_text,
     with_definitions,
 )
@@ -25,10 +25,13 @@ EDIT_FORMS = '"edit: <new input>" or {"action": "edit", "input": …}'
 _EDIT = re.compile(r"edit\s*:\s*(?P<input>.*\S)", re.IGNORECASE | re.DOTALL)
 
 
+@question_kind
 class Input(Asked):
     """Text, or a form that a JSON Schema describes."""
 
-    kind: Literal["input"] = "input"
+    kind = "input"
+    in_steps = "text or a form"
+    takes_options = True
     form: JSONObject | None = None
     """JSON Schema of the content; None: text."""
     optional: bool = False
@@ -45,15 +48,14 @@ class Input(Asked):
         schema = fields["requestedSchema"]
         return {**super().held_by(fields), "form": None if schema in (TEXT, {}) else schema}
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         if self.form is not None:
             return self.form
         return {} if self.optional else TEXT
 
     @property
-    def needs_no_data(self) -> bool:
-        return self.optional
+    def needs_data(self) -> bool:
+        return not self.optional
 
     def accept(self, content: object) -> JSON:
         """Return the content unchanged. Text must not be blank."""
@@ -62,6 +64,7 @@ class Input(Asked):
         return some_text(content) if self.form is None and not self.optional else super().accept(content)
 
 
+@question_kind
 class Judgement(Asked):
     """A question about a failure: which action to take.
 
@@ -69,8 +72,8 @@ class Judgement(Asked):
     misspelt action.
     """
 
-    kind: Literal["judgement"] = "judgement"
-    listed_as: ClassVar[str] = "input"
+    kind = "judgement"
+    listed_as = "input"
     form: JSONObject
     """JSON Schema of the action with its input or value."""
     input_type: str
@@ -80,8 +83,7 @@ class Judgement(Asked):
     def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
         return {**super().held_by(fields), "form": fields["requestedSchema"]}
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         return self.form
 
     def accept(self, content: object) -> JSON:
@@ -108,17 +110,17 @@ OUTCOME_FORMS = '"done: <result>" or {"outcome": "done", "result": …}'
 _DONE = re.compile(r"done\s*:\s*(?P<result>.*\S)", re.IGNORECASE | re.DOTALL)
 
 
+@question_kind
 class LostCall(Asked):
     """A question about a tool call that was lost: did it take effect, shall it run again, has the step failed?
 
     An answer is one of the words, `done: <result>`, or an object with `outcome` and `result`.
     """
 
-    kind: Literal["lost_call"] = "lost_call"
-    listed_as: ClassVar[str] = "input"
+    kind = "lost_call"
+    listed_as = "input"
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         return {
             "type": "object",
             "properties": {
@@ -170,14 +172,15 @@ def _read_as(type_: str, text: str) -> JSON:
         return text
 
 
+@question_kind
 class Fact(Asked):
     """A question for one of several facts.
 
     An answer is the fact's value, or an object of several facts; accepted content is always an object by name.
     """
 
-    kind: Literal["fact"] = "fact"
-    listed_as: ClassVar[str] = "input"
+    kind = "fact"
+    listed_as = "input"
     name: str
     facts: JSONObject
     """JSON Schema of the object of all facts."""
@@ -198,8 +201,7 @@ class Fact(Asked):
         """JSON Schema of this fact's value."""
         return with_definitions(self.facts["properties"][self.name], self.facts)
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         several = {
             "type": "object",
             "minProperties": 1,
@@ -217,7 +219,7 @@ class Fact(Asked):
 
     def accept(self, content: object) -> JSON:
         """Return the facts by name, each checked against its own schema. Text must not be blank."""
-        content = self.read_words(content)
+        content = self.read_short(content)
         problems = problems_of(self.value_schema, content)
         # The value of a fact may be an object itself: only one that is no such value counts as several facts.
         if isinstance(content, dict) and problems and content:

@@ -1,4 +1,4 @@
-"""The base class of all kinds of questions: what a kind asks for, how it takes an answer, and its traits.
+"""The base classes of all kinds of questions: what a kind asks for, how it takes an answer, and its traits.
 
 A kind is one class with a `kind` of its own; its definition registers it. No code branches on kinds elsewhere: it reads
 their traits. `Question` carries the kind on the wire.
@@ -6,9 +6,10 @@ their traits. `Question` carries the kind on the wire.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -23,13 +24,15 @@ from pydantic import (
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.blueprint.parts import Option, Risk
+from holdfast.blueprint.parts import NAME_PATTERN, Option, Risk
 
 TEXT = {"type": "string"}
 YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 """The words for a boolean."""
-QUESTION_KINDS: dict[str, type[Asked]] = {}
-"""The class of each kind, by name."""
+WHOLE = "content"
+"""The output that is the content itself."""
+QUESTION_KINDS: dict[str, type[QuestionKind]] = {}
+"""The class of each kind that is registered, by name: ours, and those of authors' packages."""
 
 
 class InvalidAnswer(ValueError):
@@ -93,65 +96,143 @@ class Draft:
     """Of an action to be permitted: its `action`, `risk` and `details`, as far as the author gives them."""
 
 
-class Asked(BaseModel):
-    """A question to a person: the base class of all kinds."""
+class QuestionKind(BaseModel):
+    """A kind of question to a person: the base class of all, ours and those of authors' packages.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    Its fields are what one question says; those of an author's kind are keys of the `hitl` step that asks with it,
+    beside `ask`. `@question_kind` registers a class.
+    """
 
-    kind: str
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    kind: ClassVar[str]
+    """Its name: what an author writes as `ask`."""
+    output: ClassVar[str] = WHOLE
+    """An expression of `content`, the accepted answer: what the step gives."""
+    summary: ClassVar[str | None] = None
+    """A template of `content`: the answer as a turn of a conversation; None: the content."""
+    consents: ClassVar[bool] = False
+    """True if an answer is a consent: it holds only for what was shown, and only people can give it."""
+    hidden: ClassVar[bool] = False
+    """True if values are asked for that only tools get to see: they go to the secret store, what is sent refers to
+    them. In the schema of an author's kind these are the fields that are `writeOnly`."""
+    takes_signal: ClassVar[bool] = True
+    """False if an answer must come by update."""
+    needs_data: ClassVar[bool] = True
+    """False if null is an answer, too."""
+
+    message: str = ""
+    """The question: the `message` of a step, or what a tool asks."""
+    default: Any = None
+    """The answer that counts if the deadline passes."""
+    info: Any = None
+    """JSON that a person sees beside the message."""
+
+    def schema(self) -> JSONObject:
+        """Return the JSON Schema of an answer: its `title`, `description` and `examples` tell people what is asked.
+
+        `x-hint` says how a person answers in words. Of its properties, `x-placeholder` shows what to type, `x-error`
+        what is wrong, `x-widget: long_text` gives a text several lines, and `x-order` (a number) their order.
+        """
+        raise NotImplementedError
+
+    def read(self, text: str) -> JSON:
+        """Return the content that typed words mean, such as `****`; None if they mean nothing of their own."""
+        return None
+
+
+_Kind = TypeVar("_Kind", bound=QuestionKind)
+
+
+def question_kind(cls: type[_Kind]) -> type[_Kind]:
+    """Register a kind of question. Raises `TypeError` for a name that cannot be its.
+
+    >>> @question_kind
+    ... class Mood(QuestionKind):
+    ...     kind = "doctest_mood"
+    ...     best: int = 5
+    ...     def schema(self):
+    ...         return {"type": "integer", "minimum": 1, "maximum": self.best}
+    >>> Mood(best=3).schema()["maximum"]
+    3
+    """
+    name = getattr(cls, "kind", None)
+    if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
+        raise TypeError(f"{cls.__qualname__}: `kind` must be a name of letters, digits, _ and -, not {name!r}")
+    other = QUESTION_KINDS.setdefault(name, cls)
+    # A module of authors' is loaded once more in the workflow sandbox.
+    if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+        taken = "one of Holdfast's" if issubclass(other, Asked) else other.__qualname__
+        raise TypeError(f"two question kinds are named {name!r}: {cls.__qualname__}, and {taken}")
+    QUESTION_KINDS[name] = cls
+    return cls
+
+
+class Asked(QuestionKind):
+    """A question of a kind that workflows know as it is: the base class of our kinds.
+
+    A kind of an author's is data to them, see `CustomQuestion`.
+    """
+
+    model_config = ConfigDict(strict=False)
+
     message: str
-    default: JSON = None
-    info: JSON = None
 
     # Traits of a kind.
 
     listed_as: ClassVar[str] = ""
     """The `kind` that people and clients see, where it is another one."""
+    in_steps: ClassVar[str] = ""
+    """What an author asks for with it in a `hitl` step; empty: it is asked by Holdfast, not in steps."""
     for_people: ClassVar[bool] = True
     """False if another system answers: it is in nobody's list, and nobody is told of it."""
-    consents: ClassVar[bool] = False
-    """True if an answer is a consent: it holds only for what was shown, and only people can give it."""
-    hidden: ClassVar[bool] = False
-    """True if values are asked for that nobody may see: they go to the secret store, what is sent refers to them."""
-    signal_refusal: ClassVar[str] = ""
-    """Why an answer may not come by signal; empty: it may."""
     is_pause: ClassVar[bool] = False
     """True for a pause rather than a question: `holdfast resume` ends it."""
     is_breakpoint: ClassVar[bool] = False
     """True if the content is the context of the run, which a person may edit."""
     yes_or_no: ClassVar[bool] = False
-    """True if "yes", and "no" with a reason, always answer it."""
+    """True if "yes", and "no" with a reason, always answer it: only an explicit yes is one."""
+    permits: ClassVar[bool] = False
+    """True if a person permits an action, with its risk and its details."""
     scopes: ClassVar[Sequence[str]] = ()
     """For how long a yes may hold; the last one: for every run."""
+    takes_options: ClassVar[bool] = False
+    """True if an author may offer options."""
     tells_refusals: ClassVar[bool] = False
     """True if declining and cancelling are answers of their own, which whoever asks hears as such."""
     labels: ClassVar[Mapping[str, str]] = {}
     """The words to type for a value of its form."""
 
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Register a class that has a kind of its own."""
-        super().__pydantic_init_subclass__(**kwargs)
-        if "kind" in cls.__dict__.get("__annotations__", {}):
-            name = cls.model_fields["kind"].default
-            other = QUESTION_KINDS.setdefault(name, cls)
-            # A module of authors' is loaded once more in the workflow sandbox.
-            if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise TypeError(f"two question kinds are named {name!r}: {other.__qualname__}, {cls.__qualname__}")
+    # How a step that asks with it is described.
+
+    request: ClassVar[str] = "asks {who} for {what}: {message}"
+    """`what` describes the answer, `subject` the input; `about` is the message, `form` its schema."""
+    request_to_choose: ClassVar[str] = "asks {who} to choose{many}: {message}"
+    """The same where there are options."""
+    offers: ClassVar[str] = "Choices"
+    """What its options are called where own words are accepted beside them."""
+    declined_as: ClassVar[str] = "fail"
+    """What declining means unless `on_decline` is written."""
+    declining: ClassVar[str] = ""
+    """The same as a sentence, where it does not fail the step."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _of_its_kind(cls, data: object, read: ModelWrapValidatorHandler[Self]) -> Self:
         """Read a value of any kind as an instance of the kind's class."""
-        if cls is not Asked or not isinstance(data, dict):
+        if not isinstance(data, dict) or "kind" not in data:
             return read(data)
-        if (kind := QUESTION_KINDS.get(data.get("kind", ""))) is None:
-            raise ValueError(f"unknown kind of question {data.get('kind')!r}; known: {', '.join(QUESTION_KINDS)}")
-        return kind.model_validate(data)  # type: ignore[return-value]
+        name, own = data["kind"], {key: value for key, value in data.items() if key != "kind"}
+        if cls is not Asked and name == cls.kind:
+            return read(own)
+        if cls is not Asked or (kind := find_asked(name)) is None:
+            known = [name for name, kind in QUESTION_KINDS.items() if issubclass(kind, cls)]
+            raise ValueError(f"unknown kind of question {name!r}; known: {', '.join(known)}")
+        return kind.model_validate(own)  # type: ignore[return-value]
 
     @model_serializer(mode="wrap")
     def _with_its_kind(self, write: SerializerFunctionWrapHandler) -> JSONObject:
-        """Write the kind although it is the default of each class: it tells which class to read."""
+        """Write the kind, which is no field: it tells which class to read."""
         return {"kind": self.kind, **write(self)}
 
     # On the wire.
@@ -182,14 +263,19 @@ class Asked(BaseModel):
         return None
 
     @property
-    def requested_schema(self) -> JSONObject:
-        """JSON Schema of an accepted answer's content."""
-        raise NotImplementedError
+    def shown_kind(self) -> str:
+        """The kind that people and clients see."""
+        return self.listed_as or self.kind
 
     @property
     def value_schema(self) -> JSONObject:
         """JSON Schema of the value that a person is prompted for, where more may be given."""
-        return self.requested_schema
+        return self.schema()
+
+    @property
+    def output_schema(self) -> JSONObject:
+        """What is known, before the run, of what `read_output` gives, as JSON Schema."""
+        return self.schema()
 
     @property
     def choices(self) -> Sequence[Option]:
@@ -208,7 +294,7 @@ class Asked(BaseModel):
     @property
     def fields(self) -> Mapping[str, JSONObject]:
         """The fields of a form that can be asked for one by one, each with its schema; {} for other questions."""
-        schema = self.requested_schema
+        schema = self.schema()
         fields = schema.get("properties", {})
         is_form = schema.get("type") == "object" and all(isinstance(field, dict) for field in fields.values())
         return fields if is_form and not self.choices else {}
@@ -242,29 +328,32 @@ class Asked(BaseModel):
     @property
     def hint(self) -> str:
         """Return how a person answers in words; empty: as its fields or options say."""
-        return ""
+        return str(self.schema().get("x-hint", ""))
+
+    @property
+    def signal_refusal(self) -> str:
+        """Why an answer may not come by signal; empty: it may."""
+        if self.hidden:
+            return "a secret cannot be sent by signal, because signals stay in the history"
+        return "" if self.takes_signal else f"an answer of kind {self.shown_kind} cannot be sent by signal"
 
     @property
     def example(self) -> JSON:
         """Example of an answer's content; `…` where any value will do."""
-        return "…"
+        examples = self.schema().get("examples")
+        return examples[0] if isinstance(examples, list) and examples else "…"
 
     # Answers.
 
-    @property
-    def needs_no_data(self) -> bool:
-        """True if null is an answer."""
-        return self.is_pause
-
     def accept(self, content: object) -> JSON:
         """Return the content in its final form, which is kept as the answer. Raises `InvalidAnswer`."""
-        content = self.read_words(content)
-        check_schema(self.requested_schema, content)
+        content = self.read_short(content)
+        check_schema(self.schema(), content)
         return content
 
-    def read_words(self, content: object) -> JSON:
+    def read_short(self, content: object) -> JSON:
         """Return the content that a text such as "yes" stands for, wherever it was typed; other content unchanged."""
-        meant = self.in_words(content) if isinstance(content, str) else None
+        meant = self.read(content) if isinstance(content, str) else None
         return content if meant is None else meant
 
     def read_output(self, content: JSON) -> JSON:
@@ -317,7 +406,7 @@ class Asked(BaseModel):
         """Return the content that says no, perhaps with a reason; None if the question cannot be answered so."""
         return False if self._is_boolean else None
 
-    def in_words(self, text: str) -> JSON:
+    def read(self, text: str) -> JSON:
         """Return the content that short words stand for; None if they stand for none."""
         return YES.get(text.strip().lower()) if self._is_boolean else None
 
@@ -333,6 +422,18 @@ class Asked(BaseModel):
     @property
     def _is_boolean(self) -> bool:
         return not self.choices and self.value_schema.get("type") == "boolean"
+
+
+def find_asked(name: str) -> type[Asked] | None:
+    """Return the class of one of our kinds by its name; None for any other name."""
+    kind = QUESTION_KINDS.get(name)
+    return kind if kind is not None and issubclass(kind, Asked) else None
+
+
+def list_kinds_for_steps() -> dict[str, type[Asked]]:
+    """Return our kinds that a `hitl` step may ask with, by name."""
+    kinds = sorted(QUESTION_KINDS.items())
+    return {name: kind for name, kind in kinds if issubclass(kind, Asked) and kind.in_steps and not kind.listed_as}
 
 
 AnyAsked = Annotated[Asked, SerializeAsAny()]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, brief
+from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, brief, question_kind
 
 
+@question_kind
 class Checkpoint(Asked):
     """A stop before or after a step. A person continues, with the context as it is or an edited one."""
 
-    kind: Literal["checkpoint"] = "checkpoint"
-    consents: ClassVar[bool] = True
-    is_pause: ClassVar[bool] = True
-    is_breakpoint: ClassVar[bool] = True
+    kind = "checkpoint"
+    consents = True
+    is_pause = True
+    needs_data = False
+    is_breakpoint = True
     context_schema: JSONObject | None = None
     """JSON Schema of an edited context."""
     step: str = ""
@@ -28,14 +30,13 @@ class Checkpoint(Asked):
 
     def for_clients(self) -> Asked:
         """Return the same question with its schema, whether or not the author wrote one."""
-        return self.model_copy(update={"context_schema": self.requested_schema})
+        return self.model_copy(update={"context_schema": self.schema()})
 
     @property
     def stopped_at(self) -> tuple[str, str] | None:
         return (self.step, self.position) if self.step else None
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         return self.context_schema or {"type": "object"}
 
     @property
@@ -56,18 +57,23 @@ class Checkpoint(Asked):
         return super().accept(content)
 
 
+@question_kind
 class Hold(Asked):
     """A pause that an author wrote; its content is null."""
 
-    kind: Literal["hold"] = "hold"
-    is_pause: ClassVar[bool] = True
+    kind = "hold"
+    in_steps = "a pause without a question"
+    request = "waits until {who} continues the run."
+    declined_as = "abort"
+    declining = "Declining ends the run."
+    is_pause = True
+    needs_data = False
 
     @classmethod
     def of(cls, draft: Draft) -> Asked:
         return cls(message=draft.message)
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         return {"type": "null"}
 
     @property

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, NamedTuple
+from typing import NamedTuple
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, joined
+from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, joined, question_kind
 from holdfast.blueprint.schema_messages import own_words, words_for_pattern
 
 DIRECTORY, ENVIRONMENT = "dir", "env"
@@ -43,15 +43,18 @@ def reference_in(text: object) -> SecretReference | None:
     return SecretReference(match[1], match[2]) if match and re.fullmatch(IDS[match[1]], match[2]) else None
 
 
+@question_kind
 class Secret(Asked):
     """A question for secret values. Accepted content is a reference to the secret store, or an object of several.
 
     No error message repeats the content, which may be the secret itself.
     """
 
-    kind: Literal["secret"] = "secret"
-    hidden: ClassVar[bool] = True
-    signal_refusal: ClassVar[str] = "a secret cannot be sent by signal, because signals stay in the history"
+    kind = "secret"
+    in_steps = "values that only tools see"
+    request = "asks {who} for {what}, visible to tools only: {message}"
+    hidden = True
+    takes_signal = False
     form: JSONObject | None = None
     """JSON Schema of an object of the values by name; None: one value without a name.
 
@@ -68,11 +71,10 @@ class Secret(Asked):
         return {**super().held_by(fields), "form": schema if "properties" in schema else None}
 
     def for_clients(self) -> Asked:
-        """Return the same question with a form that asks for references, as `requested_schema` does."""
-        return self if self.form is None else self.model_copy(update={"form": self.requested_schema})
+        """Return the same question with a form that asks for references, as `schema` does."""
+        return self if self.form is None else self.model_copy(update={"form": self.schema()})
 
-    @property
-    def requested_schema(self) -> JSONObject:
+    def schema(self) -> JSONObject:
         if self.form is None:
             return REFERENCE
         return {
@@ -82,6 +84,10 @@ class Secret(Asked):
             "properties": {name: _requested(field) for name, field in self._properties.items()},
             "additionalProperties": False,
         }
+
+    @property
+    def output_schema(self) -> JSONObject:
+        return {}
 
     @property
     def fields(self) -> Mapping[str, JSONObject]:

@@ -13,7 +13,7 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.error import shortened
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.question_kinds import ask_kind_named
+from holdfast.blueprint.questions import Asked
 
 LONGEST = 240
 """The most characters shown of one text of the author."""
@@ -31,8 +31,8 @@ class Vocabulary:
     """The words for the names that expressions can read at one place of a blueprint."""
 
     roots: Mapping[str, str]
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """The steps whose output is a person's answer, with the kind of question they ask."""
+    answers: Mapping[str, Asked] = field(default_factory=dict)
+    """The steps whose output is a person's answer, with the question they ask."""
     keys: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     conversing: bool = False
     """True if an agent without an input works on a conversation."""
@@ -52,8 +52,8 @@ class Vocabulary:
         """Return the name of a step's result."""
         if step not in self.answers:
             return f"the output of {step}"
-        kind = ask_kind_named(self.answers[step])
-        is_review = kind.refusal is not None and not kind.weighed
+        question = self.answers[step]
+        is_review = question.yes_or_no and not question.permits
         return f"what was approved in {step}" if is_review else f"the answer to {step}"
 
 
@@ -333,7 +333,7 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
 
 def _permitting(node: nodes.Node, names: Vocabulary) -> str | None:
     """Return the step whose permission the expression reads, if it does."""
-    permissions = [step for step, ask in names.answers.items() if ask_kind_named(ask).weighed]
+    permissions = [step for step, question in names.answers.items() if question.permits]
     match _owner_and_keys(node):
         case nodes.Name(name="steps"), [step, "output"]:
             return step if step in permissions else None

@@ -79,7 +79,7 @@ class RunControl:
             with suppress(NoWorker):  # it was sent as a signal
                 return steered if steered.left else replace(steered, status=(await self._read_state(run)).status)
             return steered
-        held = [question for question in state.questions if question.asked.needs_no_data]
+        held = [question for question in state.questions if not question.asked.needs_data]
         if held:
             await self._answer(state, [Answer(question=question.id) for question in held], by)
             state = await self._read_state(run)

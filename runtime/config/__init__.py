@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.blueprint import question_kinds
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.packages import add_importer
 from holdfast.protocol.access import THIS_MACHINE, AccessRules
 from holdfast.protocol.guard import Key
 from holdfast.runtime.config.file import ConfigError, read_file
@@ -272,4 +272,4 @@ def _import_packages(folder: Path | None) -> dict[str, str]:
 
 
 # Every process that shows or reads questions has a configuration, and so finds the kinds of its author's packages.
-question_kinds.add_source(_import_packages)
+add_importer(_import_packages)

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds.wait import EVENT_NAME
+from holdfast.blueprint.parts import EVENT_NAME
 from holdfast.runtime.config.sections import HEADER, HTTP_URL, NAME, UNSHOWN, File
 
 CODE = "config_invalid"

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from holdfast.blueprint.durations import seconds_of
-from holdfast.blueprint.kinds.wait import EVENT_NAME
+from holdfast.blueprint.parts import EVENT_NAME
 from holdfast.blueprint.people import USER, canonical_name, is_person
 from holdfast.protocol.access import CAPABILITIES, AccessPolicy
 from holdfast.protocol.door import SizeLimits

@@ -51,7 +51,7 @@ def test_a_name_that_only_looks_like_a_secret_is_asked_for() -> None:
 
 def test_a_form_without_fields_is_answered_by_a_yes() -> None:
     asked = question_of("mcp:little/tool", form())
-    assert (asked.in_words("yes"), asked.in_words("hm"), asked.accept({})) == ({}, None, {})
+    assert (asked.read("yes"), asked.read("hm"), asked.accept({})) == ({}, None, {})
 
 
 def test_a_refusal_in_words_is_a_decline_for_the_server() -> None:

@@ -292,7 +292,7 @@ async def test_a_library_that_asks_for_leave_again_is_told_only_once_it_was_give
 async def test_what_is_done_elsewhere_needs_an_answer_that_is_one(house: Harness) -> None:
     run = await house.start(plain("done_elsewhere"))
     assert (await house.refused(run, None)).code == "invalid_answer"
-    assert not (await house.one(run)).asked.needs_no_data
+    assert (await house.one(run)).asked.needs_data
     await house.answer(run, {"paid": None})
     assert await house.output(run) == {"paid": None}
 

@@ -16,6 +16,7 @@ from holdfast.blueprint.explain import cost, explain
 from holdfast.blueprint.kinds import KINDS, Blueprint
 from holdfast.blueprint.kinds.clarify import READINGS
 from holdfast.blueprint.load import load, loads
+from holdfast.blueprint.questions import Input
 from holdfast.blueprint.words.text import RUN, Vocabulary, condition, filled, value
 from holdfast.workflows.agents import MOST_MISFITS
 from holdfast.workflows.clarify import MOST_READINGS
@@ -887,7 +888,7 @@ def test_the_bounds_are_those_of_the_workflows() -> None:
     ],
 )
 def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: str) -> None:
-    assert condition(written, Vocabulary(RUN.roots, {"ask": "input"}, RUN.keys)) == words
+    assert condition(written, Vocabulary(RUN.roots, {"ask": Input(message="?")}, RUN.keys)) == words
 
 
 @pytest.mark.parametrize(
@@ -910,7 +911,7 @@ def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: 
     ],
 )
 def test_a_template_is_said_as_what_it_means(written: Any, words: str) -> None:
-    assert filled(written, Vocabulary(RUN.roots, {"ask": "input"}, RUN.keys)) == words
+    assert filled(written, Vocabulary(RUN.roots, {"ask": Input(message="?")}, RUN.keys)) == words
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ async def test_an_update_that_no_worker_could_refuse_is_refused_by_the_server(ho
 async def test_an_empty_schema_takes_any_value(house: Harness, content: object) -> None:
     run = await house.start("steps: [{kind: hitl, name: ask, message: Go?, input_schema: {}}]")
     question = await house.one(run)
-    assert not question.asked.needs_no_data
+    assert question.asked.needs_data
     await house.answer(run, content, question)
     assert await house.output(run) == content
 

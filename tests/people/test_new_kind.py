@@ -6,6 +6,7 @@ The classes are those of examples/connector: nothing of Holdfast names them.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,18 @@ import pytest
 from examples.connector.question_kinds import EnvVar, Rating
 from holdfast.activities import Interrupt, resumed, tool
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.explain import explain
 from holdfast.blueprint.load import loads
-from holdfast.blueprint.questions import CustomQuestion
-from holdfast.blueprint.questions import authors as kinds
-from holdfast.blueprint.questions.authors import KindDefinition, QuestionKind, question_kind
+from holdfast.blueprint.questions import (
+    QUESTION_KINDS,
+    Asked,
+    CustomQuestion,
+    Draft,
+    KindDefinition,
+    QuestionKind,
+    define_kind,
+    question_kind,
+)
 from holdfast.blueprint.schema import language_schema
 from holdfast.cli.render import answer_command, question_text
 from holdfast.client.reading import accepted, content_of
@@ -51,7 +60,7 @@ def rate(stars: int = 3) -> dict[str, Any]:
 
 def asked(kind: QuestionKind) -> Question:
     """The question as a client gets it."""
-    sent = question(CustomQuestion.define(kind.define(), kind.message)).model_dump_json()
+    sent = question(CustomQuestion.define(define_kind(kind), kind.message)).model_dump_json()
     return Question.model_validate_json(sent)
 
 
@@ -81,7 +90,7 @@ async def test_a_run_that_waits_is_not_changed_by_a_changed_package(house: Harne
     """At its end the run is replayed as well, while the class is another one."""
     run = await house.start(RATE)
     await house.one(run)
-    monkeypatch.setattr(kinds, "_kinds", {})
+    monkeypatch.delitem(QUESTION_KINDS, "rating")
     await house.answer(run, {"stars": 3})
     assert await house.output(run) == 4
 
@@ -161,7 +170,7 @@ def test_an_editor_knows_its_name_and_its_settings() -> None:
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ("ask: ratings", "'ask' must be 'input'"),
+        ("ask: ratings", "'ask' must be 'clarification'"),
         ("ask: rating, stars: many", "'stars' of ask: rating: input should be a valid integer"),
         ("ask: rating, starz: 3", "did you mean 'stars'?"),
         ("ask: env_var", "'variable' of ask: env_var: field required"),
@@ -200,6 +209,46 @@ def test_a_class_that_cannot_be_a_kind_is_refused() -> None:
 
 
 def test_its_data_holds_nothing_of_the_class_but_what_a_workflow_needs() -> None:
-    data = json.loads(EnvVar(variable="X").define().model_dump_json(exclude_defaults=True))
+    data = json.loads(define_kind(EnvVar(variable="X")).model_dump_json(exclude_defaults=True))
     assert data.keys() == {"name", "answer", "hidden", "settings"}
     assert KindDefinition.model_validate(data).settings == {"variable": "X"}
+
+
+# A kind of ours is one class, too
+
+
+class Receipt(Asked):
+    """That a person has read a text."""
+
+    kind = "receipt"
+    in_steps = "that it was read"
+    request = "asks {who} to say that it was read: {message}"
+    declining = "Declining is no receipt."
+
+    @classmethod
+    def of(cls, draft: Draft) -> Asked:
+        return cls(message=draft.message)
+
+    def schema(self) -> dict[str, Any]:
+        return {"const": "read", "x-hint": "a tick"}
+
+    def read(self, text: str) -> Any:
+        return "read" if text == "v" else None
+
+
+@pytest.fixture
+def receipt() -> Iterator[None]:
+    question_kind(Receipt)
+    yield
+    del QUESTION_KINDS["receipt"]
+
+
+def test_a_kind_of_ours_is_known_everywhere_from_its_class(receipt: None) -> None:
+    text = "steps: [{kind: hitl, name: note, ask: receipt, message: The bridge is closed.}]"
+    assert "asks a person to say that it was read" in explain(loads(text)).text
+    assert "receipt" in language_schema()["$defs"]["Hitl"]["properties"]["ask"]["anyOf"][0]["enum"]
+    with pytest.raises(BlueprintError, match="what a receipt takes is fixed"):
+        loads(text.replace("message", "options: [a], message"))
+    sent = Question.model_validate_json(question(Receipt(message="Closed.")).model_dump_json())
+    assert (sent.kind, sent.asked.hint, content_of("v", sent)) == ("receipt", "a tick", "read")
+    assert accepted(sent, "no") == "must be 'read', not 'no'"

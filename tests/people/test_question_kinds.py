@@ -28,14 +28,15 @@ from holdfast.blueprint.questions import (
     Input,
     InvalidAnswer,
     Judgement,
+    KindDefinition,
     LostCall,
     OpenLink,
     PayloadConfirmation,
     Permission,
     Review,
     Secret,
+    question_kind,
 )
-from holdfast.blueprint.questions.authors import KindDefinition
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import RaisedInterrupt
 from holdfast.protocol.plans import PlanReview
@@ -110,8 +111,8 @@ def test_a_question_on_the_wire_comes_back_as_its_own_kind(asked: Asked, as_stor
 @pytest.mark.parametrize("asked", QUESTIONS, ids=asked_id)
 def test_the_kind_that_a_client_gets_takes_what_the_owner_takes(asked: Asked) -> None:
     mine, own = Question.model_validate_json(question(asked).model_dump_json()).asked, asked
-    assert (mine.requested_schema, mine.shown_info, list(mine.choices)) == (
-        own.requested_schema,
+    assert (mine.schema(), mine.shown_info, list(mine.choices)) == (
+        own.schema(),
         own.shown_info,
         list(own.choices),
     )
@@ -155,10 +156,11 @@ def test_a_review_of_a_plan_reaches_clients_without_what_only_its_workflow_check
 
 
 def test_two_kinds_of_one_name_are_refused() -> None:
-    with pytest.raises(TypeError, match="two question kinds are named 'hold': Hold, .*Pause"):
+    with pytest.raises(TypeError, match="two question kinds are named 'hold': .*Pause, and one of Holdfast's"):
 
+        @question_kind
         class Pause(Asked):
-            kind: str = "hold"
+            kind = "hold"
 
 
 @pytest.mark.parametrize(

@@ -99,4 +99,4 @@ async def test_the_question_is_in_the_language_of_the_plan(plans: Plans, languag
 
 
 def test_other_reviews_take_no_sentence() -> None:
-    assert Review(message="Right?", payload={"a": 1}).in_words("make it shorter please") is None
+    assert Review(message="Right?", payload={"a": 1}).read("make it shorter please") is None

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Option
-from holdfast.blueprint.questions import QUESTION_KINDS, Asked, CustomQuestion, Draft, Hold, InvalidAnswer
-from holdfast.blueprint.questions.authors import KindDefinition
+from holdfast.blueprint.questions import Asked, Hold, InvalidAnswer
 from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.assignees import render_people
 from holdfast.workflows.attachments import read_attachments
@@ -24,7 +23,7 @@ HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
 
 
 async def run_hitl(step: Hitl, frame: Frame) -> JSON:
-    if step.ask_kind.is_pause:
+    if step.question.is_pause:
         return await _run_hold(step, frame)
     seen = frame.after(frame.render(step.input))
     asked, people = _make_question(step, seen), render_people(step, seen)
@@ -102,21 +101,8 @@ def _make_question(step: Hitl, frame: Frame) -> Asked:
         raise failure(
             "empty_message", f"the message of {step.name} is empty; a person must see what is asked", frame.address
         )
-    default = frame.render(step.default)
-    if isinstance(step.ask, KindDefinition):
-        return CustomQuestion.define(step.ask, message, default)
-    options = _list_options(step, frame)
-    draft = Draft(
-        message,
-        default,
-        frame.previous,
-        step.input_schema,
-        options,
-        step.allow_custom,
-        max(len(options), 1) if step.multiple is True else step.multiple or 1,
-        _describe_action(step, frame),
-    )
-    return QUESTION_KINDS[step.ask].of(draft)
+    default, options = frame.render(step.default), _list_options(step, frame)
+    return step.make_question(message, default, options, frame.previous, _describe_action(step, frame))
 
 
 def _describe_action(step: Hitl, frame: Frame) -> JSONObject:

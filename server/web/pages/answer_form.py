@@ -118,7 +118,7 @@ def read_answer(question: Question, do: str, texts: Texts) -> ReadAnswer:
     verb, _, which = do.partition(":")
     reason = first_text(texts, REASON).strip()
     match verb:
-        case "go_on" if question.asked.needs_no_data:
+        case "go_on" if not question.asked.needs_data:
             return ReadAnswer()
         case "no":
             return _checked(question, question.asked.no(reason))
