@@ -53,8 +53,7 @@ async def waiting_for(session: Session, user: str, run: str | None = None) -> li
         questions = runs.lists.select_for(user, await runs.questions(run))
     else:
         rows, _ = await runs.lists.waiting(user)
-        lists = await runs.lists.read_questions(rows, user)
-        questions = [question for open_ in lists for question in open_ or ()]
+        questions = [question for row in rows for question in row.open or ()]
     return sorted(questions, key=lambda question: question.asked_at)
 
 
@@ -120,7 +119,7 @@ async def _answered(session: Session, question: Question, user: str) -> bool:
 async def _check_open(session: Session, question: Question) -> None:
     """Raise `NotOpenError` with what became of the question unless it is still open as it was shown."""
     await asyncio.sleep(LOOK_SECONDS)
-    listed = await session.runs.tree.open_questions(question.owner)
+    listed = await session.runs.reader.read(question.owner)
     if listed is None:  # no worker answers: the question stands
         return
     open_ = {other.id: other for other in listed}

@@ -78,16 +78,16 @@ class _QuestionFilter:
 
 @dataclass(frozen=True)
 class _OpenList:
-    """Open questions; of all runs with the workflows that ask them, None for one that no worker can be asked for."""
+    """Open questions: those of a run, or of all runs with the workflows that ask them."""
 
     questions: list[Question]
-    rows: list[tuple[Waiting, list[Question] | None]]
+    rows: list[Waiting]
     has_more: bool = False
 
     def to_json(self) -> list[JSON]:
         """Return what the command prints with `--json`."""
         of_run = [question.model_dump(mode="json") for question in self.questions]
-        return [*of_run, *(entry for row, open_ in self.rows for entry in row.to_json(open_))]
+        return [*of_run, *(entry for row in self.rows for entry in row.to_json())]
 
 
 async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
@@ -119,8 +119,7 @@ async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
         open_ = await runs.questions(await runs.resolve(wanted.run))
         return _OpenList(runs.lists.select_for(user, open_), [])
     rows, following = await runs.lists.waiting(user, page=wanted.page, size=PAGE_ROWS)
-    lists = await runs.lists.read_questions(rows, user)
-    return _OpenList([], list(zip(rows, lists, strict=True)), following is not None)
+    return _OpenList([], rows, following is not None)
 
 
 def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
@@ -128,8 +127,8 @@ def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
         out = console(sys.stdout)
         text = waiting_text(listed.questions, None) if room(out) is None else waiting_text(listed.questions)
         out.print(text, end="")
-    elif any(open_ is None or open_ for _, open_ in listed.rows):
-        lines = [line for row, open_ in listed.rows for line in _rows_text(row, open_)]
+    elif listed.rows:
+        lines = [line for row in listed.rows for line in _rows_text(row)]
         print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
     elif not listed.has_more:
         say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty. {_PAGES_MOVE}")
@@ -145,10 +144,10 @@ def _nothing_open(user: str | None) -> str:
     return "No open questions." if user is None else f"No open questions for {user}."
 
 
-def _rows_text(row: Waiting, questions: list[Question] | None) -> list[tuple[str, ...]]:
-    if questions is None:
+def _rows_text(row: Waiting) -> list[tuple[str, ...]]:
+    if row.open is None:
         return [(row.run, "?", row.owner, ago(row.since), ", ".join(row.waiting_for), UNKNOWN)]
-    seen = map(QuestionView, questions)
+    seen = map(QuestionView, row.open)
     return [
         (row.run, view.question.id, view.asker, ago(view.question.asked_at), view.who, cell(view.question.message, 200))
         for view in seen

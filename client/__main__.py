@@ -34,8 +34,8 @@ async def list_questions(runs: Runs, run: str | None) -> None:
         return
     rows, following = await runs.lists.waiting()
     while True:
-        for questions in await runs.lists.read_questions(rows):
-            print_questions(questions or ())  # None: no worker of its workflow answers
+        for row in rows:
+            print_questions(row.open or ())  # None: no worker of its workflow answers
         if following is None:
             return
         rows, following = await runs.lists.waiting(cursor=following)

@@ -373,22 +373,27 @@ class Answering:
 
     # Events of other systems
 
-    async def send_event(self, tree: Tree, views: Sequence[WorkflowView], event: SystemEvent) -> EventReceipt:
+    async def send_event(
+        self, tree: Tree, views: Sequence[WorkflowView], event: SystemEvent, *, keep: bool = True
+    ) -> EventReceipt:
         """Send an event to the workflow of a run whose step waits for it, else to the run, which keeps it.
 
         Args:
             tree: The access to the run.
             views: The run's workflows; none if it has ended.
             event: The event; under an id that came before it gets the receipt of then.
+            keep: Whether the run may keep it.
 
         Raises:
-            Refusal: The event was refused.
+            Refusal: The event was refused; `unknown_question` if no step waits for it, and the run may not keep it.
             TakenByAnother: The step has gone on in the meantime: look at the run again.
         """
         if early := await self._earlier_event(tree, event, views):
             return early
         waiting = [candidate for candidate in events_of(views) if candidate.asked.awaits == (event.name, event.key)]
         is_kept = any(hint.id == event.id for hint in views[0].kept)
+        if not waiting and not is_kept and not keep:
+            raise Refusal("unknown_question", f"no step of {views[0].run} waits for {event.name!r} with this key")
         if not waiting or is_kept:
             return await self._keep_event(tree, event, views[0].run)
         question = min(waiting, key=lambda candidate: (candidate.asked_at, candidate.address))

@@ -1,10 +1,14 @@
-"""Lists of runs and of open questions, from Temporal's visibility: no workflow is asked. Used by `Runs`."""
+"""Lists of runs and of open questions, found by visibility and confirmed by the workflows that may wait.
+
+The search attributes of a workflow name all that is open in it, and may name what was closed since.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -13,11 +17,12 @@ from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.permissions import Permissions, access_of
+from holdfast.client.question_reader import PATIENCE_SECONDS, QuestionReader
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.address import run_of
 from holdfast.protocol.incoming import label_of
-from holdfast.protocol.people import MANY
+from holdfast.protocol.people import MANY, awaited, listed_ids
 from holdfast.protocol.runs import (
     ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,
@@ -55,7 +60,9 @@ CALM_PAGE = 100
 """Rows that are asked for at a time where nobody waits for them: the embedded server answers one query after the other,
 and took more than a second for 1,000 rows, in which no page of the inbox could be made."""
 CHUNK = 50
-"""Runs that one query asks for what they wait for."""
+"""Rows that are looked at together."""
+MOST_BEHIND = 1_000
+"""Rows behind which a page ends that is not full: whoever wants more goes on from there."""
 SEAL_LENGTH = 8
 """Characters of a cursor that are the digest of its list and its place."""
 _EXECUTION_STATUSES: dict[Status, str] = {
@@ -69,19 +76,18 @@ _EXECUTION_STATUSES: dict[Status, str] = {
 """Temporal's statuses of a run, as a query has them."""
 
 
-async def listed_runs(client: Client, blueprint: str | None, *, waiting: bool) -> list[Listed]:
+async def listed_runs(reader: QuestionReader, blueprint: str | None, *, waiting: bool) -> list[Listed]:
     """Return the runs, newest first; see `RunLists.all`."""
-    awaited: dict[str, set[str]] = {}
-    async for workflow in waiting_workflows(client):
-        awaited.setdefault(workflow.run, set()).update(workflow.waiting_for)
+    client = reader.tree.client
+    waits = _join_names(await confirm_all(reader, [row async for row in waiting_workflows(client)], PATIENCE_SECONDS))
     stuck = {run_of(execution.id) async for execution in client.list_workflows(STUCK)}
-    rows = [_row(execution, awaited, stuck) async for execution in client.list_workflows(_of(blueprint))]
+    rows = [_row(execution, waits, stuck) async for execution in client.list_workflows(_of(blueprint))]
     return [row for row in rows if row.waiting_for or not waiting]
 
 
-def _row(execution: WorkflowExecution, awaited: dict[str, set[str]], stuck: Container[str]) -> Listed:
-    status = _status(execution, execution.id in awaited)
-    assignees = sorted(awaited.get(execution.id, ())) if status in ("waiting", "paused") else []
+def _row(execution: WorkflowExecution, waits: dict[str, set[str]], stuck: Container[str]) -> Listed:
+    status = _status(execution, execution.id in waits)
+    assignees = sorted(waits.get(execution.id, ())) if status in ("waiting", "paused") else []
     name = execution.typed_search_attributes.get(BLUEPRINT_KEY) or ""
     is_stuck = execution.id in stuck
     return Listed(execution.id, name, status, execution.start_time, execution.close_time, assignees, is_stuck)
@@ -125,16 +131,16 @@ class RunsFilter:
         limited = self.permissions is not None and self.permissions.rules.enforced
         return not limited and self.status not in ("running", "waiting", "paused")
 
-    async def fitting(self, client: Client, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Listed]]:
+    async def fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Listed]]:
         """Return the runs of a part of visibility's list that fit, each with its index there."""
         asking = [
             execution.id
             for execution in chunk
             if execution.status not in STATUSES and (self.status != "paused" or _is_paused(execution))
         ]
-        awaited, stuck = await _read_standing(client, asking)
+        waits, stuck = await _read_standing(reader, asking)
         rows = [
-            (index, _row(execution, awaited, stuck))
+            (index, _row(execution, waits, stuck))
             for index, execution in enumerate(chunk)
             if await self._shows(execution)
         ]
@@ -155,45 +161,50 @@ class _ListFilter(Protocol[Row]):
     def is_whole(self) -> bool:
         """True if visibility evaluates all of it."""
 
-    async def fitting(self, client: Client, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Row]]:
+    async def fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Row]]:
         """Return the rows of a part of visibility's list that fit, each with its index there."""
 
 
 async def read_page(
-    client: Client, wanted: _ListFilter[Row], size: int, *, page: int = 1, cursor: str | None = None
+    reader: QuestionReader, wanted: _ListFilter[Row], size: int, *, page: int = 1, cursor: str | None = None
 ) -> tuple[list[Row], str | None]:
     """Return a page of a list, newest first, and the cursor of the next one.
 
     Args:
-        client: A connected client.
+        reader: Reads what workflows wait for.
         wanted: Which rows.
         size: The rows of a page.
         page: The page, from 1; all before it are read.
         cursor: In place of `page`, what an earlier page gave; nothing is read again.
 
     Returns:
-        The rows, and a cursor; None after the last page.
+        The rows, fewer than `size` at the end and where they are very rare, and a cursor; None after the last page.
 
     Raises:
         BadCursor: The cursor is none of this list.
     """
     place = None if cursor is None else _place_of(cursor, wanted)
     if cursor is None and page > 1:
-        place = await _place_behind(client, wanted, (page - 1) * size)
+        place = await _place_behind(reader, wanted, (page - 1) * size)
         if place is None:
             return [], None
-    rows, after = await _rows_behind(client, wanted, place, size)
+    rows, after = await _rows_behind(reader, wanted, place, size)
     return rows, None if after is None else cursor_of(after, wanted)
 
 
 async def _rows_behind(
-    client: Client, wanted: _ListFilter[Row], place: bytes | None, size: int
+    reader: QuestionReader, wanted: _ListFilter[Row], place: bytes | None, size: int
 ) -> tuple[list[Row], bytes | None]:
     """Return the rows behind a place in visibility's list, and the place behind them; None if no row comes after."""
     rows: list[Row] = []
+    client, part, looked_at = reader.tree.client, 0, 0
     while len(rows) < size:
-        chunk, after = await _part(client, wanted.query, place, min(size, CHUNK) if wanted.is_whole else CHUNK)
-        fitting = await wanted.fitting(client, chunk)
+        if looked_at >= size + MOST_BEHIND:
+            return rows, place
+        part = _choose_part(size - len(rows), part)
+        chunk, after = await _part(client, wanted.query, place, part)
+        looked_at += len(chunk)
+        fitting = await wanted.fitting(reader, chunk)
         taken = fitting[: size - len(rows)]
         rows += [row for _, row in taken]
         if len(taken) < len(fitting):
@@ -202,25 +213,33 @@ async def _rows_behind(
         if after is None:
             return rows, None
         place = after
-    return rows, place if await _any_behind(client, wanted, place) else None
+    return rows, place if await _any_behind(reader, wanted, place) else None
 
 
-async def _any_behind(client: Client, wanted: _ListFilter[Row], place: bytes | None) -> bool:
-    size = 1 if wanted.is_whole else CHUNK
+def _choose_part(missing: int, before: int) -> int:
+    """Return how many rows to look at for the missing ones: each may cost a query, and where few fit, more are read."""
+    return min(CHUNK, max(missing, 2 * before))
+
+
+async def _any_behind(reader: QuestionReader, wanted: _ListFilter[Row], place: bytes | None) -> bool:
+    """Return whether a row comes behind a place; after very many that do not fit one may."""
+    part, looked_at = 0, 0
     while place is not None:
-        chunk, place = await _part(client, wanted.query, place, size)
-        if chunk if wanted.is_whole else await wanted.fitting(client, chunk):
+        part = _choose_part(1, part)
+        chunk, place = await _part(reader.tree.client, wanted.query, place, part)
+        looked_at += len(chunk)
+        if looked_at >= MOST_BEHIND or (chunk if wanted.is_whole else await wanted.fitting(reader, chunk)):
             return True
     return False
 
 
-async def _place_behind(client: Client, wanted: _ListFilter[Row], count: int) -> bytes | None:
+async def _place_behind(reader: QuestionReader, wanted: _ListFilter[Row], count: int) -> bytes | None:
     """Return the place behind the first so many rows, all of which are read; None if there are no more."""
     if not wanted.is_whole:
-        return (await _rows_behind(client, wanted, None, count))[1]
+        return (await _rows_behind(reader, wanted, None, count))[1]
     place: bytes | None = None
     while count > 0:
-        chunk, place = await _part(client, wanted.query, place, min(count, LARGEST_PAGE))
+        chunk, place = await _part(reader.tree.client, wanted.query, place, min(count, LARGEST_PAGE))
         count -= len(chunk)
         if place is None:  # the next page would be the first one again
             return None
@@ -241,20 +260,27 @@ async def _part(
     return listed.current_page or (), listed.next_page_token
 
 
-async def _read_standing(client: Client, runs: Sequence[str]) -> tuple[dict[str, set[str]], set[str]]:
-    """Return whom each of some runs waits for, without those that wait for nobody, and which are stuck; one query."""
-    awaited: dict[str, set[str]] = {}
+async def _read_standing(reader: QuestionReader, runs: Sequence[str]) -> tuple[dict[str, set[str]], set[str]]:
+    """Return whom each of some runs waits for, without those that wait for nobody, and which are stuck."""
+    rows: list[Waiting] = []
     stuck: set[str] = set()
     if runs:
         inside = " OR ".join(f"WorkflowId = '{quote(run)}' OR WorkflowId STARTS_WITH '{quote(run)}/'" for run in runs)
         told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
         wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
-        async for execution in client.list_workflows(wanted):
-            names = execution.typed_search_attributes.get(WAITING_KEY) or []
-            awaited.setdefault(run_of(execution.id), set()).update(names)
+        async for execution in reader.tree.client.list_workflows(wanted):
+            rows += filter(None, [_waiting(execution)])
             if execution.typed_search_attributes.get(PROBLEMS_KEY):
                 stuck.add(run_of(execution.id))
-    return {run: names for run, names in awaited.items() if names}, stuck
+    return _join_names(await confirm_all(reader, rows, PATIENCE_SECONDS)), stuck
+
+
+def _join_names(rows: Iterable[Waiting]) -> dict[str, set[str]]:
+    """Return whom runs wait for, by run."""
+    names: dict[str, set[str]] = {}
+    for row in rows:
+        names.setdefault(row.run, set()).update(row.waiting_for)
+    return names
 
 
 async def running_runs(client: Client, blueprint: str | None) -> list[str]:
@@ -281,7 +307,7 @@ async def only_match(client: Client, prefix: str) -> str:
 
 @dataclass(frozen=True)
 class WaitingFilter:
-    """The workflows with open questions to list; visibility evaluates all of it."""
+    """The workflows with open questions to list. Visibility finds those that may fit, and each of them confirms it."""
 
     names: Sequence[str] = ()
     """Only those that wait for one of these: users, groups, `anyone`, `many`."""
@@ -294,6 +320,10 @@ class WaitingFilter:
     """Only those that may ask the question of this id: that have it, or more than are listed."""
     permissions: Permissions | None = None
     """Those of who looks; None: they may see all."""
+    select: Callable[[Waiting], Awaitable[Waiting | None]] | None = field(default=None, compare=False)
+    """Returns a confirmed row with the questions that the list is for; None for one that it has nothing of."""
+    patience: float | None = field(default=None, compare=False)
+    """As of `QuestionReader.read`."""
 
     @property
     def query(self) -> str:
@@ -317,19 +347,59 @@ class WaitingFilter:
 
     @property
     def is_whole(self) -> bool:
-        """True: visibility evaluates all of it."""
-        return True
+        """False: visibility does not know what was closed."""
+        return False
 
-    async def fitting(self, client: Client, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Waiting]]:
-        """Return the rows of a part of visibility's list, each with its index there."""
-        rows = [(index, _waiting(execution)) for index, execution in enumerate(chunk)]
-        return [(index, row) for index, row in rows if row is not None]
+    async def fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Waiting]]:
+        """Return the rows of a part of visibility's list that fit, each with its index there."""
+        rows = await asyncio.gather(*(self._confirm(reader, execution) for execution in chunk))
+        return [(index, row) for index, row in enumerate(rows) if row is not None]
+
+    async def _confirm(self, reader: QuestionReader, execution: WorkflowExecution) -> Waiting | None:
+        listed = _waiting(execution)
+        row = None if listed is None else await confirm(reader, listed, self.patience)
+        if row is None or not self._fits(row):
+            return None
+        return row if self.select is None else await self.select(row)
+
+    def _fits(self, row: Waiting) -> bool:
+        return (
+            (not self.names or not {*self.names}.isdisjoint(row.waiting_for))
+            and (self.since is None or row.since <= self.since)
+            and (self.deadline is None or (row.deadline is not None and row.deadline <= self.deadline))
+            and (self.question is None or not {self.question, MANY}.isdisjoint(row.questions))
+        )
+
+
+async def confirm(reader: QuestionReader, row: Waiting, patience: float | None = None) -> Waiting | None:
+    """Return a row as its workflow has it now; None if it waits for nobody any more.
+
+    Where no worker can be asked, it is returned as visibility has it.
+    """
+    questions = await reader.read(row.owner, patience)
+    if questions is None:
+        return row
+    if not questions:
+        return None
+    return replace(
+        row,
+        waiting_for=awaited(question.people for question in questions),
+        since=min(question.asked_at for question in questions),
+        questions=listed_ids([question.id for question in questions]),
+        deadline=min((question.deadline for question in questions if question.deadline), default=None),
+        open=questions,
+    )
+
+
+async def confirm_all(reader: QuestionReader, rows: Iterable[Waiting], patience: float | None = None) -> list[Waiting]:
+    """Return rows as their workflows have them now, without those that wait for nobody any more."""
+    return [row for row in await asyncio.gather(*(confirm(reader, row, patience) for row in rows)) if row is not None]
 
 
 async def waiting_workflows(
     client: Client, limit: int | None = None, wanted: WaitingFilter | None = None
 ) -> AsyncIterator[Waiting]:
-    """Yield the workflows with open questions, newest first."""
+    """Yield the workflows with open questions as visibility has them, newest first: some were closed since."""
     query = (wanted or WaitingFilter()).query
     async for execution in client.list_workflows(query, limit=limit, page_size=CALM_PAGE):
         if (row := _waiting(execution)) is not None:
@@ -388,11 +458,17 @@ def open_workflows(client: Client) -> AsyncIterator[WorkflowExecution]:
     return client.list_workflows(OPEN, page_size=CALM_PAGE)
 
 
-async def runs_waiting_for(client: Client, name: str, key: str) -> list[str]:
-    """Return the ids of the runs with a step that may wait for this event: some wait for more than are listed."""
+async def runs_waiting_for(reader: QuestionReader, name: str, key: str) -> list[str]:
+    """Return the ids of the runs with a step that waits for this event; of one that nobody can be asked, that may."""
     wanted = f"{EVENTS_ATTRIBUTE} IN ('{quote(label_of(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
-    runs = {run_of(execution.id): None async for execution in client.list_workflows(wanted)}
-    return list(runs)
+    workflows = [execution.id async for execution in reader.tree.client.list_workflows(wanted)]
+    awaits = await asyncio.gather(*(reader.read_events(workflow) for workflow in workflows))
+    waiting = [
+        run_of(workflow)
+        for workflow, events in zip(workflows, awaits, strict=True)
+        if events is None or any(event.asked.awaits == (name, key) for event in events)
+    ]
+    return list(dict.fromkeys(waiting))
 
 
 def _of(blueprint: str | None) -> str:

@@ -31,6 +31,7 @@ from holdfast.client.listing import WaitingFilter, only_match, waiting_workflows
 from holdfast.client.lookup import Checked, Placed
 from holdfast.client.outcomes import await_outcome, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
+from holdfast.client.question_reader import QuestionReader
 from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun, questions_of
@@ -56,6 +57,7 @@ class Runs:
         answering: How commands are signed and limited, and which questions are remembered for when no worker runs.
         archive: Where runs are read from that Temporal has deleted, such as the record.
         permissions: What the person may do for whom these are; None: whatever Temporal lets them do.
+        reader: What reads open questions, where several share one.
     """
 
     def __init__(
@@ -65,16 +67,18 @@ class Runs:
         answering: Answering | None = None,
         archive: Archive | None = None,
         permissions: Permissions | None = None,
+        reader: QuestionReader | None = None,
     ) -> None:
         self.client, self.task_queue, self.archive = client, task_queue, archive
         self.tree = tree = Tree(client, task_queue, archive)
         self._answering, self.permissions = answering or Answering(), permissions
         self.access = access = AccessControl(tree, self.answering, permissions)
-        self.lists = RunLists(tree, self.answering, access, permissions)
+        self.reader = reader or QuestionReader(tree)
+        self.lists = RunLists(tree, self.answering, access, permissions, self.reader)
         self.watch = RunWatch(tree, self.answering)
         self.control = RunControl(tree, self.answering, access)
         self.assignment = QuestionAssignment(tree, self.answering, access)
-        self.external_events = ExternalEvents(tree, self.answering)
+        self.external_events = ExternalEvents(tree, self.answering, self.reader)
 
     @property
     def answering(self) -> Answering:
@@ -95,11 +99,12 @@ class Runs:
             sender: The person.
             permissions: What they may do; None: lists show everything, and a command is checked where it arrives.
         """
-        return Runs(self.client, self.task_queue, replace(self.answering, sender=sender), self.archive, permissions)
+        answering = replace(self.answering, sender=sender)
+        return Runs(self.client, self.task_queue, answering, self.archive, permissions, self.reader)
 
     def with_archive(self, archive: Archive | None) -> Runs:
         """Return these runs with an archive, from which they are read as far as it goes."""
-        return Runs(self.client, self.task_queue, self.answering, archive, self.permissions)
+        return Runs(self.client, self.task_queue, self.answering, archive, self.permissions, self.reader)
 
     async def start(
         self,

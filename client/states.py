@@ -218,7 +218,7 @@ class WaitingRow(TypedDict):
 
 @dataclass(frozen=True)
 class Waiting:
-    """A workflow with open questions, as its search attributes show it."""
+    """A workflow with open questions: as its search attributes show it, or confirmed by the workflow."""
 
     run: str
     owner: str
@@ -231,13 +231,15 @@ class Waiting:
     deadline: datetime | None = None
     """The nearest of their deadlines."""
     blueprint: str = ""
+    open: list[Question] | None = None
+    """The questions, of a list those that it is for; None where no worker can be asked for them."""
 
-    def to_json(self, questions: Sequence[Question] | None) -> list[JSONObject]:
-        """Return the rows of `questions --json`, one for each of its questions; for None one that tells who waits."""
+    def to_json(self) -> list[JSONObject]:
+        """Return the rows of `questions --json`, one for each open question; one that tells who waits if not known."""
         waits = {"run": self.run, "owner": self.owner, "waiting_for": self.waiting_for, "since": self.since.isoformat()}
-        return (
-            [waits] if questions is None else [{**question.model_dump(mode="json"), **waits} for question in questions]
-        )
+        if self.open is None:
+            return [waits]
+        return [{**question.model_dump(mode="json"), **waits} for question in self.open]
 
 
 def as_ended(view: WorkflowView, status: Status) -> WorkflowView:

@@ -204,15 +204,6 @@ class Tree:
         events = [question for question in every if not question.asked.for_people]
         return view.model_copy(update={"questions": questions, "events": events, "more_questions": 0})
 
-    async def open_questions(self, workflow: str) -> list[Question] | None:
-        """Return the open questions of one workflow, none if it has ended; None if no worker can be asked."""
-        try:
-            return (await self.view(workflow, unless_ended=True)).questions
-        except UnknownRun:
-            return []
-        except NoWorker:
-            return None
-
     async def _every_question(self, view: WorkflowView) -> list[Question]:
         """Return the open questions and events on the first page of a view and on those behind it.
 

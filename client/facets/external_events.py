@@ -9,6 +9,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Answering, TakenByAnother
 from holdfast.client.listing import runs_waiting_for
 from holdfast.client.outcomes import read_state
+from holdfast.client.question_reader import QuestionReader
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import EventReceipt, read_event
@@ -23,15 +24,24 @@ EVENT_LOOKS = 5
 class ExternalEvents:
     """Events that other systems send to runs."""
 
-    def __init__(self, tree: Tree, answering: Answering) -> None:
-        self._tree, self._answering = tree, answering
+    def __init__(self, tree: Tree, answering: Answering, reader: QuestionReader) -> None:
+        self._tree, self._answering, self._reader = tree, answering, reader
 
     async def send(
-        self, run: str, name: str, key: str, payload: JSON = None, *, id: str | None = None, by: str | None = None
+        self,
+        run: str,
+        name: str,
+        key: str,
+        payload: JSON = None,
+        *,
+        id: str | None = None,
+        by: str | None = None,
+        keep: bool = True,
     ) -> EventReceipt:
         """Send an event of another system to a run, for its step of kind `wait` that waits for this name and key.
 
-        An event that no step waits for yet is kept by the run: at most 100 of them, for a day.
+        An event that no step waits for yet is kept by the run: at most 100 of them, for a day. Where no worker answers,
+        it is sent as a signal.
 
         Args:
             run: The id of the run.
@@ -40,9 +50,11 @@ class ExternalEvents:
             payload: A JSON value.
             id: The event's id: the same event under the same id counts once. By default a random one.
             by: The system that sends it, such as `user:billing`.
+            keep: Whether the run may keep it. If not, it is for a step that waits now, and needs a worker.
 
         Raises:
             Refusal: The event was refused; its `code` says why.
+            NoWorker: No worker answers, and the run may not keep it.
             NothingSent: No worker answers, and it cannot be sent as a signal.
             UnknownRun: There is no such run.
         """
@@ -54,18 +66,20 @@ class ExternalEvents:
             try:
                 state = await read_state(self._tree, self._answering, run)
             except NoWorker as error:
-                if isinstance(error, Busy) and error.is_alive:
+                if not keep or (isinstance(error, Busy) and error.is_alive):
                     raise
                 return await self._answering.signal_event(self._tree, run, event)
             with suppress(TakenByAnother):
-                return await self._answering.send_event(self._tree, state.views, event)
+                return await self._answering.send_event(self._tree, state.views, event, keep=keep)
         raise Refusal("busy", f"the steps of {run} that wait for {name} come and go; send the event again")
 
     async def find_runs(self, name: str, key: str) -> list[str]:
-        """Return the ids of the runs with a step that waits for an event, by Temporal's visibility, which lags behind.
+        """Return the ids of the runs with a step that waits for an event.
+
+        Visibility finds them, which learns of a step a moment after it begins to wait.
 
         Args:
             name: The name of the event, as in `for` of the step.
             key: The key of the event.
         """
-        return await runs_waiting_for(self._tree.client, name, key)
+        return await runs_waiting_for(self._reader, name, key)

@@ -1,15 +1,19 @@
-"""Which runs there are, and which of them wait for people: `runs.lists`. No workflow is asked for a list."""
+"""Which runs there are, and which of them wait for people: `runs.lists`.
+
+Visibility finds them; only the workflows that may wait are asked, side by side.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from holdfast.client.answering import Answering
 from holdfast.client.facets.access import AccessControl
 from holdfast.client.listing import RunsFilter, WaitingFilter, listed_runs, read_page, running_runs
 from holdfast.client.permissions import Permissions
+from holdfast.client.question_reader import QuestionReader
 from holdfast.client.states import Listed, Waiting
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.people import ANYONE, MANY, names_of
@@ -20,19 +24,26 @@ from holdfast.runtime.errors import raise_server_errors
 
 @raise_server_errors
 class RunLists:
-    """The lists of runs and of workflows that wait, from Temporal's visibility, newest first.
+    """The lists of runs and of workflows that wait, newest first.
 
     Args:
         tree: The access to the workflows.
         answering: The groups of this client.
         access: What the person may do.
         permissions: Those of the person, as a condition of the lists; None: they show everything.
+        reader: Reads what workflows wait for.
     """
 
     def __init__(
-        self, tree: Tree, answering: Answering, access: AccessControl, permissions: Permissions | None
+        self,
+        tree: Tree,
+        answering: Answering,
+        access: AccessControl,
+        permissions: Permissions | None,
+        reader: QuestionReader,
     ) -> None:
         self._tree, self._answering, self._access, self._permissions = tree, answering, access, permissions
+        self._reader = reader
 
     async def all(self, *, blueprint: str | None = None, waiting: bool = False) -> list[Listed]:
         """Return all runs.
@@ -41,7 +52,7 @@ class RunLists:
             blueprint: Only runs of the blueprint with this name.
             waiting: Only runs with an open question.
         """
-        return await listed_runs(self._tree.client, blueprint, waiting=waiting)
+        return await listed_runs(self._reader, blueprint, waiting=waiting)
 
     async def running(self, blueprint: str | None = None) -> list[str]:
         """Return the ids of all runs that have not ended, or of those with this blueprint's name."""
@@ -72,74 +83,77 @@ class RunLists:
             BadCursor: The cursor is none of this list.
         """
         wanted = RunsFilter(blueprint, status, self._permissions)
-        return await read_page(self._tree.client, wanted, size, page=page, cursor=cursor)
+        return await read_page(self._reader, wanted, size, page=page, cursor=cursor)
 
     async def waiting(
         self,
         user: str | None = None,
         *,
         names: Sequence[str] | None = None,
+        fits: Callable[[Question], bool] | None = None,
         blueprint: str | None = None,
         since: datetime | None = None,
         deadline: datetime | None = None,
         cursor: str | None = None,
         page: int = 1,
         size: int = 100,
+        patience: float | None = None,
     ) -> tuple[list[Waiting], str | None]:
         """Return a page of the workflows with open questions, and the cursor of the next one.
 
         Args:
-            user: Only what this user may answer: assigned to them, to one of their groups, or to anyone. `many`
-                (more assignees than a search attribute holds) is listed, too, as it may include them.
-            names: In place of a user: only what waits for one of these names.
+            user: Only questions that this user may answer: assigned to them, to one of their groups, or to anyone.
+            names: In place of that: only workflows that wait for one of these names. `many` (more assignees than a
+                search attribute holds) may include them.
+            fits: In place of that, too: only questions for which it returns true.
             blueprint: Only workflows of runs of the blueprint with this name.
             since: Only workflows with a question that was asked at this time or before.
             deadline: Only workflows with a question whose deadline is at this time or before.
             cursor: What an earlier call with the same filters gave; None: `page` counts.
             page: The page, from 1; all before it are read.
-            size: The rows of a page. There are fewer where the person may not see some.
+            size: The rows of a page.
+            patience: Seconds after which a workflow that does not answer counts as one without a worker; None: as long
+                as a query takes.
 
         Returns:
-            The rows, and a cursor; None after the last page.
+            The rows, each with its `open` questions, and a cursor; None after the last page. There are fewer rows than
+            `size` on the last page, and where very few of the workflows that visibility finds have a question to show.
 
         Raises:
             BadCursor: The cursor is none of this list.
         """
         if names is None:
             names = [] if user is None else [ANYONE, MANY, *names_of(user, self._answering.known_groups)]
-        wanted = WaitingFilter(names, blueprint, since, deadline, permissions=self._permissions)
-        rows, following = await read_page(self._tree.client, wanted, size, page=page, cursor=cursor)
-        return await self._select(rows), following
 
-    async def read_questions(self, rows: Sequence[Waiting], user: str | None = None) -> list[list[Question] | None]:
-        """Return the open questions of each of these workflows; None for one that no worker can be asked for.
+        async def select(row: Waiting) -> Waiting | None:
+            return await self._select(row, user, fits)
 
-        Args:
-            rows: The workflows, from `waiting`.
-            user: Only questions that still wait for this user.
-        """
-        lists = await asyncio.gather(*(self._tree.open_questions(row.owner) for row in rows))
-        self._answering.memory.keep([question for open_ in lists for question in open_ or ()])
-        return [
-            None if open_ is None else await self._access.select_visible(row.run, self.select_for(user, open_), user)
-            for row, open_ in zip(rows, lists, strict=True)
-        ]
+        wanted = WaitingFilter(
+            names, blueprint, since, deadline, permissions=self._permissions, select=select, patience=patience
+        )
+        return await read_page(self._reader, wanted, size, page=page, cursor=cursor)
 
     def select_for(self, user: str | None, questions: Sequence[Question]) -> list[Question]:
         """Return the questions that still wait for this user; all for None."""
         groups = self._answering.known_groups
         return [question for question in questions if user is None or question.waits_for(user, groups)]
 
-    async def _select(self, rows: Sequence[Waiting]) -> list[Waiting]:
-        """Return the workflows of a list that wait for the person for whom these runs are, or whose run they may see.
+    async def _select(self, row: Waiting, user: str | None, fits: Callable[[Question], bool] | None) -> Waiting | None:
+        """Return a row with those of its questions that fit and that the person may see; None if there are none.
 
-        Of `many` assignees they may be one, which their questions show.
+        Of a workflow that nobody can be asked for, the names and the run decide: of `many` they may be one.
         """
+        if row.open is None:
+            return row if await self._may_be_shown(row) else None
+        self._answering.memory.keep(row.open)
+        fitting = self.select_for(user, row.open) if fits is None else list(filter(fits, row.open))
+        visible = await self._access.select_visible(row.run, fitting, user)
+        return replace(row, open=visible) if visible else None
+
+    async def _may_be_shown(self, row: Waiting) -> bool:
         if self._permissions is None or not self._permissions.rules.enforced:
-            return list(rows)
-        names = {*self._permissions.person.names, MANY}
-        seen = await asyncio.gather(*(self._sees(row.run) for row in rows))
-        return [row for row, is_seen in zip(rows, seen, strict=True) if is_seen or names & set(row.waiting_for)]
+            return True
+        return not {*self._permissions.person.names, MANY}.isdisjoint(row.waiting_for) or await self._sees(row.run)
 
     async def _sees(self, run: str) -> bool:
         try:

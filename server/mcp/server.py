@@ -26,6 +26,7 @@ from temporalio.service import RPCError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.failures import EXPECTED, in_our_words
+from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import check_value
@@ -36,6 +37,7 @@ from holdfast.runtime.errors import BadCursor, BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.mcp.elicitation import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.server.mcp.tools import (
+    PAGE_ROWS,
     TOOLS,
     AnswerTool,
     QuestionsTool,
@@ -261,7 +263,7 @@ class AssistantContext:
         previous: set[str] | None = None
         while True:
             with suppress(RPCError):  # it will answer again, and then tell what has changed
-                rows, _ = await self.runs.lists.waiting()
+                rows, _ = await self.runs.lists.waiting(size=PAGE_ROWS, patience=PATIENCE_SECONDS)
                 current = {id_ for row in rows for id_ in (row.owner, *row.questions)}
                 if previous is not None and current != previous:
                     await self._publish_change()

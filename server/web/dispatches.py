@@ -102,9 +102,9 @@ class EventDelivery:
         return receipts
 
     async def _send(self, runs: Runs, run: str, event: SystemEvent) -> EventReceipt | None:
-        """Send the event to one run; return None if it has ended, or waits for another one of more than are listed."""
+        """Send the event to one run; return None if it has ended, or waits for it no more."""
         try:
-            return await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)
+            return await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id, keep=False)
         except UnknownRun:
             return None
         except Refusal as refusal:

@@ -1,8 +1,8 @@
 """News for the browsers that look at something: one watch for each thing, however many look at it.
 
-What is watched is read at a pace while somebody looks: the open questions from visibility, a run by query. Browsers
-get server-sent events and fetch what has changed. Each person has a limited number of streams, as each holds a
-connection.
+What is watched is read at a pace while somebody looks: the open questions from visibility, the newest of them and a run
+by query. Browsers get server-sent events and fetch what has changed. Each person has a limited number of streams, as
+each holds a connection.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from temporalio.service import RPCError
 
-from holdfast.client.listing import waiting_workflows
+from holdfast.client.listing import confirm_all, waiting_workflows
+from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
-from holdfast.client.states import RunState
+from holdfast.client.states import RunState, Waiting
 from holdfast.client.tree import CLOSED, UnknownRun
 from holdfast.protocol.runs import WorkflowView
 from holdfast.protocol.values import digest_of
@@ -36,6 +37,8 @@ SHARE = 4
 """A look is followed by a rest of at least this many times its length, so that large runs are read less often."""
 MOST_POLLED = 1_000
 """The newest workflows with questions that are compared; of older ones a page learns when it is loaded."""
+MOST_CONFIRMED = 50
+"""The newest of them that are asked what is still open: those of the first page."""
 
 
 class Streams:
@@ -162,11 +165,9 @@ class Live:
         return Watch(lambda: self._look_at_run(run), RUN_PACE)
 
     async def _look_at_questions(self) -> Snapshot:
-        rows = [
-            f"{row.owner} {row.questions} {row.waiting_for} {row.since} {row.deadline}"
-            async for row in waiting_workflows(self.runs.client, MOST_POLLED)
-        ]
-        return Snapshot(digest_of(*rows))
+        rows = [row async for row in waiting_workflows(self.runs.client, MOST_POLLED)]
+        newest = await confirm_all(self.runs.reader, rows[:MOST_CONFIRMED], PATIENCE_SECONDS)
+        return Snapshot(digest_of(*(_describe(row) for row in [*newest, *rows[MOST_CONFIRMED:]])))
 
     async def _look_at_run(self, run: str) -> Snapshot:
         try:
@@ -174,6 +175,10 @@ class Live:
         except UnknownRun:
             return Snapshot("", has_ended=True)
         return Snapshot(await self.fingerprint(state), state.status in CLOSED)
+
+
+def _describe(row: Waiting) -> str:
+    return f"{row.owner} {row.questions} {row.waiting_for} {row.since} {row.deadline}"
 
 
 def _fingerprint(view: WorkflowView) -> str:

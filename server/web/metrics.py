@@ -1,6 +1,7 @@
 """For those who watch a deployment: health, and `/metrics` in OpenMetrics.
 
-What waits for people comes from visibility; what they and the runs did, from the record. Every replica counts the same
+What waits for people comes from visibility, confirmed by the record or the workflows; what they and the runs did, from
+the record. Every replica counts the same
 rows and workflows, so of several the largest value counts, and a restart loses nothing. Health needs no sign-in.
 """
 
@@ -10,7 +11,7 @@ import asyncio
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +25,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
-from holdfast.client.listing import waiting_workflows
+from holdfast.client.listing import confirm_all, waiting_workflows
+from holdfast.client.question_reader import PATIENCE_SECONDS
+from holdfast.client.states import Waiting
 from holdfast.protocol.events import CLOSING_TYPES, LoopIteration
 from holdfast.protocol.people import MANY, MOST_AWAITED
 from holdfast.server.record.entries import ENDED, REFUSED
@@ -35,6 +38,8 @@ from holdfast.server.web.site import Site, find_site
 
 PATIENCE = timedelta(seconds=3)
 PATH = "/metrics"
+IDS_A_QUERY = 500
+_IS_END = ENTRIES.c.type.in_(CLOSING_TYPES)
 FRESH_SECONDS = 10.0
 """A scrape within these seconds of another one gets the same figures of visibility."""
 
@@ -126,10 +131,22 @@ class OpenQuestionCounts:
 
     @staticmethod
     async def read(site: Site) -> OpenQuestionCounts:
-        """Return them from visibility. A workflow with more than are listed counts as one more than those."""
+        """Return them from visibility. A workflow that cannot be asked counts as it is listed there.
+
+        Visibility may name what was closed since. Where no end of a question is recorded, all count; the workflows of
+        the others are asked.
+        """
         awaited = OpenQuestionCounts(since=defaultdict(lambda: datetime.max.replace(tzinfo=UTC)))
-        async for row in waiting_workflows(site.runs.client):
-            awaited.count[row.blueprint] += MOST_AWAITED + 1 if MANY in row.questions else max(1, len(row.questions))
+        rows = [row async for row in waiting_workflows(site.runs.client)]
+        closed = None if site.record is None else await asyncio.to_thread(_find_closed, site.record.store, rows)
+        sure, unsure = [], []
+        for row in rows:
+            if closed is None or MANY in row.questions or not closed.isdisjoint(row.questions):
+                unsure.append(row)
+            else:
+                sure.append(row)
+        for row in [*sure, *await confirm_all(site.runs.reader, unsure, PATIENCE_SECONDS)]:
+            awaited.count[row.blueprint] += _count_open(row)
             awaited.since[row.blueprint] = min(awaited.since[row.blueprint], row.since)
         return awaited
 
@@ -144,6 +161,23 @@ class OpenQuestionCounts:
             open_.add_metric([blueprint], count)
             oldest.add_metric([blueprint], max(0.0, (now - self.since[blueprint]).total_seconds()))
         return [open_, oldest]
+
+
+def _find_closed(store: RecordStore, rows: Sequence[Waiting]) -> set[str]:
+    """Return the ids of those questions whose end is recorded. Blocks."""
+    ids = [id_ for row in rows for id_ in row.questions]
+    closed: set[str] = set()
+    with store.engine.connect() as connection:
+        for start in range(0, len(ids), IDS_A_QUERY):
+            among = ENTRIES.c.question.in_(ids[start : start + IDS_A_QUERY])
+            closed |= set(connection.execute(select(ENTRIES.c.question).where(among, _IS_END)).scalars())
+    return closed
+
+
+def _count_open(row: Waiting) -> int:
+    if row.open is not None:
+        return len(row.open)
+    return MOST_AWAITED + 1 if MANY in row.questions else len(row.questions)
 
 
 class Metrics:

@@ -35,7 +35,6 @@ from holdfast.server.web.credentials import WebScope
 from holdfast.server.web.dispatches import Dispatches, EventDelivery
 from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.live import Live, Streams
-from holdfast.server.web.questions import OpenQuestionCache
 
 log = logging.getLogger(__name__)
 
@@ -110,11 +109,6 @@ class Site:
     """The address at which people reach the server, without a slash at its end, for links in messages."""
     record: Record | None = None
     """The record that this server fills; None where none is kept."""
-
-    @cached_property
-    def open_questions(self) -> OpenQuestionCache:
-        """Return the cache of the open questions."""
-        return OpenQuestionCache(self.runs.tree)
 
     @cached_property
     def delivery(self) -> EventDelivery:

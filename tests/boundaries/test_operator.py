@@ -9,10 +9,8 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
-from holdfast.client.listing import Waiting
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.questions import Question
-from holdfast.server.web.questions import OpenQuestionCache
 from tests.conftest import Harness, until
 from tests.flows import ASK, repeat, written
 from tests.progress import still_running
@@ -29,8 +27,7 @@ async def test_a_run_that_was_terminated_shows_no_open_question(house: Harness, 
     assert await house.runs.questions(run) == []
     with pytest.raises(Refusal, match="no open question"):
         await house.runs.question(question.id)
-    row = Waiting(run, question.owner, ["anyone"], question.asked_at, [question.id])
-    assert await OpenQuestionCache(house.runs.tree).of(row) == []
+    assert await house.runs.reader.read(question.owner) == []
     with pytest.raises(Refusal, match="has ended"):
         await house.answer(run, "yes", question)
 

@@ -30,26 +30,26 @@ async def test_pages_hold_each_run_once_by_number_and_by_cursor(house: Harness) 
     wanted, runs = await listed(house, 5)
     cursor = None
     for page in (1, 2, 3):
-        by_number, _ = await read_page(house.client, wanted, 2, page=page)
-        rows, cursor = await read_page(house.client, wanted, 2, cursor=cursor)
+        by_number, _ = await read_page(house.runs.reader, wanted, 2, page=page)
+        rows, cursor = await read_page(house.runs.reader, wanted, 2, cursor=cursor)
         assert [row.run for row in rows] == [row.run for row in by_number] == runs[2 * page - 2 : 2 * page]
         assert (cursor is not None) == (page < 3)
 
 
 async def test_a_full_last_page_is_the_last_and_none_is_behind_it(house: Harness) -> None:
     wanted, runs = await listed(house, 4)
-    rows, cursor = await read_page(house.client, wanted, 2, page=2)
+    rows, cursor = await read_page(house.runs.reader, wanted, 2, page=2)
     assert ([row.run for row in rows], cursor) == (runs[2:], None)
-    assert await read_page(house.client, wanted, 2, page=9) == ([], None)
+    assert await read_page(house.runs.reader, wanted, 2, page=9) == ([], None)
 
 
 async def test_a_cursor_is_good_at_a_later_time_and_for_no_other_list(house: Harness) -> None:
     wanted, runs = await listed(house, 2)
     now = datetime.now(UTC)
-    _, cursor = await read_page(house.client, replace(wanted, since=now), 1)
+    _, cursor = await read_page(house.runs.reader, replace(wanted, since=now), 1)
     assert cursor is not None
     later = replace(wanted, since=now + timedelta(seconds=3))
-    rows, _ = await read_page(house.client, later, 1, cursor=cursor)
+    rows, _ = await read_page(house.runs.reader, later, 1, cursor=cursor)
     assert [row.run for row in rows] == runs[1:]
     with pytest.raises(BadCursor):
-        await read_page(house.client, replace(wanted, names=["user:bob"]), 1, cursor=cursor)
+        await read_page(house.runs.reader, replace(wanted, names=["user:bob"]), 1, cursor=cursor)

@@ -1,6 +1,5 @@
 """My questions: what is listed, in which order, and what a question's page says. Without a browser."""
 
-import asyncio
 import html
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -15,9 +14,8 @@ from holdfast.server.web import questions
 from holdfast.server.web.addresses import question_address
 from holdfast.server.web.pages import inbox, templating
 from holdfast.server.web.pages.inbox import wanted_of
-from holdfast.server.web.questions import OpenQuestionCache
 from tests.conftest import Harness, until, worker_for
-from tests.serve.pages import Desk, desk, inbox_of, started
+from tests.serve.pages import Desk, desk, started
 
 
 class BehindTheServer(datetime):
@@ -175,15 +173,6 @@ async def test_a_page_with_many_questions_is_shown_part_by_part(
     assert sorted(sum(seen, [])) == [f"Part {n}?" for n in range(1, 6)]
 
 
-async def test_a_text_that_is_known_is_not_queried_again(house: Harness) -> None:
-    await house.start(hitl("Known?"))
-    site = inbox_of(house)
-    [row] = await until(lambda: rows_of(house), "the row")
-    cache = OpenQuestionCache(site.runs.tree)
-    first, second = await asyncio.gather(cache.of(row), cache.of(row))
-    assert first is second and (await cache.of(row)) is first
-
-
 async def test_a_workflow_without_a_worker_does_not_keep_the_list_waiting(house: Harness) -> None:
     async with worker_for(house.client, "short-lived"):
         runs = Runs(house.client, "short-lived")
@@ -198,10 +187,6 @@ async def test_a_workflow_without_a_worker_does_not_keep_the_list_waiting(house:
         page = (await ana.get("/")).text
     assert "Whose worker left?" not in page
     await house.client.get_workflow_handle(run).terminate()
-
-
-async def rows_of(house: Harness):
-    return [row for row in (await house.runs.lists.waiting())[0] if row.run == house.started[-1]]
 
 
 async def test_a_question_that_was_answered_goes_from_the_list(house: Harness) -> None:

@@ -15,6 +15,7 @@ from tests.serve.failing import Wire, wired
 from tests.serve.ground import client_of, site_of_house
 
 LISTED, QUERIED = "list_workflow_executions", "query_workflow"
+DESCRIBED = "describe_workflow_execution"
 
 
 @pytest.fixture
@@ -40,14 +41,14 @@ async def listed(browser: httpx.AsyncClient, name: str, count: int) -> str:
     return address
 
 
-async def test_a_list_that_was_seen_costs_one_call(house: Harness, site: tuple[Site, Wire], name: str) -> None:
+async def test_a_list_that_was_seen_costs_no_query(house: Harness, site: tuple[Site, Wire], name: str) -> None:
     for _ in range(3):
         await house.start(f"{{name: {name}, steps: [{{kind: hitl, name: ask, message: Go?}}]}}")
     async with client_of(site[0]) as browser:
         address = await listed(browser, name, 3)
         site[1].calls.clear()
         await browser.get(address)
-    assert site[1].calls == {LISTED: 1}
+    assert site[1].calls == {LISTED: 1, DESCRIBED: 3}  # whether something has happened in what is listed
 
 
 async def test_a_question_costs_its_list_and_two_queries(house: Harness, site: tuple[Site, Wire], name: str) -> None:
@@ -58,7 +59,7 @@ async def test_a_question_costs_its_list_and_two_queries(house: Harness, site: t
         site[1].calls.clear()
         page = await browser.get(f"{question_address(question)}?{query}")
     assert page.status_code == 200
-    assert site[1].calls == {LISTED: 1, QUERIED: 2}  # the view, and the events of the story beside it
+    assert site[1].calls == {LISTED: 1, DESCRIBED: 1, QUERIED: 2}  # the view, and the events of the story beside it
 
 
 async def test_the_first_page_of_runs_reads_no_more_than_it_shows(
@@ -67,8 +68,10 @@ async def test_the_first_page_of_runs_reads_no_more_than_it_shows(
     for _ in range(3):
         await house.start(f"{{name: {name}, steps: [{{kind: hitl, name: ask, message: Go?}}]}}")
     async with client_of(site[0]) as browser:
+        await listed(browser, name, 3)
+        site[1].calls.clear()
         await browser.get(f"/runs?blueprint={name}")
-    assert site[1].calls == {LISTED: 2}  # the runs, and whom they wait for
+    assert site[1].calls == {LISTED: 2, DESCRIBED: 3}  # the runs, whom they may wait for, and whether they still do
 
 
 async def test_an_answer_costs_one_update(house: Harness, site: tuple[Site, Wire], name: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -38,6 +38,8 @@ from holdfast.workflows.rest import await_rest
 
 # Part of the view, a query result: over 16 KiB it would go to the external storage of payloads.
 SHOWN_TIMERS = 20
+SINCE_PRECISION = timedelta(minutes=1)
+"""How much earlier than the oldest open question the search attribute may say: a fast loop need not write it anew."""
 
 
 @dataclass
@@ -76,8 +78,10 @@ class View:
         self._progress, self._journal, self._questions = progress, journal, questions
         self._events, self._steering, self._children, self._activities = events, steering, children, activities
         self._displayed: tuple[object, ...] = ()
+        self._told: set[tuple[str, ...]] = set()
+        """The questions that the search attributes were written for: their ids, and whom they waited for."""
         before = workflow.info().typed_search_attributes  # of the history before, where this one continues it
-        self._attributes = {key: before.get(key) or None for key in KEYS}
+        self._attributes = {key: before.get(key) for key in KEYS}
 
     # Queries
 
@@ -150,21 +154,28 @@ class View:
         self.show()
 
     def show(self) -> None:
-        """Write the details, and the search attributes only if they changed: each upsert is an event."""
+        """Write the details, and the search attributes if a question was opened, escalated or reassigned."""
         self._displayed = self._details_key()
         view, questions = self._make_view([]), self._questions.open
-        over = view.status in ("completed", "failed", "cancelled")
-        # An author's own workflow was started by the author, without the name that lists find it by.
-        self._write_attributes({BLUEPRINT_KEY: view.blueprint, **_list_attributes([] if over else questions)})
+        if self._progress.ended is None:
+            self._write_attributes(questions)
         workflow.set_current_details(write_details(view, questions))
 
-    def _write_attributes(self, values: Mapping[SearchAttributeKey[Any], Any]) -> None:
-        """Write those that changed, in one event: each costs some 70 bytes of it, set or not."""
-        if changed := {key: value for key, value in values.items() if value != self._attributes[key]}:
+    def _write_attributes(self, questions: Sequence[Question]) -> None:
+        """Write what has changed of the search attributes if a question was opened, escalated or reassigned.
+
+        They may name what was closed since, as closing writes nothing: who reads them asks the workflow. Each of them
+        costs some 80 bytes of the event. Whether there is one depends on no time: a replay may see another.
+        """
+        told, self._told = self._told, {(question.id, *question.assignees) for question in questions}
+        fresh = [question for question in questions if (question.id, *question.assignees) not in told]
+        # An author's own workflow was started by the author, without the name that lists find it by.
+        values = {BLUEPRINT_KEY: self.door.identity.blueprint, **_list_names(questions)}
+        names = {key: value for key, value in values.items() if value and value != self._attributes[key]}
+        if fresh and (names or any(question.deadline and question.asked.for_people for question in fresh)):
+            changed = {**names, **_list_times(questions, self._attributes[SINCE_KEY])}
             self._attributes |= changed
-            workflow.upsert_search_attributes(
-                [key.value_unset() if value is None else key.value_set(value) for key, value in changed.items()]
-            )
+            workflow.upsert_search_attributes([key.value_set(value) for key, value in changed.items()])
 
     def _details_key(self) -> tuple[Any, ...]:
         """Return the values that the current details are made of, to compare."""
@@ -184,17 +195,25 @@ class View:
         return asked, progress.iteration, tuple(self._children.ids), refused, paused, progress.ended
 
 
-def _list_attributes(questions: Sequence[Question]) -> dict[SearchAttributeKey[Any], Any]:
-    """Return the value of each search attribute for the open questions; None for none."""
+def _list_names(questions: Sequence[Question]) -> dict[SearchAttributeKey[Any], Any]:
+    """Return whom and what the open questions wait for, and their ids, by search attribute."""
     events = sorted({label_of(*question.asked.awaits) for question in questions if question.asked.awaits})
     questions = [question for question in questions if question.asked.for_people]
     return {
-        EVENTS_KEY: listed_ids(events) or None,
-        WAITING_KEY: awaited(question.people for question in questions) or None,
-        QUESTIONS_KEY: listed_ids([question.id for question in questions]) or None,
-        SINCE_KEY: min((question.asked_at for question in questions), default=None),
-        DEADLINE_KEY: min((question.deadline for question in questions if question.deadline), default=None),
+        EVENTS_KEY: listed_ids(events),
+        WAITING_KEY: awaited(question.people for question in questions),
+        QUESTIONS_KEY: listed_ids([question.id for question in questions]),
     }
+
+
+def _list_times(questions: Sequence[Question], since: datetime | None) -> dict[SearchAttributeKey[Any], Any]:
+    """Return the nearest deadline, and when the oldest open question was asked, unless that is about `since`."""
+    questions = [question for question in questions if question.asked.for_people]
+    asked, deadlines = [q.asked_at for q in questions], [q.deadline for q in questions if q.deadline]
+    times: dict[SearchAttributeKey[Any], Any] = {DEADLINE_KEY: min(deadlines)} if deadlines else {}
+    if asked and (since is None or min(asked) - since >= SINCE_PRECISION):
+        times[SINCE_KEY] = min(asked)
+    return times
 
 
 def _cut_page(questions: Sequence[Question]) -> list[Question]:

@@ -65,8 +65,7 @@ async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQue
     runs = exchange.runs
     rows, cursor = await runs.lists.waiting(user, cursor=query.after, page=query.number, size=WEB_PAGE)
     link_to_next(exchange, cursor)
-    lists = await runs.lists.read_questions(rows, user)
-    return [entry for row, open_ in zip(rows, lists, strict=True) for entry in row.to_json(open_)]
+    return [entry for row in rows for entry in row.to_json()]
 
 
 async def show_question(exchange: Exchange) -> dict[str, Any]:

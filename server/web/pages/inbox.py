@@ -153,7 +153,7 @@ async def _list_view(request: Request, current: str, place: Sequence[str]) -> Li
     wanted = wanted_of(query, datetime.now(UTC))
     if identity.only is not None:  # whoever holds a link is not known to be that person: their list is not shown
         return ListView(QuestionPage(), wanted, {}, has_groups=False, current=current)
-    page = await list_questions(site.open_questions, runs, identity.user, wanted)
+    page = await list_questions(runs, identity.user, wanted)
     start = _number(query.get("from", ""), 0)
     view = ListView(page, wanted, query, bool(list_groups(runs, identity.user)), current, start)
     if "steer" not in identity.scopes:

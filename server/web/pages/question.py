@@ -256,7 +256,7 @@ async def send(site: Site, identity: Identity, question: Question, answer: Answe
             open_questions=open_questions,
         )
     finally:  # a page that does not wait any more looks again
-        site.open_questions.forget(question.owner)
+        site.runs.reader.forget(question.owner)
         site.live.nudge()
     return not any(isinstance(receipt, Sent) for receipt in receipts)
 
@@ -274,7 +274,7 @@ async def _move(site: Site, identity: Identity, question: Question, do: str, tex
             to = name if ":" in name or not name else f"user:{name}"
             await runs.assignment.delegate(question.run, question.id, to, by=identity.user, comment=comment)
     finally:
-        site.open_questions.forget(question.owner)
+        site.runs.reader.forget(question.owner)
         site.live.nudge()
     return True
 
@@ -282,7 +282,7 @@ async def _move(site: Site, identity: Identity, question: Question, do: str, tex
 async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, refusal: Refusal, do: str) -> Response:
     """Show why an answer was refused: at its question, or with what closed the question meanwhile."""
     is_closed = refusal.code in CLOSED_CODES
-    find_site(request).open_questions.forget(asked.question.owner, asked.question.id if is_closed else None)
+    find_site(request).runs.reader.forget(asked.question.owner, asked.question.id if is_closed else None)
     status = STATUS_OF_REFUSAL.get(refusal.code, 409)
     if is_closed:
         return await _closed_page(request, texts, status)
@@ -334,7 +334,7 @@ async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
     Its workflow decides whether it is still open, so nobody has to ask before. Without Temporal the question as it was
     seen last is what the answer comes back with, and the reason why it was not sent.
     """
-    cached = find_site(request).open_questions.known(request.path_params["run"], request.path_params["id"])
+    cached = find_site(request).runs.reader.find(request.path_params["run"], request.path_params["id"])
     if cached is not None and not await _runs(request).access.select_visible(cached.run, [cached]):
         raise UnknownRun(cached.run)
     if cached is not None and cached.digest == first_text(texts, "digest"):
@@ -365,7 +365,7 @@ async def find_open(site: Site, runs: Runs, run: str, id_: str) -> FoundQuestion
 
 async def _find_any(site: Site, run: str, id_: str) -> FoundQuestion | None:
     """Return a question if it is open, whoever asks."""
-    cached = site.open_questions.known(run, id_)
+    cached = site.runs.reader.find(run, id_)
     seen = cached if cached is not None or site.record is None else await site.record.shown(id_)
     try:
         async with asyncio.timeout(None if seen is None else LOOK_SECONDS):
