@@ -52,7 +52,11 @@ def problems_of(result: LookedUp, requirements: Sequence[Requirement], placed: P
 
 def _wanted(requirement: Requirement) -> Wanted:
     return Wanted(
-        kind=requirement.kind, name=requirement.name, idempotent=requirement.idempotent, about=requirement.about
+        kind=requirement.kind,
+        name=requirement.name,
+        idempotent=requirement.idempotent,
+        local=requirement.local,
+        about=requirement.about,
     )
 
 

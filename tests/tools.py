@@ -114,3 +114,56 @@ def wants_anything() -> object:
 def never_decides(input: object, context: object) -> bool:
     """A condition of an author's that has a bug."""
     return bool(context["missing"])  # type: ignore[index]
+
+
+@tool(idempotent=True, local=True)
+async def quick(folder: str, name: str) -> str:
+    """Counts its calls."""
+    return f"{name} {count(folder, name)}"
+
+
+@tool(idempotent=True, local=True)
+async def quick_text(text: str) -> str:
+    """Gives its text."""
+    return text
+
+
+@tool(idempotent=True, local=True)
+async def not_quick(folder: str, name: str) -> str:
+    """Takes its time in its first call."""
+    if count(folder, name) == 1:
+        await asyncio.Event().wait()
+    return name
+
+
+@tool(idempotent=True, local=True)
+def fails_at_first(folder: str, name: str, times: int) -> str:
+    """Fails in so many calls."""
+    if (number := count(folder, name)) <= times:
+        raise ConnectionError(f"call {number}")
+    return f"{name} {number}"
+
+
+@tool(idempotent=True, local=True)
+def asks_locally(folder: str, name: str) -> str:
+    """Counts its calls, and asks a person in the first one."""
+    number = count(folder, name)
+    if not (answer := resumed(str)).has_data:
+        raise Interrupt("Which?")
+    return f"{answer.data} {number}"
+
+
+@tool(idempotent=True, local=True)
+async def large_text(folder: str, name: str) -> str:
+    """Gives more than a local call can."""
+    count(folder, name)
+    return "x" * 20_000
+
+
+@tool(idempotent=True, local=True)
+async def hangs_locally(folder: str, name: str) -> str:
+    """Counts its calls, and hangs in each for as long as the file `hang` is there."""
+    number = count(folder, name)
+    while (Path(folder) / "hang").exists():
+        await asyncio.sleep(0.05)
+    return f"{name} {number}"
