@@ -452,7 +452,9 @@ class Failure(HandedBack):
     """For a loop or a map: the context at the failure, with all writes of the failed iteration."""
     output: JSON = None
     """What had been done: for a plan the results of its steps, for a loop the output of the last iteration that
-    completed, for an agent the tools that it called."""
+    completed, for a map the items that did, for an agent the tools that it called."""
+    items: list[JSONObject] | None = None
+    """For the workflow of a map: `index` and `output` of its items that completed."""
 
     @property
     def called(self) -> list[str]:

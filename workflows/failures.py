@@ -27,7 +27,7 @@ class StepFailure(ApplicationError):
     a whole workflow carries them.
     """
 
-    def __init__(self, failure: Failure, reached: JSONObject) -> None:
+    def __init__(self, failure: Failure, reached: JSONObject | None) -> None:
         super().__init__(failure.message, type=failure.type, non_retryable=True)
         self.typed, self.reached = failure, reached
 

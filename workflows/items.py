@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from temporalio.exceptions import ChildWorkflowError
 
@@ -17,11 +19,13 @@ from holdfast.protocol.events import ItemCompleted, ItemStarted
 from holdfast.protocol.runs import MapDefinition, MapResult, MapState
 from holdfast.workflows.concurrency import is_cancelled, run_together
 from holdfast.workflows.failure_review import ask_decision
-from holdfast.workflows.failures import HANDLED, failure, find_failure
+from holdfast.workflows.failures import HANDLED, StepFailure, failure, find_context, find_failure
 from holdfast.workflows.frame import Frame
 
 LONGEST_LABEL = 80
 """Characters."""
+LONGEST_COMPLETED = 100_000
+"""Characters of the outputs that the failure of a map carries."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,23 @@ class Items:
     items: list[JSON]
     first: int = 0
     total: int | None = None
+    outputs: dict[int, JSON] = field(default_factory=dict)
+    """Those of the items that have completed, by index."""
 
     def pairs(self) -> list[tuple[int, JSON]]:
         return list(enumerate(self.items, self.first))
+
+    def list_completed(self, error: BaseException, address: Address) -> list[JSONObject]:
+        """Return `index` and `output` of the completed items, those in the page that failed too.
+
+        Of many outputs only the indices are told, as a failure has a bound.
+        """
+        in_page = find_failure(error, address).items or []
+        own = ({"index": index, "output": output} for index, output in sorted(self.outputs.items()))
+        completed = sorted([*own, *in_page], key=lambda item: int(item["index"]))
+        if len(text_of(completed)) <= LONGEST_COMPLETED:
+            return completed
+        return [{"index": item["index"]} for item in completed]
 
 
 async def run_one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JSON]:
@@ -43,7 +61,8 @@ async def run_one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JS
     for index, item in items.pairs():
         fork = frame.store.fork()
         inside = replace(frame, store=fork, request_counts=counts())
-        outputs.append(await _run_item(block, (index, items.total), item, inside))
+        items.outputs[index] = await _run_item(block, (index, items.total), item, inside)
+        outputs.append(items.outputs[index])
         frame.write(fork.value)
     return outputs
 
@@ -58,12 +77,25 @@ async def run_at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list
         async with free:
             fork = frame.store.fork()
             inside = replace(frame, store=fork, request_counts=counts())
-            output = await _run_item(block, (index, items.total), item, inside)
+            output = items.outputs[index] = await _run_item(block, (index, items.total), item, inside)
             return output, changes(base, fork.value)
 
     done = await run_together(run(index, item) for index, item in items.pairs())
     changed = {f"item {index}": change for (index, _), (_, change) in zip(items.pairs(), done, strict=True)}
     return [output for output, _ in done], changed
+
+
+@contextmanager
+def keep_completed(items: Items, address: Address) -> Iterator[None]:
+    """Let a failure of the map tell which items have completed, unless what failed says itself what it had done."""
+    try:
+        yield
+    except HANDLED as error:
+        cause = find_failure(error, address)
+        if is_cancelled(error) or cause.output is not None:
+            raise
+        told = cause.model_copy(update={"output": items.list_completed(error, address), "items": None})
+        raise StepFailure(told, find_context(error, address)) from error
 
 
 async def run_items(definition: MapDefinition, state: MapState, frame: Frame) -> MapResult:

@@ -36,15 +36,17 @@ class MapWorkflow(RunWorkflow):
         (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Map))
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
         self.changed: dict[str, dict[Path, JSON]] = {}
+        self._items = Items(definition.items, definition.first, definition.total)
 
     def current_context(self) -> JSONObject:
         return self.store.value
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
-        """Return the context as completed items left it, if they run one by one, and where the failed one got to."""
+        """Return the completed items, their context if one runs at a time, and that of the failed one."""
         inner = find_context(error, self.address)
         reached = self.store.value if inner is None else inner
-        return {"context": self.store.value if self._alone else None, "reached": reached}
+        completed = self._items.list_completed(error, self.address)
+        return {"context": self.store.value if self._alone else None, "reached": reached, "items": completed}
 
     @workflow.run
     async def run(self, definition: MapDefinition, state: MapState) -> MapResult:
@@ -64,12 +66,11 @@ class MapWorkflow(RunWorkflow):
         )
 
     async def _work(self, frame: Frame) -> list[JSON]:
-        items, first = self.definition.items, self.definition.first
-        if len(items) > self.host.history.limits.items:
+        if len(self.definition.items) > self.host.history.limits.items:
             return await self._run_pages(frame)
         if self._alone:
-            return await run_one_by_one(self.step.map, Items(items, first, self.definition.total), frame)
-        outputs, self.changed = await run_at_once(self.step.map, Items(items, first, self.definition.total), frame)
+            return await run_one_by_one(self.step.map, self._items, frame)
+        outputs, self.changed = await run_at_once(self.step.map, self._items, frame)
         return outputs
 
     @property
@@ -92,6 +93,7 @@ class MapWorkflow(RunWorkflow):
             state = MapState(context=self.store.value, resume_input=frame.scope.resume_input)
             result: MapResult = await run_items(definition, state, inside)
             outputs += result.outputs
+            self._items.outputs.update(enumerate(result.outputs, begin))
             if self._alone:
                 frame.write(result.context)
             else:

@@ -13,7 +13,7 @@ from holdfast.protocol.runs import MapDefinition, MapState
 from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.items import Items, run_at_once, run_items, run_one_by_one, take_items_changes
+from holdfast.workflows.items import Items, keep_completed, run_at_once, run_items, run_one_by_one, take_items_changes
 
 
 async def run_map(step: Map, frame: Frame) -> JSON:
@@ -21,13 +21,15 @@ async def run_map(step: Map, frame: Frame) -> JSON:
     for operation in step.map.init:
         frame.operate(operation)
     inside = replace(frame, request_counts=frame.request_counts.within(step.name))
-    if len(items) > frame.host.identity.history_limits.items:
-        outputs = await _in_pages(step, items, inside)
-    elif step.map.max_concurrency == 1:
-        outputs = await run_one_by_one(step.map, Items(items, total=len(items)), inside)
-    else:
-        outputs, changed = await run_at_once(step.map, Items(items, total=len(items)), inside)
-        take_items_changes(frame, changed)
+    known = Items(items, total=len(items))
+    with keep_completed(known, frame.address):
+        if len(items) > frame.host.identity.history_limits.items:
+            outputs = await _in_pages(step, items, inside)
+        elif step.map.max_concurrency == 1:
+            outputs = await run_one_by_one(step.map, known, inside)
+        else:
+            outputs, changed = await run_at_once(step.map, known, inside)
+            take_items_changes(frame, changed)
     return _finalize(step, outputs, frame)
 
 
