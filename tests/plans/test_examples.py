@@ -63,6 +63,15 @@ async def test_the_invitations_are_sent_once_somebody_agrees(
     assert statuses(output)["5"] == ("completed" if agrees else "skipped")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_the_reminders_are_sent_without_a_model(house: Harness, language: str) -> None:
+    run = await start(house, "reminders", language)
+    await house.answer(run, "See you on Friday")
+    output = await house.output(run)
+    assert [one["text"] for one in output["steps"]["2"]["data"]] == ["See you on Friday"] * 2
+
+
 async def test_a_goal_is_made_clear_planned_agreed_to_and_worked_off(house: Harness) -> None:
     run = await house.runs.start(load(ROOT / "examples" / "planner" / "planner.yaml"), "Invite Ana and Ben to the demo")
     house.started.append(run)
