@@ -108,7 +108,7 @@ async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
 
     runs = (await open_session(Startup.NOTHING)).runs
     run = await runs.resolve(run)
-    drawn = blueprint or await runs.blueprint(run)
+    drawn = blueprint or await runs.watch.blueprint(run)
     state = await runs.state(run)
     if state.blueprint != drawn.name:
         say(f"run {state.run} is of blueprint {state.blueprint}, not {drawn.name}: only equal names are coloured")

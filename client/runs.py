@@ -6,7 +6,6 @@ as `runs.control.pause(run)`; see `facets`. Times are in seconds.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,18 +25,16 @@ from holdfast.client.facets.control import RunControl
 from holdfast.client.facets.external_events import ExternalEvents
 from holdfast.client.facets.lists import RunLists
 from holdfast.client.facets.watch import RunWatch
-from holdfast.client.history import started_with
-from holdfast.client.listing import WaitingFilter, only_match, waiting_workflows
+from holdfast.client.listing import only_match
 from holdfast.client.lookup import Checked, Placed
 from holdfast.client.outcomes import await_outcome, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.question_reader import QuestionReader
 from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline
 from holdfast.client.states import Outcome, RunState
-from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.client.tree import Tree, UnknownRun
 from holdfast.client.worker_lookup import look_up, place_by_path
-from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
-from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
+from holdfast.protocol.answers import Answer, AnswerBatch, Receipt
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import TASK_QUEUE, HistoryLimits, LossPolicy, PipelineState
 from holdfast.runtime.errors import BadInput, raise_server_errors
@@ -182,22 +179,6 @@ class Runs:
             return await self.tree.describe(prefix)
         return await self.tree.describe(await only_match(self.client, prefix))
 
-    async def blueprint(self, run: str) -> Blueprint:
-        """Return the blueprint that a run was started with, from its history or the archive; no worker is asked.
-
-        Raises:
-            UnknownRun: There is no such run, or it is forgotten and its blueprint was not archived.
-            BadInput: It is a workflow of an author's own, without a blueprint.
-        """
-        try:
-            described = await self.tree.describe(run)
-        except UnknownRun:
-            archived = None if self.archive is None else await self.archive.blueprint(run)
-            if archived is None:
-                raise
-            return archived
-        return (await started_with(self.client, described)).blueprint
-
     async def state(self, run: str) -> RunState:
         """Return the status and the views of a run.
 
@@ -212,30 +193,6 @@ class Runs:
     async def questions(self, run: str) -> list[Question]:
         """Return the open questions of a run and of its children, sorted by address. Raises as `state` does."""
         return (await self.state(run)).questions
-
-    async def question(self, id: str) -> Question:
-        """Return the open question of this id, of whatever run.
-
-        Raises:
-            Refusal: `unknown_question`: no open question has this id.
-            NoWorker: No worker answers.
-        """
-        seen = self.answering.memory.find(id)
-        # Visibility learns of a question a moment after it was asked; who asks by id has mostly just seen it.
-        if seen is not None and (question := await self._ask(seen.owner, id)) is not None:
-            return question
-        async for row in waiting_workflows(self.client, wanted=WaitingFilter(question=id)):
-            if (question := await self._ask(row.owner, id)) is not None:
-                return question
-        raise Refusal("unknown_question", f"no open question has the id {id[:40]!r}; it may have been answered")
-
-    async def _ask(self, owner: str, id: str) -> Question | None:
-        """Return the question of this id if the workflow asks it and the person may see it."""
-        with suppress(UnknownRun):  # it has ended since it was listed
-            view = await self.tree.view(owner, unless_ended=True)
-            found = [question for question in questions_of([view]) if question.id == id]
-            return next(iter(await self.access.select_visible(view.run, found)), None)
-        return None
 
     async def open_questions(self, run: str, names: Sequence[str] = (), *, patient: bool = True) -> OpenQuestions:
         """Return the open questions of a run, for `answer`; if no worker answers, those seen last.
@@ -297,29 +254,6 @@ class Runs:
         return await send_answers(
             self.tree, self.answering, self.access, open_questions, batch, signal=signal, owner=owner
         )
-
-    async def attachment(self, question: Question, n: int) -> bytes:
-        """Return the content of an attachment of an open question.
-
-        Args:
-            question: The question, as `questions` gives it.
-            n: The number of the attachment, from 1.
-
-        Raises:
-            BadInput: The question has no such attachment.
-            Refusal: The question is not open any more.
-            NoWorker: No worker answers.
-        """
-        if n not in [attachment.n for attachment in question.attachments]:
-            raise BadInput(f"question {question.id} has no attachment {n}; it has {len(question.attachments)}")
-        wanted = AttachmentQuery(question=question.id, n=n)
-        try:
-            content = await self.tree.query(question.owner, ATTACHMENT, wanted, AttachmentContent)
-        except UnknownRun:
-            content = AttachmentContent()
-        if content.data is None:
-            raise Refusal("unknown_question", f"question {question.id} is not open any more; its attachments are gone")
-        return base64.b64decode(content.data)
 
     async def outcome(self, run: str) -> Outcome:
         """Return the outcome of a run; before its end the status and context. Raises `UnknownRun` or `NoWorker`."""

@@ -64,7 +64,7 @@ class Question(Value):
     delegations: dict[str, str] = {}
     """To whom a user has given their part in it, by user: they may not answer any more."""
     attachments: list[Attachment] = []
-    """Files and data beside it; `Runs.attachment` gives their content."""
+    """Files and data beside it; `RunWatch.attachment` gives their content."""
     reminders: int = 0
     notify: list[str] | None = None
     """The channels that are told of it, by name; None: those that the configuration says."""

@@ -6,16 +6,18 @@ Visibility finds them; only the workflows that may wait are asked, side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from holdfast.client.answering import Answering
 from holdfast.client.facets.access import AccessControl
-from holdfast.client.listing import RunsFilter, WaitingFilter, listed_runs, read_page, running_runs
+from holdfast.client.listing import RunsFilter, WaitingFilter, listed_runs, read_page, running_runs, waiting_workflows
 from holdfast.client.permissions import Permissions
 from holdfast.client.question_reader import QuestionReader
 from holdfast.client.states import Listed, Waiting
-from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import ANYONE, MANY, names_of
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Status
@@ -57,6 +59,30 @@ class RunLists:
     async def running(self, blueprint: str | None = None) -> list[str]:
         """Return the ids of all runs that have not ended, or of those with this blueprint's name."""
         return await running_runs(self._tree.client, blueprint)
+
+    async def find_question(self, id: str) -> Question:
+        """Return the open question of this id, of whatever run.
+
+        Raises:
+            Refusal: `unknown_question`: no open question has this id.
+            NoWorker: No worker answers.
+        """
+        seen = self._answering.memory.find(id)
+        # Visibility learns of a question a moment after it was asked; who asks by id has mostly just seen it.
+        if seen is not None and (question := await self._ask(seen.owner, id)) is not None:
+            return question
+        async for row in waiting_workflows(self._tree.client, wanted=WaitingFilter(question=id)):
+            if (question := await self._ask(row.owner, id)) is not None:
+                return question
+        raise Refusal("unknown_question", f"no open question has the id {id[:40]!r}; it may have been answered")
+
+    async def _ask(self, owner: str, id: str) -> Question | None:
+        """Return the question of this id if the workflow asks it and the person may see it."""
+        with suppress(UnknownRun):  # it has ended since it was listed
+            view = await self._tree.view(owner, unless_ended=True)
+            found = [question for question in questions_of([view]) if question.id == id]
+            return next(iter(await self._access.select_visible(view.run, found)), None)
+        return None
 
     async def page(
         self,

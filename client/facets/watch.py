@@ -1,13 +1,16 @@
-"""What happened in a run so far, and what happens now: `runs.watch`. Reading adds nothing to a history."""
+"""What a run is, what happened in it so far, and what happens now: `runs.watch`. Reading adds nothing to a history."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
+from holdfast.client.history import started_with
 from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.outcomes import archived_end, outcome_so_far, read_state
 from holdfast.client.states import STATUSES, Done, Outcome, RunState
@@ -17,9 +20,12 @@ from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.client.views import StepView
 from holdfast.client.views.runs import RunView
 from holdfast.protocol.address import Address, name_at
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.events import Event, StepCompleted
+from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import WorkflowView
-from holdfast.runtime.errors import raise_server_errors
+from holdfast.runtime.errors import BadInput, raise_server_errors
 from holdfast.runtime.workers import NoWorker
 
 PACE_SECONDS = 0.2
@@ -27,7 +33,7 @@ PACE_SECONDS = 0.2
 
 @raise_server_errors
 class RunWatch:
-    """The events, the steps and the context of a run."""
+    """The blueprint, the events, the steps, the context and the attachments of a run."""
 
     def __init__(self, tree: Tree, answering: Answering) -> None:
         self._tree, self._answering = tree, answering
@@ -41,6 +47,22 @@ class RunWatch:
         return RunView(
             state, await self.outcome(state), await self.trace(state, last), await self.find_obstacles(state)
         )
+
+    async def blueprint(self, run: str) -> Blueprint:
+        """Return the blueprint that a run was started with, from its history or the archive; no worker is asked.
+
+        Raises:
+            UnknownRun: There is no such run, or it is forgotten and its blueprint was not archived.
+            BadInput: It is a workflow of an author's own, without a blueprint.
+        """
+        try:
+            described = await self._tree.describe(run)
+        except UnknownRun:
+            archived = None if self._tree.archive is None else await self._tree.archive.blueprint(run)
+            if archived is None:
+                raise
+            return archived
+        return (await started_with(self._tree.client, described)).blueprint
 
     async def completed_steps(self, run: str, last: int | None = 100) -> list[Done]:
         """Return the completed steps of a run in the order of their completion.
@@ -152,3 +174,26 @@ class RunWatch:
 
         open_views = [view for view in state.views if view.status not in CLOSED]
         return [obstacle for found in await at_once(look, open_views) for obstacle in found]
+
+    async def attachment(self, question: Question, n: int) -> bytes:
+        """Return the content of an attachment of an open question.
+
+        Args:
+            question: The question, as `questions` gives it.
+            n: The number of the attachment, from 1.
+
+        Raises:
+            BadInput: The question has no such attachment.
+            Refusal: The question is not open any more.
+            NoWorker: No worker answers.
+        """
+        if n not in [attachment.n for attachment in question.attachments]:
+            raise BadInput(f"question {question.id} has no attachment {n}; it has {len(question.attachments)}")
+        wanted = AttachmentQuery(question=question.id, n=n)
+        try:
+            content = await self._tree.query(question.owner, ATTACHMENT, wanted, AttachmentContent)
+        except UnknownRun:
+            content = AttachmentContent()
+        if content.data is None:
+            raise Refusal("unknown_question", f"question {question.id} is not open any more; its attachments are gone")
+        return base64.b64decode(content.data)

@@ -240,7 +240,7 @@ class AssistantContext:
         if not uri.startswith(RESOURCE):
             raise MCPError(types.INVALID_PARAMS, f"there is no {uri}; questions are {RESOURCE}ID")
         try:
-            question = await runs.question(uri.removeprefix(RESOURCE))
+            question = await runs.lists.find_question(uri.removeprefix(RESOURCE))
         except (Refusal, NoWorker) as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         text = json.dumps(question.model_dump(mode="json"), ensure_ascii=False)

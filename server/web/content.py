@@ -89,8 +89,8 @@ def _is_safe(url: str) -> bool:
 
 
 async def attachment_response(runs: Runs, question: Question, n: int, *, shows: bool) -> Response:
-    """Return the content of an attachment; without `shows` always as a download. Raises as `Runs.attachment`."""
-    content = await runs.attachment(question, n)
+    """Return the content of an attachment; without `shows` always as a download. Raises as `RunWatch.attachment`."""
+    content = await runs.watch.attachment(question, n)
     attachment = next(listed for listed in question.attachments if listed.n == n)
     is_shown = shows and attachment.type in SHOWN
     media_type = attachment.type if is_shown else "application/octet-stream"

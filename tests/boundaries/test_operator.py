@@ -26,7 +26,7 @@ async def test_a_run_that_was_terminated_shows_no_open_question(house: Harness, 
     assert (await house.runs.state(run)).status == "failed"
     assert await house.runs.questions(run) == []
     with pytest.raises(Refusal, match="no open question"):
-        await house.runs.question(question.id)
+        await house.runs.lists.find_question(question.id)
     assert await house.runs.reader.read(question.owner) == []
     with pytest.raises(Refusal, match="has ended"):
         await house.answer(run, "yes", question)

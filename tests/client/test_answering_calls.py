@@ -83,7 +83,7 @@ async def test_who_has_seen_a_question_claims_it_in_two_calls(house: Harness) ->
 
 async def test_a_question_that_was_seen_is_read_in_one_call(house: Harness) -> None:
     _, question, runs, metrics = await seen(house)
-    assert await runs.question(question.id) == question
+    assert await runs.lists.find_question(question.id) == question
     assert calls(metrics) == {"QueryWorkflow": 1}
 
 

@@ -90,7 +90,7 @@ async def test_a_closed_question_is_in_no_list_and_no_count(house: Harness, text
     assert (await runs.lists.page(blueprint=name, status="waiting"))[0] == []
     assert [row.status for row in await runs.lists.all(blueprint=name)] == ["running"]
     with pytest.raises(Refusal, match="no open question"):
-        await runs.question(question.id)
+        await runs.lists.find_question(question.id)
     site = site_of_house(house)
     assert name not in (await OpenQuestionCounts.read(site)).count
     async with client_of(site) as client:

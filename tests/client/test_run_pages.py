@@ -102,7 +102,7 @@ async def test_a_filter_by_status_finds_paused_and_ended_runs(house: Harness) ->
 
 async def test_the_blueprint_of_a_run_is_that_of_its_start(house: Harness) -> None:
     run = await house.start(ASK.format(name="kept"))
-    blueprint = await house.runs.blueprint(run)
+    blueprint = await house.runs.watch.blueprint(run)
     assert blueprint == house.load(ASK.format(name="kept"))
 
 

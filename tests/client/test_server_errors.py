@@ -59,7 +59,17 @@ def _named(name: str, *args: str) -> Callable[[Runs], Awaitable[Any]]:
     return lambda runs: attrgetter(name)(runs)(*args)
 
 
-_OF_A_RUN = ("resolve", "find", "blueprint", "state", "questions", "question", "open_questions", "outcome", "result")
+_OF_A_RUN = (
+    "resolve",
+    "find",
+    "watch.blueprint",
+    "state",
+    "questions",
+    "lists.find_question",
+    "open_questions",
+    "outcome",
+    "result",
+)
 _OF_A_RUN += ("find_questions",)
 _OF_A_RUN += (
     "watch.view",
@@ -82,7 +92,7 @@ CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "assignment.send": lambda runs: runs.assignment.send(
         OpenQuestions(RUN, [ATTACHED]), Release, question="q", by="user:ana"
     ),
-    "attachment": lambda runs: runs.attachment(ATTACHED, 1),
+    "watch.attachment": lambda runs: runs.watch.attachment(ATTACHED, 1),
     "watch.outcome": lambda runs: runs.watch.outcome(STATE),
     "watch.steps_before": lambda runs: runs.watch.steps_before(Outcome(RUN, "failed")),
     "watch.trace": lambda runs: runs.watch.trace(STATE),
@@ -112,7 +122,7 @@ CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
 }
 """How to call each method of `Runs` and its facets that waits for Temporal."""
 FACETS = "holdfast.client.facets."
-NEED_ATTRIBUTES = ["start", "question", "external_events.find_runs"]
+NEED_ATTRIBUTES = ["start", "lists.find_question", "external_events.find_runs"]
 NEED_ATTRIBUTES += [f"lists.{name}" for name in ("all", "page", "waiting", "running")]
 STATUSES = (
     (RPCStatusCode.UNAVAILABLE, "server_error", "does not answer"),

@@ -202,7 +202,7 @@ async def test_what_one_may_not_see_is_unknown_and_what_one_may_not_do_is_refuse
     with pytest.raises(UnknownRun):
         await as_person(house, "eve", deployment).access.answerable(id_, [question.id])
     with pytest.raises(Refusal, match="question"):
-        await as_person(house, "eve", deployment).question(question.id)
+        await as_person(house, "eve", deployment).lists.find_question(question.id)
     olga = as_person(house, "olga", deployment)
     for command in (
         olga.control.cancel(id_),

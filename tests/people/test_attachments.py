@@ -59,15 +59,15 @@ async def test_a_question_lists_its_attachments_and_gives_their_content(house: H
         (1, "draft-7.md", "text/markdown", 7),
         (2, "scan.png", "image/png", len(PIXEL)),
     ]
-    assert await house.runs.attachment(question, 1) == "Dear é".encode()
-    assert await house.runs.attachment(question, 2) == PIXEL
+    assert await house.runs.watch.attachment(question, 1) == "Dear é".encode()
+    assert await house.runs.watch.attachment(question, 2) == PIXEL
     assert "attachment 2: scan.png (image/png, 10 bytes)" in question_text(question).plain
     with pytest.raises(BadInput, match="has no attachment 3"):
-        await house.runs.attachment(question, 3)
+        await house.runs.watch.attachment(question, 3)
     await house.answer(run, "yes", question)
     await house.result(run)
     with pytest.raises(Refusal, match="not open any more"):
-        await house.runs.attachment(question, 1)
+        await house.runs.watch.attachment(question, 1)
 
 
 async def test_the_digest_covers_the_attachments(house: Harness) -> None:
@@ -85,7 +85,7 @@ async def test_an_attachment_in_a_loop_that_has_continued_as_new(house: Harness)
     run = await house.start(written(repeat(ask(source), most=2)))
     await house.answered(run, "yes")
     question = await house.one(run)
-    assert await house.runs.attachment(question, 1) == b"round 2"
+    assert await house.runs.watch.attachment(question, 1) == b"round 2"
     await house.answer(run, "yes", question)
 
 
@@ -101,7 +101,7 @@ async def test_a_file_below_the_folders_of_the_worker_is_shown(files: Harness) -
     run = await files.start(written(ask(FILE)), {"path": "contract.pdf"})
     question = await files.one(run)
     assert question.attachments[0].type == "application/pdf"
-    assert await files.runs.attachment(question, 1) == b"%PDF-1.7"
+    assert await files.runs.watch.attachment(question, 1) == b"%PDF-1.7"
     await files.answer(run, "yes")
 
 

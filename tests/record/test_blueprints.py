@@ -27,10 +27,10 @@ def documents(store: RecordStore) -> int:
 async def test_the_blueprint_of_a_run_that_temporal_has_forgotten_is_read(recording: Recording) -> None:
     run = await recording.ended(LOOP, "stop")
     ours = recording.house.runs.with_archive(Record(recording.store, recording.house.client, KEY))
-    before = await ours.blueprint(run)
+    before = await ours.watch.blueprint(run)
     recording.house.started.remove(run)
     await recording.forget(run)
-    assert await ours.blueprint(run) == before
+    assert await ours.watch.blueprint(run) == before
     report = await ours.watch.view(run)
     assert (report.state.status, [step.name for step in report.trace.steps]) == ("completed", ["clarify"])
 

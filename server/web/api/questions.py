@@ -70,12 +70,12 @@ async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQue
 
 async def show_question(exchange: Exchange) -> dict[str, Any]:
     """Show an open question."""
-    return (await exchange.runs.question(exchange.path("id"))).model_dump(mode="json")
+    return (await exchange.runs.lists.find_question(exchange.path("id"))).model_dump(mode="json")
 
 
 async def show_attachment(exchange: Exchange) -> Response:
     """Give the content of an attachment of an open question, by its number from 1."""
-    question = await exchange.runs.question(exchange.path("id"))
+    question = await exchange.runs.lists.find_question(exchange.path("id"))
     number = exchange.path("n")
     if not (number.isascii() and number.isdigit() and len(number) < 6):
         raise HTTPException(404, f"{number[:20]!r} is not the number of an attachment")
@@ -131,7 +131,7 @@ async def reassign_question(exchange: Exchange) -> dict[str, Any]:
 
 async def _assign(exchange: Exchange, command: type[AssignmentCommand], **fields: JSON) -> dict[str, Any]:
     runs, comment, by = exchange.runs, exchange.body.comment, exchange.identity.user
-    question = await runs.question(exchange.path("id"))
+    question = await runs.lists.find_question(exchange.path("id"))
     receipt = await runs.assignment.send(
         OpenQuestions(question.run, [question]),
         command,
@@ -292,7 +292,7 @@ async def _find_place(exchange: Exchange) -> tuple[str, str]:
     recorded = await _record(exchange).asked_in(id_)
     if recorded is not None and await _may_see(runs, recorded[0], id_):
         return recorded
-    question = await runs.question(id_)
+    question = await runs.lists.find_question(id_)
     return question.run, question.owner
 
 

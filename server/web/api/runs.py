@@ -80,7 +80,7 @@ async def show_history(exchange: Exchange) -> list[dict[str, Any]]:
 async def show_graph(exchange: Exchange) -> Response:
     """Draw the blueprint of a run as a Mermaid flowchart, each step with its state in this run."""
     runs, run = exchange.runs, exchange.path("run")
-    blueprint, state = await runs.blueprint(run), await runs.state(run)
+    blueprint, state = await runs.watch.blueprint(run), await runs.state(run)
     drawing = flowchart(blueprint, marks_of(await runs.watch.trace(state), state.questions))
     return Response(drawing, media_type=MERMAID)
 
@@ -176,7 +176,7 @@ async def _check_same(exchange: Exchange, run: str, blueprint: Blueprint) -> Non
     runs, body = exchange.runs, exchange.body
     state = await input_of(runs.client, run)
     same_start = (state.input, state.started_by) == (body.input, exchange.identity.user)
-    if not same_start or (await runs.blueprint(run)).name != blueprint.name:
+    if not same_start or (await runs.watch.blueprint(run)).name != blueprint.name:
         raise Refusal("key_conflict", f"run {run} was started with another input or blueprint; use a new key")
 
 

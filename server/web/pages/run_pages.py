@@ -233,7 +233,7 @@ async def show_graph_page(request: Request) -> Response:
     runs = await permit(request, "see")
     head, t = await head_of(request, runs), texts_of(request)
     try:
-        blueprint = await runs.blueprint(head.run)
+        blueprint = await runs.watch.blueprint(head.run)
     except BadInput as error:
         return render(request, "runs/graph.html", head=head, chart=None, problem=str(error))
     except UnknownRun:
