@@ -255,6 +255,8 @@ def _member(members: list[Any], tag: str) -> Any:
     """Return the form that pydantic's tag names."""
     if tag in KINDS and KINDS[tag] in members:
         return KINDS[tag]
+    # A form with a rule of its own: `function-after[check(), Operation]`, the rules around it outermost first.
+    tag = re.sub(r"function-\w+\[[^,]*\(\), ", "", tag).rstrip("]")
     for member in members:
         # What pydantic tags a form of a union with: a class, or a generic type such as list[str], by its origin.
         name = "literal" if get_origin(member) is Literal else getattr(get_origin(member) or member, "__name__", "")

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.blueprint import validate as validation
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds import Blueprint, Operation
 from holdfast.blueprint.load import examine, load, loads, parse
+from holdfast.blueprint.parts import Part
+from holdfast.blueprint.source import read
 from tests.blueprint.written import ALL, FULL, yaml
 from tests.effort import SECOND, effort
 
@@ -425,3 +428,13 @@ def test_a_file_of_toml_is_told_to_be_no_blueprint(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text("[worker]\nhold = true\n\n[x]\n")
     [problem] = examine(tmp_path / "holdfast.toml").problems
     assert (problem.code, "not a blueprint" in problem.message) == ("unreadable_file", True)
+
+
+def test_a_rule_of_a_part_is_reported_where_another_form_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Holder(Part):
+        write: str | Operation
+
+    monkeypatch.setattr(validation, "Blueprint", Holder)
+    tree = read("write: {}", "x.yaml")[0]
+    [problem] = validation.validate(tree, {}).problems
+    assert (problem.path, problem.message) == ("write", "an operation is exactly one of set, append, merge")
