@@ -140,13 +140,13 @@ def words_of(schema: JSONObject) -> list[str]:
 
 def in_short(text: str, question: Question) -> JSON:
     """Return the content that short words or an object of corrections stand for; None if they stand for none."""
-    if (short := question.asked.read(text)) is not None or not question.asked.takes_corrections:
+    if (short := question.asked.read(text)) is not None:
         return short
     try:
         changes = from_json(text)
     except ValueError:
         return None
-    return question.asked.corrected(changes) if isinstance(changes, dict) else None
+    return question.asked.read_corrections(changes) if isinstance(changes, dict) else None
 
 
 def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> JSON:

@@ -284,6 +284,7 @@ class PlanReview(Review):
 
     def accept(self, content: JSON) -> JSON:
         """Return the verdict with the plan to use. Raises `InvalidAnswer` with all problems of an edited plan."""
+        content = self.read_short(content)
         if isinstance(content, dict) and content.get("verdict") == "revise":
             self._check_revision(content)
         content = super().accept(content)

@@ -64,9 +64,8 @@ class ActionReview(Review):
     def summarize(self, content: JSON) -> JSON:
         return f"{RESPOND}, {content['reason']}" if content["verdict"] == RESPOND else super().summarize(content)
 
-    @property
-    def takes_corrections(self) -> bool:
-        return self.editable and super().takes_corrections
+    def read_corrections(self, changes: JSONObject) -> JSON:
+        return super().read_corrections(changes) if self.editable else None
 
 
 @question_kind

@@ -206,12 +206,13 @@ class Review(Asked):
             return {"verdict": REVISE, "reason": wanted.strip()}
         return {"verdict": REVISE, "reason": text.strip()} if _SENTENCE.match(text) else None
 
-    @property
-    def takes_corrections(self) -> bool:
-        return isinstance(self.payload, dict)
+    def read_corrections(self, changes: JSONObject) -> JSON:
+        """Return the payload with other values for some of its keys; None if there are keys that it may not have.
 
-    def corrected(self, changes: JSONObject) -> JSON:
-        """Return the payload with other values for some of its keys; None if there are keys that it may not have."""
+        An empty object changes nothing, and is no yes.
+        """
+        if not isinstance(self.payload, dict) or not changes:
+            return None
         keys = self.payload.keys() | self.schema()["properties"]["payload"].get("properties", {}).keys()
         if "verdict" in changes or not changes.keys() <= keys:
             return None

@@ -352,8 +352,14 @@ class Asked(QuestionKind):
         return content
 
     def read_short(self, content: object) -> JSON:
-        """Return the content that a text such as "yes" stands for, wherever it was typed; other content unchanged."""
-        meant = self.read(content) if isinstance(content, str) else None
+        """Return the content that a text such as "yes", or corrections, stand for; other content unchanged."""
+        match content:
+            case str():
+                meant = self.read(content)
+            case dict():
+                meant = self.read_corrections(content)
+            case _:
+                meant = None
         return content if meant is None else meant
 
     def read_output(self, content: JSON) -> JSON:
@@ -410,13 +416,8 @@ class Asked(QuestionKind):
         """Return the content that short words stand for; None if they stand for none."""
         return YES.get(text.strip().lower()) if self._is_boolean else None
 
-    @property
-    def takes_corrections(self) -> bool:
-        """True if an object may be typed that holds only what is to be changed."""
-        return False
-
-    def corrected(self, changes: JSONObject) -> JSON:
-        """Return the content for an object of corrections; None if it is none."""
+    def read_corrections(self, changes: JSONObject) -> JSON:
+        """Return the content for an object that holds only what is to be changed; None if it is no such object."""
         return None
 
     @property

@@ -100,6 +100,14 @@ async def test_a_review_gives_what_was_approved(house: Harness, content: Any, ou
     assert await house.output(run) == output
 
 
+async def test_a_review_is_corrected_by_what_changes_alone(house: Harness) -> None:
+    steps = [{"kind": "hitl", "name": "look", "ask": "review", "input": "{{ input }}", "message": "Right?"}]
+    run = await house.start(yaml.safe_dump({"steps": steps}), {"to": "ana", "days": 3})
+    assert (await house.refused(run, {})).code == "invalid_answer"
+    await house.answer(run, {"days": 2})
+    assert await house.output(run) == {"to": "ana", "days": 2}
+
+
 @pytest.mark.parametrize("input_", ["{{ steps.look.output }}", "{{ previous_step }}"])
 async def test_a_tool_gets_no_review_that_was_rejected(house: Harness, input_: str) -> None:
     look = {"kind": "hitl", "name": "look", "ask": "review", "input": "a letter", "message": "Right?"}

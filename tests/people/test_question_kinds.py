@@ -194,3 +194,12 @@ def test_a_changed_payload_is_not_dropped_because_the_verdict_says_unchanged() -
         review.accept({"verdict": "unchanged", "payload": {"title": "Coffee"}})
     assert [path for path, _ in refused.value.problems] == ["payload"]
     assert review.accept({"verdict": "unchanged", "payload": {"title": "Tea"}})["payload"] == {"title": "Tea"}
+
+
+def test_a_review_takes_corrections_alone_wherever_it_is_answered() -> None:
+    review = Review(message="?", payload={"who": "all", "n": 1})
+    assert review.accept({"n": 2}) == {"verdict": "edited", "payload": {"who": "all", "n": 2}}
+    fixed = ActionReview(message="?", payload={"n": 1}, editable=False)
+    for asked, content in ((review, {}), (review, {"other": 1}), (fixed, {"n": 2}), (Review(message="?"), {"n": 2})):
+        with pytest.raises(InvalidAnswer, match="verdict"):
+            asked.accept(content)
