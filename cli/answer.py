@@ -22,7 +22,7 @@ from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
 from holdfast.client.event_texts import place
-from holdfast.client.reading import BadUsage, answers_for, content_of, from_json, person, read_entries, yes_or_no
+from holdfast.client.reading import BadUsage, answers_for, from_json, parse_content, person, read_entries, yes_or_no
 from holdfast.client.runs import Runs
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer, Receipt
@@ -154,7 +154,7 @@ class Typed:
         if self.is_yes_or_no:
             return Answer(question=name, content=yes_or_no(question, self.yes, (self.no or "").strip()))
         if self.content is None:
-            return Answer(question=name, content=content_of(self.words[-1], question))
+            return Answer(question=name, content=parse_content(self.words[-1], question))
         try:
             return Answer(question=name, content=from_json(self.content))
         except BadUsage as error:

@@ -17,7 +17,7 @@ from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
 from holdfast.cli.output import DONE, FAILED, print_json, say
 from holdfast.cli.session import open_session
 from holdfast.client.event_texts import place
-from holdfast.client.reading import BadUsage, input_of, person, value_of
+from holdfast.client.reading import BadUsage, parse_input, parse_value, person
 from holdfast.client.runs import Runs
 from holdfast.client.states import Steered
 from holdfast.client.stopping import at_once
@@ -236,7 +236,7 @@ def _change(text: str) -> tuple[str, JSON]:
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
         raise BadUsage(f"--set {text}: write PATH=JSON, such as --set stats.total=3")
-    return path.strip(), value_of(value, None)
+    return path.strip(), parse_value(value, None)
 
 
 async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) -> Effect:
@@ -273,7 +273,7 @@ _OUTCOMES = {
 
 async def _send(run: str, event: tuple[str, str, str | None], id_: str | None, by: str | None, as_json: bool) -> int:
     name, key, text = event
-    payload = input_of(text, None)
+    payload = parse_input(text, None)
     runs = (await open_session()).runs
     receipt = await runs.external_events.send(await runs.resolve(run), name, key, payload, id=id_, by=person(by))
     if as_json:

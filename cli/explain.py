@@ -103,7 +103,7 @@ async def _load_with_demands(file: Path) -> Blueprint:
 async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
     """Return the flowchart of a run, drawn from a blueprint of the caller's or from its own."""
     from holdfast.cli.session import open_session  # noqa: PLC0415  see the head of this file
-    from holdfast.client.overlay import marks_of  # noqa: PLC0415  see the head of this file
+    from holdfast.client.overlay import mark_steps  # noqa: PLC0415  see the head of this file
     from holdfast.runtime.embedded import Startup  # noqa: PLC0415  see the head of this file
 
     runs = (await open_session(Startup.NOTHING)).runs
@@ -112,7 +112,7 @@ async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
     state = await runs.state(run)
     if state.blueprint != drawn.name:
         say(f"run {state.run} is of blueprint {state.blueprint}, not {drawn.name}: only equal names are coloured")
-    return flowchart(drawn, marks_of(await runs.watch.trace(state), state.questions))
+    return flowchart(drawn, mark_steps(await runs.watch.trace(state), state.questions))
 
 
 @app.command()

@@ -25,8 +25,8 @@ from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.questions import YES
 from holdfast.cli.prompt import Prompt, PromptInterrupted
 from holdfast.cli.render import question_text, wrapped
-from holdfast.client.forms import ABSENT, FormField, fields_of, shown_default
-from holdfast.client.reading import BadUsage, Entry, accepted, content_of, from_json, in_short
+from holdfast.client.forms import ABSENT, FormField, list_fields, shown_default
+from holdfast.client.reading import BadUsage, Entry, accepted, from_json, in_short, parse_content
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import Question
@@ -95,7 +95,7 @@ class PipedAnswers:
         if line is None:
             return None
         self.out.print("> …" if question.asked.hidden else f"> {line}")
-        return Answer(question=question.id, content=content_of(line, question))
+        return Answer(question=question.id, content=parse_content(line, question))
 
     def refused(self, question: Question, reason: str) -> None:
         """See base class."""
@@ -138,7 +138,7 @@ class Terminal:
         """Ask the question; return None if it is left open."""
         self.out.print(wrapped(question_text(question), self.out))
         self.out.print(wrapped(Text(_instructions(question), "dim"), self.out))
-        fields = fields_of(question)
+        fields = list_fields(question)
         try:
             while True:
                 content = await (self._form(question, fields) if fields else self._line(question))
@@ -248,11 +248,11 @@ def chosen(text: str, question: Question) -> JSON:
     if question.options:
         names = [name for option in question.options for name in (option.id, option.label)]
         numbers = {str(n): option.id for n, option in enumerate(question.options, 1) if str(n) not in names}
-        content = content_of(text, question)
+        content = parse_content(text, question)
         if isinstance(content, list):
             return [numbers.get(item.strip(), item) if isinstance(item, str) else item for item in content]
         return numbers.get(content.strip(), _completed(content, question))
-    return content_of(text, question)
+    return parse_content(text, question)
 
 
 def _completed(text: str, question: Question) -> str:

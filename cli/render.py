@@ -21,9 +21,9 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.client.answering import Sent
 from holdfast.client.event_texts import _by, place, preview, result_text, shown_raise
-from holdfast.client.forms import example_of
+from holdfast.client.forms import make_example
 from holdfast.client.proposals import describe_proposal, details_beside
-from holdfast.client.reading import words_of
+from holdfast.client.reading import list_words
 from holdfast.client.states import Done
 from holdfast.client.views import GroupView, StepView
 from holdfast.client.views.questions import QuestionView
@@ -250,8 +250,8 @@ def answer_command(question: Question, *, alone: bool = True) -> str:
         content = shlex.quote(json.dumps(example))
         return f"holdfast answer {shlex.quote(question.run)} {question.id} --content {content}"
     form = not question.options and question.requestedSchema.get("type") in ("object", "array")
-    words = words_of(question.requestedSchema)
-    fields = example_of(question.requestedSchema)
+    words = list_words(question.requestedSchema)
+    fields = make_example(question.requestedSchema)
     json_ = f"--content {shlex.quote(fields)}" if fields else "--content JSON"
     value = f"VALUE  # {', '.join(words)}, or a JSON object" if words else json_ if form else "VALUE"
     return f"holdfast answer {shlex.quote(question.run)} {question.id} {value}"

@@ -21,7 +21,7 @@ from holdfast.cli.prompts import AnswerFile, AnswerSource, Terminal
 from holdfast.cli.render import console, waiting_text
 from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
-from holdfast.client.reading import BadUsage, input_of, person
+from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
 from holdfast.server.web.addresses import question_address
@@ -124,7 +124,7 @@ class _Attendant:
 
 async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
     blueprint, parsed = arguments.read()
-    input_ = input_of(arguments.input, blueprint.inputs)
+    input_ = parse_input(arguments.input, blueprint.inputs)
     sources = answer_sources(attendant.answers)
     session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
     if arguments.check:
@@ -139,7 +139,7 @@ async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
 
 async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
     blueprint, parsed = arguments.read()
-    input_ = input_of(arguments.input, blueprint.inputs)
+    input_ = parse_input(arguments.input, blueprint.inputs)
     session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
     if arguments.check:
         await session.look_up(blueprint, parsed.problem)

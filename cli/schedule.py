@@ -16,7 +16,7 @@ from holdfast.cli.flags import AsJson, By, Check, File, Input
 from holdfast.cli.output import DONE, print_json, say
 from holdfast.cli.render import print_table, when
 from holdfast.cli.session import open_session
-from holdfast.client.reading import BadUsage, input_of, person
+from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.client.schedules import OVERLAPS, Schedules, Times
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
@@ -127,7 +127,7 @@ async def _create(
         raise BadUsage(f"--overlap {overlap}: unknown rule; known: {', '.join(OVERLAPS)}")
     parsed, times = examine(file), options.times()
     blueprint = parsed.valid()
-    value = input_of(input, blueprint.inputs)
+    value = parse_input(input, blueprint.inputs)
     session = await open_session(Startup.ALL, load_config_for(file, say))
     if check:
         await session.look_up(blueprint, parsed.problem)

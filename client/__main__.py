@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from holdfast.client.answering import Answering, find_question
 from holdfast.client.failures import EXPECTED, in_our_words
-from holdfast.client.reading import content_of, from_json, person
+from holdfast.client.reading import from_json, parse_content, person
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
@@ -53,7 +53,7 @@ async def answer(runs: Runs, run: str, name: str, value: str, by: str | None) ->
     question = find_question(open_.questions, name)
     if question is None:
         raise open_.unknown(name)
-    content = content_of(value, question)
+    content = parse_content(value, question)
     sent = [Answer(question=question.id, content=content)]
     for receipt in await runs.answer(open_.run, sent, by=person(by), open_questions=open_):
         print(receipt.status)

@@ -34,7 +34,7 @@ from holdfast.client.earlier_answers import (
 from holdfast.client.history import first_event
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.outgoing import check_batch
-from holdfast.client.tree import Tree, UnknownRun, events_of, questions_of
+from holdfast.client.tree import Tree, UnknownRun, collect_events, collect_questions
 from holdfast.protocol.address import name_at, names_at
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
@@ -161,7 +161,7 @@ class Answering:
         sender = self.sender
         return self.groups if sender is None else with_proved(self.groups, sender.user, sender.groups or None)
 
-    def sender_of(self, by: str | None) -> str | None:
+    def find_sender(self, by: str | None) -> str | None:
         """Return who sends a command: the person for whom everything is sent, else who it names."""
         name = by if self.sender is None else self.sender.user
         return None if name is None else canonical_name(name)
@@ -197,11 +197,11 @@ class Answering:
                 views = await asyncio.gather(*(tree.view(owner, unless_ended=True) for owner in owners))
         except (TimeoutError, UnknownRun, NoWorker):
             return None
-        questions = questions_of(views)
+        questions = collect_questions(views)
         if not {question.id for question in known} <= {question.id for question in questions}:
             return None
         self.memory.keep(questions)
-        return OpenQuestions(known[0].run, questions, events=events_of(views))
+        return OpenQuestions(known[0].run, questions, events=collect_events(views))
 
     async def walk(self, tree: Tree, described: WorkflowExecutionDescription, *, patient: bool = True) -> OpenQuestions:
         """Walk the tree of a run and return its open questions; if no worker answers, those seen last.
@@ -225,9 +225,9 @@ class Answering:
             if patient and isinstance(error, Busy) and error.is_alive:
                 raise
             return OpenQuestions(run, self.memory.of(run), ended, str(error))
-        questions = questions_of(views)
+        questions = collect_questions(views)
         self.memory.keep(questions)
-        return OpenQuestions(run, questions, ended, events=events_of(views))
+        return OpenQuestions(run, questions, ended, events=collect_events(views))
 
     async def answer(
         self,
@@ -240,7 +240,7 @@ class Answering:
     ) -> list[Receipt | Sent]:
         """Send a batch of answers to questions that a walk of the run's tree has found; see `Runs.answer`."""
         key = batch.key  # one that is made here has brought no answer before: nobody has to look for it
-        batch = batch.model_copy(update={"by": self.sender_of(batch.by), "key": key or secrets.token_hex(8)})
+        batch = batch.model_copy(update={"by": self.find_sender(batch.by), "key": key or secrets.token_hex(8)})
         check_batch(batch, self.limits.answer)
         unconfirmed: Unconfirmed | None = None
         if open_questions.silence is None and not signal:
@@ -390,14 +390,16 @@ class Answering:
         """
         if early := await self._earlier_event(tree, event, views):
             return early
-        waiting = [candidate for candidate in events_of(views) if candidate.asked.awaits == (event.name, event.key)]
+        waiting = [
+            candidate for candidate in collect_events(views) if candidate.asked.awaits == (event.name, event.key)
+        ]
         is_kept = any(hint.id == event.id for hint in views[0].kept)
         if not waiting and not is_kept and not keep:
             raise Refusal("unknown_question", f"no step of {views[0].run} waits for {event.name!r} with this key")
         if not waiting or is_kept:
             return await self._keep_event(tree, event, views[0].run)
         question = min(waiting, key=lambda candidate: (candidate.asked_at, candidate.address))
-        batch = _batch_of(event, question.id)
+        batch = _make_batch(event, question.id)
         check_batch(batch, self.limits.answer)
         check(question, batch.answers[0])
         try:
@@ -416,7 +418,7 @@ class Answering:
         reply = await EarlierAnswers(tree, views[0].workflow).find_under(event.answer_key)
         if reply is None:
             return None
-        if _batch_of(event, reply.data.id).digest != reply.data.digest:
+        if _make_batch(event, reply.data.id).digest != reply.data.digest:
             raise Refusal("key_conflict", f"another event came under the id {event.id!r}; use a new id")
         return EventReceipt(event=event.id, run=run, status="taken", question=reply.data.id, at=reply.at)
 
@@ -496,7 +498,7 @@ class Answering:
         question = find_question(open_questions.questions, command.question)
         if question is None:
             raise open_questions.unknown(command.question)
-        command = command.model_copy(update={"question": question.id, "by": self.sender_of(command.by)})
+        command = command.model_copy(update={"question": question.id, "by": self.find_sender(command.by)})
         payload = command.model_dump(mode="json", exclude={"token", "groups"}, exclude_none=True)
         check_value(payload, self.limits.answer, command.name)
         scope: Scope = "steer" if command.steers else "answer"
@@ -510,7 +512,7 @@ class Answering:
     def steering(self, run: str, owner: str, *, command: str, payload: Mapping[str, JSON]) -> JSONObject:
         """Return the argument of a command to one workflow: with a new idempotency key, signed if there are keys."""
         by = payload.get("by")
-        sender = self.sender_of(by if isinstance(by, str) else None)
+        sender = self.find_sender(by if isinstance(by, str) else None)
         argument = {**payload, "by": sender, "key": secrets.token_hex(8)}
         check_value(argument, self.limits.answer, command)
         return self._signed("steer", SignedCommand(run, owner, command, argument))
@@ -554,7 +556,7 @@ class TakenByAnother(Exception):
     """The step that waited for an event has gone on before the event reached it."""
 
 
-def _batch_of(event: SystemEvent, question: str) -> AnswerBatch:
+def _make_batch(event: SystemEvent, question: str) -> AnswerBatch:
     """Return the answer that an event is to a question."""
     answer = Answer(question=question, content=event.content)
     return AnswerBatch(answers=[answer], by=event.by, key=event.answer_key)

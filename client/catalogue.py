@@ -40,7 +40,7 @@ class Offered:
         return replace(problem, file=problem.file.removeprefix(f"{self.folder}/"))
 
 
-def folders_of(config: Config) -> list[Path]:
+def list_folders(config: Config) -> list[Path]:
     """Return the folders that `[serve] blueprints` names, absolute."""
     return [(config.folder / Path(name).expanduser()).resolve() for name in config.serve.blueprints]
 
@@ -67,7 +67,7 @@ def offered(config: Config, allows: Allows | None = None) -> list[Offered]:
         allows: Leaves out the blueprints that somebody may not start; None: all may be started.
     """
     by_name: dict[str, Offered] = {}
-    for folder in folders_of(config):
+    for folder in list_folders(config):
         for path in _files(folder):
             name = path.relative_to(folder).with_suffix("").as_posix()
             if name not in by_name and _has_steps(path):

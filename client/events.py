@@ -71,7 +71,7 @@ class Reading:
     runs: Mapping[int, str] = field(default_factory=dict)
     """Temporal's ids of the runs of the chain that were read, by their first offsets."""
 
-    def run_of(self, event: Event) -> str | None:
+    def find_run(self, event: Event) -> str | None:
         """Return Temporal's id of the run that an event is of."""
         firsts = [first for first in self.runs if first <= event.offset]
         return self.runs[max(firsts)] if firsts else None

@@ -139,7 +139,7 @@ async def started_with(client: Client, described: WorkflowExecutionDescription) 
     return definition
 
 
-async def input_of(client: Client, run: str) -> PipelineState:
+async def read_input(client: Client, run: str) -> PipelineState:
     """Return the input that a run was started with, and who started it."""
     state: PipelineState = (await _arguments(client, run, [Definition, PipelineState]))[1]
     return state

@@ -16,7 +16,7 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.permissions import Permissions, access_of
+from holdfast.client.permissions import Permissions, read_access
 from holdfast.client.question_reader import PATIENCE_SECONDS, QuestionReader
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
@@ -147,7 +147,7 @@ class RunsFilter:
         return [(index, row) for index, row in rows if self.status in (None, row.status)]
 
     async def _shows(self, execution: WorkflowExecution) -> bool:
-        return self.permissions is None or self.permissions.may("see", await access_of(execution))
+        return self.permissions is None or self.permissions.may("see", await read_access(execution))
 
 
 class _ListFilter(Protocol[Row]):
@@ -183,13 +183,13 @@ async def read_page(
     Raises:
         BadCursor: The cursor is none of this list.
     """
-    place = None if cursor is None else _place_of(cursor, wanted)
+    place = None if cursor is None else _read_cursor(cursor, wanted)
     if cursor is None and page > 1:
         place = await _place_behind(reader, wanted, (page - 1) * size)
         if place is None:
             return [], None
     rows, after = await _rows_behind(reader, wanted, place, size)
-    return rows, None if after is None else cursor_of(after, wanted)
+    return rows, None if after is None else make_cursor(after, wanted)
 
 
 async def _rows_behind(
@@ -421,13 +421,13 @@ def _waiting(execution: WorkflowExecution) -> Waiting | None:
     )
 
 
-def cursor_of(place: bytes, wanted: _ListFilter[Row]) -> str:
+def make_cursor(place: bytes, wanted: _ListFilter[Row]) -> str:
     """Return the text by which a program goes on from a place in a list; it is good for this list alone."""
     text = urlsafe_b64encode(place).decode().rstrip("=")
     return f"{_seal(text, wanted)}{text}"
 
 
-def _place_of(cursor: str, wanted: _ListFilter[Row]) -> bytes:
+def _read_cursor(cursor: str, wanted: _ListFilter[Row]) -> bytes:
     """Return the place that a cursor names. Raises `BadCursor` for one of another list or one that was changed.
 
     Temporal's server takes a place that it cannot read for trouble of its own, and its client repeats the request.

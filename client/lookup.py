@@ -38,12 +38,12 @@ class Checked:
     """By the name of a tool, what its owner demands; None if no tools were looked up."""
 
 
-def request_of(requirements: Sequence[Requirement], *, connect: bool) -> LookUp:
+def make_request(requirements: Sequence[Requirement], *, connect: bool) -> LookUp:
     """Return the request for these names, each once."""
     return LookUp(wanted=list(dict.fromkeys(map(_wanted, requirements))), connect=connect)
 
 
-def problems_of(result: LookedUp, requirements: Sequence[Requirement], placed: Placed) -> list[Problem]:
+def find_problems(result: LookedUp, requirements: Sequence[Requirement], placed: Placed) -> list[Problem]:
     """Return a problem for each place that names something missing."""
     missing = {entry.wanted: entry for entry in result.missing}
     pairs = [(need, missing[_wanted(need)]) for need in requirements if _wanted(need) in missing]
@@ -83,13 +83,13 @@ async def look_up_here(
     looked_up = requirements if imports else [requirement for requirement in requirements if requirement not in tools]
     notes = [f"{', '.join(left_out)}: no worker is reached, and [worker] imports names no package"] if left_out else []
     try:
-        result = await _by_process(folder, request_of(looked_up, connect=connect)) if looked_up else LookedUp()
+        result = await _by_process(folder, make_request(looked_up, connect=connect)) if looked_up else LookedUp()
     except Unchecked as error:
         return Checked(unchecked="; ".join([*notes, str(error)]))
     keys = [entry.message for entry in result.missing if entry.code == NO_KEY]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
     rules = result.rules if imports else None
-    return Checked(problems_of(certain, looked_up, placed), "; ".join([*notes, *keys]) or None, rules)
+    return Checked(find_problems(certain, looked_up, placed), "; ".join([*notes, *keys]) or None, rules)
 
 
 def _is_imported(requirement: Requirement) -> bool:

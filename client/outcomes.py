@@ -11,7 +11,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Answering
 from holdfast.client.archive import ArchivedEnd
 from holdfast.client.events import below, last_at_work, plan_at_work
-from holdfast.client.states import STATUSES, Outcome, RunState, as_ended, status_of
+from holdfast.client.states import STATUSES, Outcome, RunState, as_ended, read_status
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.plans import PLAN_OUTPUT
@@ -29,7 +29,7 @@ async def read_state(tree: Tree, answering: Answering, run: str) -> RunState:
     closed = STATUSES.get(described.status) if described.status else None
     if closed is not None:
         views = [as_ended(view, closed) for view in views]
-    state = RunState(run, closed or status_of(views), views[0].blueprint, views)
+    state = RunState(run, closed or read_status(views), views[0].blueprint, views)
     answering.memory.keep(state.questions)
     return state
 

@@ -24,7 +24,7 @@ _STRONGEST: tuple[State, ...] = ("running", "failed", "done", "skipped")
 """The order in which a state wins where a step ran for several items."""
 
 
-def marks_of(run: StepView, questions: Iterable[Question]) -> RunOverlay:
+def mark_steps(run: StepView, questions: Iterable[Question]) -> RunOverlay:
     """Return the state of each step, from the steps and the open questions of a run.
 
     >>> from holdfast.client.views import GroupView
@@ -32,7 +32,7 @@ def marks_of(run: StepView, questions: Iterable[Question]) -> RunOverlay:
     >>> second = GroupView("iteration", [ask], "running", n=2)
     >>> loop = StepView("again", "loop", "pipeline:talk;loop:again", "running", groups=[second])
     >>> own = GroupView("own", [loop], "running")
-    >>> marks = marks_of(StepView("talk", "pipeline", "pipeline:talk", "waiting", groups=[own]), [])
+    >>> marks = mark_steps(StepView("talk", "pipeline", "pipeline:talk", "waiting", groups=[own]), [])
     >>> marks.states[("again", "ask")], marks.rounds
     ('running', {('again',): 2})
     """
@@ -42,21 +42,21 @@ def marks_of(run: StepView, questions: Iterable[Question]) -> RunOverlay:
         for path in _paths(address, step):
             state = STATES[step.mark]
             states[path] = min(state, states.get(path, state), key=_STRONGEST.index)
-    rounds = {path_of(address): step.iterations[-1].n for address, step in steps.items() if step.iterations}
+    rounds = {make_path(address): step.iterations[-1].n for address, step in steps.items() if step.iterations}
     return RunOverlay(states, rounds, frozenset(map(_path_of_question, questions)))
 
 
 def _path_of_question(question: Question) -> Path:
     if question.asked.stopped_at is None:
-        return path_of(question.address)
+        return make_path(question.address)
     step, position = question.asked.stopped_at
-    return path_of_stop(path_of(step), position)
+    return path_of_stop(make_path(step), position)
 
 
-def path_of(address: str) -> Path:
+def make_path(address: str) -> Path:
     """Return the path of an address in the graph: the names without kinds and iterations.
 
-    >>> path_of("pipeline:brief;loop:clarify:2;conditional:how;branch:warm;hitl:review")
+    >>> make_path("pipeline:brief;loop:clarify:2;conditional:how;branch:warm;hitl:review")
     ('clarify', 'how', 'warm', 'review')
     """
     return tuple(id_ for _, id_, _ in parts(address)[1:])
@@ -64,7 +64,7 @@ def path_of(address: str) -> Path:
 
 def _paths(address: str, step: StepView) -> list[Path]:
     """Return the path of a step and those of the branches that it took."""
-    own = path_of(address)
+    own = make_path(address)
     at_once = [group.branch for group in step.branches]
     return [own, *((*own, branch) for branch in (at_once if step.branch is None else [step.branch]))]
 

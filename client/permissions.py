@@ -59,7 +59,7 @@ NOBODY = AccessPolicy(see=[], comment=[], answer=[], start=[], steer=[], adminis
 
 async def _read(tree: Tree, archive: Archive | None, run: str) -> RunAccess:
     try:
-        return await access_of(await tree.describe(run))
+        return await read_access(await tree.describe(run))
     except UnknownRun:
         archived = None if archive is None else await archive.access(run)
         if archived is None:
@@ -67,7 +67,7 @@ async def _read(tree: Tree, archive: Archive | None, run: str) -> RunAccess:
         return archived
 
 
-async def access_of(execution: WorkflowExecution) -> RunAccess:
+async def read_access(execution: WorkflowExecution) -> RunAccess:
     """Return what stands in the memo of a run; of an author's own workflow that nobody has started it.
 
     What cannot be read here, for want of a codec or a key, lets nobody see the run: one such run must not end a list.

@@ -34,11 +34,11 @@ class BadUsage(ValueError):
     """A command line or text that cannot be used; the message says what to type."""
 
 
-def value_of(text: str, schema: JSONObject | None) -> JSON:
+def parse_value(text: str, schema: JSONObject | None) -> JSON:
     """Return the text itself where the schema wants a string; else its value as JSON, or the text if it is none.
 
-    >>> value_of("42", {"type": "string"}), value_of("42", None), value_of("a: b", None), value_of("NaN", {})
-    ('42', 42, 'a: b', 'NaN')
+    >>> [parse_value("42", {"type": "string"}), *(parse_value(text, None) for text in ("42", "a: b", "NaN"))]
+    ['42', 42, 'a: b', 'NaN']
     """
     if schema is not None and says_string(schema):
         return text
@@ -96,23 +96,23 @@ def says_string(schema: JSONObject) -> bool:
     return bool(values) and all(isinstance(value, str) for value in values)
 
 
-def content_of(text: str, question: Question | None) -> JSON:
+def parse_content(text: str, question: Question | None) -> JSON:
     """Return the content of a typed answer; `a,b` is a list where several options may be chosen."""
     if question is None:
-        return value_of(text, None)
+        return parse_value(text, None)
     asked = question.asked
     if asked.hidden:
-        return _secret_of(text, asked)
+        return _parse_secret(text, asked)
     if (short := in_short(text, question)) is not None:
         return short
     if not asked.needs_data and not text.strip():
         return None
     if asked.most_choices == 1:
         if asked.value_schema != question.requestedSchema:
-            return _part_of(text, asked)
-        if text.strip() in words_of(question.requestedSchema):
+            return _parse_part(text, asked)
+        if text.strip() in list_words(question.requestedSchema):
             return {question.requestedSchema["required"][0]: text.strip()}
-        return text if question.options else value_of(text, question.requestedSchema)
+        return text if question.options else parse_value(text, question.requestedSchema)
     try:
         listed = from_json(text)
     except ValueError:
@@ -123,10 +123,10 @@ def content_of(text: str, question: Question | None) -> JSON:
     return [text] if text in names else [part.strip() for part in text.split(",")]
 
 
-def words_of(schema: JSONObject) -> list[str]:
+def list_words(schema: JSONObject) -> list[str]:
     """Return the words that answer a form: those of its only required field, if it is an enum of words; else [].
 
-    >>> words_of({"type": "object", "required": ["action"], "properties": {"action": {"enum": ["retry", "abort"]}}})
+    >>> list_words({"type": "object", "required": ["action"], "properties": {"action": {"enum": ["retry", "abort"]}}})
     ['retry', 'abort']
     """
     match schema:
@@ -159,7 +159,7 @@ def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> JSON:
     raise BadUsage(f"{flag} answers permissions, reviews, booleans, and options of which one says so; give a VALUE")
 
 
-def _secret_of(text: str, asked: Asked) -> JSON:
+def _parse_secret(text: str, asked: Asked) -> JSON:
     """Return the content of a typed secret: literal text, or for a form a JSON object or the text of its only field."""
     if not asked.fields:
         return text
@@ -171,17 +171,17 @@ def _secret_of(text: str, asked: Asked) -> JSON:
     return value if isinstance(value, dict) or len(names) > 1 else {names[0]: text}
 
 
-def _part_of(text: str, asked: Asked) -> JSON:
+def _parse_part(text: str, asked: Asked) -> JSON:
     """Return the content of a value that is typed where an object may hold it with others."""
     try:
         value = from_json(text)
     except ValueError:
         value = None
-    return value if isinstance(value, dict) else value_of(text, asked.value_schema)
+    return value if isinstance(value, dict) else parse_value(text, asked.value_schema)
 
 
-def input_of(text: str | None, schema: JSONObject | None) -> JSON:
-    """Return the value of `--input`: `@FILE` is read, as JSON or YAML by its suffix; else see `value_of`."""
+def parse_input(text: str | None, schema: JSONObject | None) -> JSON:
+    """Return the value of `--input`: `@FILE` is read, as JSON or YAML by its suffix; else see `parse_value`."""
     if text is None:
         return None
     if not text.startswith("@"):
@@ -199,7 +199,7 @@ def _typed_input(text: str, schema: JSONObject | None) -> JSON:
     >>> _typed_input('{"a": 1}', {"type": "object"}), _typed_input("{a", None)
     ({'a': 1}, '{a')
     """
-    value = value_of(text, schema)
+    value = parse_value(text, schema)
     due = {"object": "{", "array": "["}.get(str((schema or {}).get("type")))
     if isinstance(value, str) and due is not None and text.lstrip().startswith(due):
         try:
@@ -254,7 +254,7 @@ class Entry:
 
     def fits(self, question: Question) -> bool:
         """Return whether it can be used for the question: the pattern is a glob over id, address and step name."""
-        names = (question.id, question.address, name_of(question))
+        names = (question.id, question.address, find_step_name(question))
         return self.remaining > 0 and any(fnmatchcase(name, self.pattern) for name in names)
 
     @property
@@ -270,7 +270,7 @@ class Entry:
         return Answer(question=question.id, content=question.asked.read_short(self.content))
 
 
-def name_of(question: Question) -> str:
+def find_step_name(question: Question) -> str:
     """Return the name of the step that asks."""
     return name_at(question.address)
 
@@ -285,10 +285,10 @@ def read_entries(path: Path) -> list[Entry]:
         raise BadUsage(f"{path}: expected {shape}")
     if problems := entry_problems(value):
         raise BlueprintError(problems)
-    return entries_of(value)
+    return make_entries(value)
 
 
-def entries_of(items: PlacedList) -> list[Entry]:
+def make_entries(items: PlacedList) -> list[Entry]:
     """Return unused entries for a list without problems (see `entry_problems`)."""
     return [
         Entry(item["question"], plain(item.get("content")), bool(item.get("decline")), item.get("times", 1))

@@ -139,7 +139,7 @@ class Runs:
         if check and (checked := await self.look_up(blueprint)).problems:
             raise BlueprintError(checked.problems)
         definition = define_run(self.answering, blueprint, run, history_limits, loss_policy)
-        state = PipelineState(input=input, started_by=self.answering.sender_of(started_by))
+        state = PipelineState(input=input, started_by=self.answering.find_sender(started_by))
         await start_pipeline(
             self.client, self.task_queue, definition, state, self.access.describe_start(blueprint, started_by)
         )

@@ -27,7 +27,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
-from holdfast.client.starting import attributes_of, check_start, define_run
+from holdfast.client.starting import check_start, define_run, make_attributes
 from holdfast.protocol.runs import ACCESS_MEMO, PIPELINE_WORKFLOW, PipelineState, summary_of
 from holdfast.runtime.errors import BadInput, is_missing, make_server_error, raise_server_errors
 
@@ -134,7 +134,7 @@ class Schedules:
 
     def _action(self, name: str, blueprint: Blueprint, input: object, by: str | None) -> ScheduleActionStartWorkflow:
         definition = define_run(self.runs.answering, blueprint, run="")  # each run takes the id that Temporal gives it
-        state = PipelineState(input=input, started_by=self.runs.answering.sender_of(by))
+        state = PipelineState(input=input, started_by=self.runs.answering.find_sender(by))
         access = self.runs.access.describe_start(blueprint, by).model_copy(update={"signed_in": False})
         return ScheduleActionStartWorkflow(
             PIPELINE_WORKFLOW,
@@ -142,7 +142,7 @@ class Schedules:
             id=name,
             task_queue=self.runs.task_queue,
             static_summary=summary_of(f"{blueprint.name}, by schedule {name}"),
-            typed_search_attributes=attributes_of(access),
+            typed_search_attributes=make_attributes(access),
             memo={ACCESS_MEMO: access},
         )
 

@@ -86,14 +86,14 @@ async def start_pipeline(
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             static_summary=_summary(definition.blueprint),
-            search_attributes=attributes_of(access),
+            search_attributes=make_attributes(access),
             memo={ACCESS_MEMO: access},
         )
     except WorkflowAlreadyStartedError:
         raise RunExists(definition.run) from None
 
 
-def attributes_of(access: RunAccess) -> TypedSearchAttributes:
+def make_attributes(access: RunAccess) -> TypedSearchAttributes:
     """Return the search attributes that a run is started with: they cost no event."""
     pairs = [SearchAttributePair(BLUEPRINT_KEY, access.blueprint), SearchAttributePair(ACCESS_KEY, access.words())]
     return TypedSearchAttributes(pairs)

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import OpenQuestions
 from holdfast.client.stopping import Left
-from holdfast.client.tree import CLOSED, events_of, questions_of, rests
+from holdfast.client.tree import CLOSED, collect_events, collect_questions, rests
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.questions import Question
@@ -105,12 +105,12 @@ class RunState:
     @property
     def questions(self) -> list[Question]:
         """Return the open questions of the run, sorted by address."""
-        return questions_of(self.views)
+        return collect_questions(self.views)
 
     @property
     def events(self) -> list[Question]:
         """Return the events of other systems that steps of the run wait for, sorted by address."""
-        return events_of(self.views)
+        return collect_events(self.views)
 
     @property
     def timers(self) -> list[tuple[datetime, str]]:
@@ -247,12 +247,12 @@ def as_ended(view: WorkflowView, status: Status) -> WorkflowView:
     return view if view.status in CLOSED else view.model_copy(update={"status": status})
 
 
-def status_of(views: Sequence[WorkflowView]) -> Status:
+def read_status(views: Sequence[WorkflowView]) -> Status:
     """Return the status of a run that has not ended."""
     if views[0].status == "paused":
         return "paused"
     if rests(views):
-        if questions_of(views):
+        if collect_questions(views):
             return "waiting"
         if any(view.status == "paused" for view in views):  # a child alone, by Temporal's own tools
             return "paused"

@@ -136,7 +136,7 @@ class Family:
         names = await read_summaries(self.client, events)
         completed, in_flight, texts = _completed(events), [], []
         for activity in _at_work(workflow):
-            name = _name_of(activity, names)
+            name = _name_activity(activity, names)
             in_flight.append(name)
             texts.append(f"{name} ({'completed' if activity.activity_id in completed else 'outcome unknown'})")
         return Left(workflow.id, f"at work when it was cancelled: {', '.join(texts)}", tuple(in_flight))
@@ -254,7 +254,7 @@ class Family:
         description = workflow.raw_description
         names = await read_summaries(self.client, events)
         pending = _at_work(workflow)
-        in_flight = tuple(_name_of(activity, names) for activity in pending)
+        in_flight = tuple(_name_activity(activity, names) for activity in pending)
         if description.pending_workflow_task.attempt > 1:
             failed = await read_failed_task(self.client, events)
             message = "see it in Temporal's UI" if failed is None else failed.message
@@ -272,7 +272,7 @@ def _at_work(workflow: WorkflowExecutionDescription) -> list[PendingActivityInfo
     return [activity for activity in workflow.raw_description.pending_activities if activity.state in _AT_WORK]
 
 
-def _name_of(activity: PendingActivityInfo, summaries: Mapping[str, str]) -> str:
+def _name_activity(activity: PendingActivityInfo, summaries: Mapping[str, str]) -> str:
     return summaries.get(activity.activity_id, activity.activity_type.name)
 
 

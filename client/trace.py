@@ -272,7 +272,7 @@ def _change(span: Span, data: AnyEvent | UnknownEvent) -> None:
             span.revisions.append(data)
 
 
-def trace_of(events: Sequence[Event], *, name: str, address: str, status: str, last: int | None = None) -> Span:
+def build_trace(events: Sequence[Event], *, name: str, address: str, status: str, last: int | None = None) -> Span:
     """Return the tree that events make.
 
     Args:
@@ -310,7 +310,7 @@ def _cut(span: Span, last: int) -> None:
 def view_run(state: RunState, events: Sequence[Event], last: int | None) -> StepView:
     """Return a run with its steps; of each loop the last iterations, None keeps all."""
     name = state.blueprint
-    return view(trace_of(events, name=name, address=root(name), status=state.status, last=last), state.questions)
+    return view(build_trace(events, name=name, address=root(name), status=state.status, last=last), state.questions)
 
 
 def view(span: Span, questions: Sequence[Question] = (), now: datetime | None = None) -> StepView:

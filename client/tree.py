@@ -210,7 +210,7 @@ class Tree:
         Questions that are answered meanwhile move the others up. So a page begins with the last question of the page
         before; where that is not so, some were skipped, and it goes back until it meets one that it knows.
         """
-        listed = _page_of(view)
+        listed = _sort_page(view)
         questions = {question.id: question for question in listed}
         start, page = 0, view
         while page.more_questions > 0:
@@ -218,11 +218,11 @@ class Tree:
             start += len(listed) - overlap
             # Of the same Temporal run: one that has continued as new meanwhile pages another list.
             page = await self.query(view.workflow, VIEW, start, WorkflowView, view.temporal_run)
-            listed = _page_of(page)
+            listed = _sort_page(page)
             while overlap and start > 0 and not (listed and listed[0].id in questions):
                 start = max(0, start - STEP_BACK)
                 page = await self.query(view.workflow, VIEW, start, WorkflowView, view.temporal_run)
-                listed = _page_of(page)
+                listed = _sort_page(page)
             questions |= {question.id: question for question in listed}
         return list(questions.values())
 
@@ -246,7 +246,7 @@ def raise_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-def _page_of(view: WorkflowView) -> list[Question]:
+def _sort_page(view: WorkflowView) -> list[Question]:
     """Return the questions and the events of a page, in the order in which their workflow pages them."""
     return sorted([*view.questions, *view.events], key=lambda question: question.address)
 
@@ -259,13 +259,13 @@ def refusal_in(error: WorkflowUpdateFailedError) -> Refusal | None:
     return None
 
 
-def questions_of(views: Sequence[WorkflowView]) -> list[Question]:
+def collect_questions(views: Sequence[WorkflowView]) -> list[Question]:
     """Return the open questions of these workflows, sorted by address."""
     questions = [question for view in views if view.status not in CLOSED for question in view.questions]
     return sorted(questions, key=lambda question: (in_order(question.address), question.id))
 
 
-def events_of(views: Sequence[WorkflowView]) -> list[Question]:
+def collect_events(views: Sequence[WorkflowView]) -> list[Question]:
     """Return the events that these workflows wait for, sorted by address."""
     events = [event for view in views if view.status not in CLOSED for event in view.events]
     return sorted(events, key=lambda event: (in_order(event.address), event.id))

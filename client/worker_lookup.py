@@ -22,7 +22,7 @@ from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import path_text
-from holdfast.client.lookup import CONNECT_SECONDS, Checked, Placed, Unchecked, problems_of, request_of
+from holdfast.client.lookup import CONNECT_SECONDS, Checked, Placed, Unchecked, find_problems, make_request
 from holdfast.protocol.lookup import LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, Wanted
 from holdfast.runtime.workers import find_last_poll
 
@@ -48,10 +48,10 @@ async def look_up(
     if not requirements:
         return Checked()
     try:
-        result = await _by_worker(client, task_queue, request_of(requirements, connect=connect))
+        result = await _by_worker(client, task_queue, make_request(requirements, connect=connect))
     except Unchecked as error:
         return Checked(unchecked=str(error))
-    return Checked(problems_of(result, requirements, placed), rules=result.rules)
+    return Checked(find_problems(result, requirements, placed), rules=result.rules)
 
 
 async def look_up_names(

@@ -17,7 +17,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sender, Sent
 from holdfast.client.history import histories
-from holdfast.client.reading import Entry, entries_of, name_of
+from holdfast.client.reading import Entry, find_step_name, make_entries
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.protocol.answers import Refusal
@@ -158,7 +158,7 @@ class _CaseRun:
         at = At(self.case.place, f"{self.case.path}.answers")
         return [
             _TestAnswer(entry, str(item.get("by", TESTER)), at.item(answers, index))
-            for index, (entry, item) in enumerate(zip(entries_of(answers), answers, strict=True))
+            for index, (entry, item) in enumerate(zip(make_entries(answers), answers, strict=True))
         ]
 
     # Answering
@@ -204,7 +204,7 @@ class _CaseRun:
         try:
             receipts = await runs.answer(self.run, [answer], by=by)
         except Refusal as refusal:
-            message = f"the answer to {name_of(question)} was refused ({refusal.code}): {refusal}"
+            message = f"the answer to {find_step_name(question)} was refused ({refusal.code}): {refusal}"
             self.problems.append(Difference(written_answer.at.place, written_answer.at.path, note=message))
             return
         if any(isinstance(receipt, Sent) for receipt in receipts):
@@ -251,7 +251,7 @@ class _CaseRun:
         return [moment for moment in deadline if (question.id, moment) not in self.passed] + self._rungs(question)
 
     def _rungs(self, question: Question) -> list[datetime]:
-        ladder = self.file.names.ladders.get(name_of(question), [])
+        ladder = self.file.names.ladders.get(find_step_name(question), [])
         moments = [question.asked_at + timedelta(seconds=after) for after in ladder]
         return [moment for moment in moments if (question.id, moment) not in self.passed]
 
@@ -262,7 +262,7 @@ class _CaseRun:
             current.id == question.id and current.assignees == question.assignees for current in await self._questions()
         ):
             if time.monotonic() > end:
-                raise DidNotSettle(f"the time of {name_of(question)} has come, but it is still open")
+                raise DidNotSettle(f"the time of {find_step_name(question)} has come, but it is still open")
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _questions(self) -> list[Question]:
@@ -303,7 +303,7 @@ class _CaseRun:
         return replace(outcome, error=outcome.error.model_copy(update={"message": message}))
 
     def _unused_answer(self, answer: _TestAnswer) -> Difference:
-        asked = ", ".join(name_of(question) for question in self.asked.values()) or "nothing"
+        asked = ", ".join(find_step_name(question) for question in self.asked.values()) or "nothing"
         message = f"no question fits {answer.entry.pattern!r}; asked: {asked}"
         return Difference(answer.at.place, answer.at.path, note=message)
 

@@ -9,7 +9,7 @@ from holdfast.cli.doctor.findings import Finding
 from holdfast.cli.doctor.server import Deployment
 from holdfast.client.catalogue import offered
 from holdfast.client.listing import open_runs
-from holdfast.client.permissions import access_of
+from holdfast.client.permissions import read_access
 from holdfast.protocol.access import AccessPolicy, RunAccess, is_seen_by_nobody
 from holdfast.runtime.config import Config
 
@@ -46,7 +46,7 @@ async def check_open_runs(deployment: Deployment) -> list[Finding]:
     lonely = [
         execution.id
         async for execution in open_runs(deployment.client)
-        if is_seen_by_nobody(await access_of(execution), rules)
+        if is_seen_by_nobody(await read_access(execution), rules)
     ]
     if not lonely:
         return []

@@ -45,7 +45,7 @@ class AccessControl:
         Raises:
             UnknownRun: There is no such run.
         """
-        permissions = self._permissions_of(by)
+        permissions = self._make_permissions(by)
         if not permissions.rules.enforced and capability not in ("steer", "administer"):
             return True  # what a blueprint says of answers its workflow checks, and an answer costs no call more
         return permissions.may(capability, await self._access(permissions, run))
@@ -59,9 +59,9 @@ class AccessControl:
             return
         if not await self.may("see", run, by):
             raise UnknownRun(run)
-        permissions = self._permissions_of(by)
+        permissions = self._make_permissions(by)
         written = (await self._access(permissions, run)).written
-        raise Refusal("not_allowed", refusal_of(capability, self._answering.sender_of(by), written))
+        raise Refusal("not_allowed", refusal_of(capability, self._answering.find_sender(by), written))
 
     @property
     def sees_all(self) -> bool:
@@ -163,7 +163,7 @@ class AccessControl:
         """Raise `UnknownRun` unless the person may see the run, or could see the question that a reply has closed."""
         if await self.may("see", run):
             return
-        permissions = self._permissions_of(None)
+        permissions = self._make_permissions(None)
         if reply is not None and reply.data.by not in permissions.person.names:
             with suppress(NoWorker):
                 asked = await self._tree.query(reply.workflow, SHOWN, [reply.data.id], list[Question])
@@ -174,12 +174,12 @@ class AccessControl:
 
     async def why_not_answer(self, question: Question) -> str | None:
         """Return why the person may not answer a question that they see; None if they may."""
-        sender = self._answering.sender_of(None)
+        sender = self._answering.find_sender(None)
         if reason := why_not(question.people, sender, self._answering.known_groups):
             return reason
         if question.assignees or await self.may("answer", question.run):
             return None
-        permissions = self._permissions_of(None)
+        permissions = self._make_permissions(None)
         return refusal_of("answer", sender, (await self._access(permissions, question.run)).written)
 
     async def check_answering(self, open_questions: OpenQuestions, names: Sequence[str]) -> None:
@@ -206,7 +206,7 @@ class AccessControl:
         sender = self._answering.sender
         return RunAccess(
             blueprint=blueprint.name,
-            started_by=self._answering.sender_of(started_by),
+            started_by=self._answering.find_sender(started_by),
             signed_in=sender is not None and sender.proof == "person",
             written=AccessPolicy.read(blueprint),
         )
@@ -214,8 +214,8 @@ class AccessControl:
     async def _access(self, permissions: Permissions, run: str) -> RunAccess:
         return await permissions.cache.read(self._tree, self._tree.archive, run)
 
-    def _permissions_of(self, by: str | None) -> Permissions:
-        person = Person.of(self._answering.sender_of(by), self._answering.known_groups)
+    def _make_permissions(self, by: str | None) -> Permissions:
+        person = Person.of(self._answering.find_sender(by), self._answering.known_groups)
         return self._permissions or Permissions(person)
 
 

@@ -155,9 +155,9 @@ class RunControl:
         await self._describe_open(run)
         check_outgoing({"text": text}, self._answering.limits.answer)
         views = [view for view in await self._tree.views(run) if view.hears]
-        matches = [view for view in views if agent in (None, view.address, _agent_of(view.address))]
+        matches = [view for view in views if agent in (None, view.address, _find_agent(view.address))]
         if len(matches) != 1:
-            names = ", ".join(f"{view.address} ({_agent_of(view.address)})" for view in views) or "none"
+            names = ", ".join(f"{view.address} ({_find_agent(view.address)})" for view in views) or "none"
             if matches:
                 raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {names}")
             missing = f"no agent of a step {agent!r}" if agent else "no agent"
@@ -243,6 +243,6 @@ def _which_stop(run: str, stops: Sequence[Question]) -> str:
     return f"run {run} is at {len(stops)} stops; answer one: holdfast answer {run} ID --content CONTEXT ({places})"
 
 
-def _agent_of(address: Address) -> str:
+def _find_agent(address: Address) -> str:
     """Return the name of the innermost agent or agent-driven plan at an address."""
     return next((id_ for kind, id_, _ in reversed(parts(address)) if kind in ("agent", "plan")), "")

@@ -60,7 +60,7 @@ class ExternalEvents:
         """
         event = read_event(
             {"name": name, "key": key, "payload": payload, "id": id or secrets.token_hex(8)}
-            | {"by": self._answering.sender_of(by)}
+            | {"by": self._answering.find_sender(by)}
         )
         for _ in range(EVENT_LOOKS):
             try:

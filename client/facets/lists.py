@@ -16,7 +16,7 @@ from holdfast.client.listing import RunsFilter, WaitingFilter, listed_runs, read
 from holdfast.client.permissions import Permissions
 from holdfast.client.question_reader import QuestionReader
 from holdfast.client.states import Listed, Waiting
-from holdfast.client.tree import Tree, UnknownRun, questions_of
+from holdfast.client.tree import Tree, UnknownRun, collect_questions
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import ANYONE, MANY, names_of
 from holdfast.protocol.questions import Question
@@ -80,7 +80,7 @@ class RunLists:
         """Return the question of this id if the workflow asks it and the person may see it."""
         with suppress(UnknownRun):  # it has ended since it was listed
             view = await self._tree.view(owner, unless_ended=True)
-            found = [question for question in questions_of([view]) if question.id == id]
+            found = [question for question in collect_questions([view]) if question.id == id]
             return next(iter(await self._access.select_visible(view.run, found)), None)
         return None
 

@@ -15,7 +15,7 @@ from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.outcomes import archived_end, outcome_so_far, read_state
 from holdfast.client.states import STATUSES, Done, Outcome, RunState
 from holdfast.client.stopping import at_once
-from holdfast.client.trace import trace_of, view, view_run
+from holdfast.client.trace import build_trace, view, view_run
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.client.views import StepView
 from holdfast.client.views.runs import RunView
@@ -120,7 +120,7 @@ class RunWatch:
             raise UnknownRun(workflow)
         events = await iterations(self._tree, workflow, first, before)
         name = name_at(address)
-        loop = replace(trace_of(events, name=name, address=address, status=state.status), kind="loop")
+        loop = replace(build_trace(events, name=name, address=address, status=state.status), kind="loop")
         return view(loop, state.questions)
 
     async def last_iteration(self, workflow: str) -> int:

@@ -1,7 +1,15 @@
 """A question as the fields of a form: a terminal asks for them one by one, a page shows them together."""
 
-from holdfast.client.forms.controls import ABSENT, HIDDEN_PREFIX, FormControl, Selectable, Widget, control_of, group_of
-from holdfast.client.forms.prompted import FormField, example_of, fields_of, shown_default
+from holdfast.client.forms.controls import (
+    ABSENT,
+    HIDDEN_PREFIX,
+    FormControl,
+    Selectable,
+    Widget,
+    make_control,
+    make_group,
+)
+from holdfast.client.forms.prompted import FormField, list_fields, make_example, shown_default
 from holdfast.client.forms.submitted import (
     Submission,
     Texts,
@@ -25,11 +33,11 @@ __all__ = [
     "Texts",
     "Widget",
     "change_list",
-    "control_of",
-    "example_of",
-    "fields_of",
+    "make_control",
+    "make_example",
+    "list_fields",
     "first_text",
-    "group_of",
+    "make_group",
     "item_count",
     "json_typed",
     "check_typed",

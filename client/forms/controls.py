@@ -122,7 +122,7 @@ class FormControl:
                 yield from part.walk()
 
 
-def control_of(
+def make_control(
     schema: JSONObject, *, path: Path = (), label: str = "", is_required: bool = True, root: JSONObject | None = None
 ) -> FormControl:
     """Return the control for a value that a schema describes.
@@ -137,7 +137,7 @@ def control_of(
     root = schema if root is None else root
     whole, is_nullable = _without_null(_resolved(schema, root), root)
     title = whole.get("title") or schema.get("title") or (path[-1] if path and isinstance(path[-1], str) else "")
-    widget = _widget_of(whole, root, len(path))
+    widget = _choose_widget(whole, root, len(path))
     return FormControl(
         path=path,
         widget=widget,
@@ -145,15 +145,15 @@ def control_of(
         is_required=is_required,
         schema=whole,
         is_nullable=is_nullable,
-        choices=_choices_of(whole, root) if widget in ("choice", "choices") else (),
-        parts=_parts_of(widget, whole, path, root),
+        choices=_read_choices(whole, root) if widget in ("choice", "choices") else (),
+        parts=_make_parts(widget, whole, path, root),
     )
 
 
-def group_of(fields: Mapping[str, JSONObject], required: Sequence[str]) -> FormControl:
+def make_group(fields: Mapping[str, JSONObject], required: Sequence[str]) -> FormControl:
     """Return the control of an object with these fields, however many: what is hidden is never typed as JSON."""
     parts = [
-        control_of(schema, path=(name,), is_required=name in required) for name, schema in sort_fields(fields).items()
+        make_control(schema, path=(name,), is_required=name in required) for name, schema in sort_fields(fields).items()
     ]
     schema: JSONObject = {"type": "object", "properties": dict(fields), "required": list(required)}
     return FormControl(path=(), widget="group", label="", is_required=True, schema=schema, parts=parts)
@@ -169,8 +169,8 @@ def sort_fields(properties: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return dict(sorted(properties.items(), key=order))
 
 
-def _widget_of(schema: JSONObject, root: JSONObject, level: int) -> Widget:
-    if _choices_of(schema, root) and schema.get("type") != "array":
+def _choose_widget(schema: JSONObject, root: JSONObject, level: int) -> Widget:
+    if _read_choices(schema, root) and schema.get("type") != "array":
         return "choice"
     match schema.get("type"):
         case "string":
@@ -203,7 +203,7 @@ def _widget_of_list(schema: JSONObject, root: JSONObject) -> Widget:
     if "prefixItems" in schema:
         return "json"
     item = _resolved(schema["items"], root)
-    if _choices_of(item, root):
+    if _read_choices(item, root):
         return "choices" if schema.get("uniqueItems") else "list"
     return "lines" if item.get("type") == "string" and _widget_of_text(item) == "text" else "list"
 
@@ -216,22 +216,22 @@ def _is_form(schema: JSONObject) -> bool:
     return not isinstance(schema.get("additionalProperties"), dict) and "patternProperties" not in schema
 
 
-def _parts_of(widget: Widget, schema: JSONObject, path: Path, root: JSONObject) -> Sequence[FormControl]:
+def _make_parts(widget: Widget, schema: JSONObject, path: Path, root: JSONObject) -> Sequence[FormControl]:
     if widget == "group":
         required = schema.get("required", [])
         return [
-            control_of(
+            make_control(
                 part if isinstance(part, dict) else {}, path=(*path, key), is_required=key in required, root=root
             )
             for key, part in sort_fields(schema["properties"]).items()
         ]
-    return [control_of(schema["items"], path=(*path, 0), root=root)] if widget == "list" else ()
+    return [make_control(schema["items"], path=(*path, 0), root=root)] if widget == "list" else ()
 
 
-def _choices_of(schema: JSONObject, root: JSONObject) -> Sequence[Selectable]:
+def _read_choices(schema: JSONObject, root: JSONObject) -> Sequence[Selectable]:
     """Return the values of an `enum`, a `const`, or of `oneOf` with titled constants; of a list those of its items."""
     if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
-        return _choices_of(_resolved(schema["items"], root), root)
+        return _read_choices(_resolved(schema["items"], root), root)
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, list) and titled and all(isinstance(part, dict) and "const" in part for part in titled):
         pairs = [(part["const"], str(part.get("title") or _shown(part["const"]))) for part in titled]

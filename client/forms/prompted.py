@@ -10,7 +10,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 from holdfast.blueprint.questions import YES, value_problem
 from holdfast.client.forms.controls import ABSENT, sort_fields
-from holdfast.client.reading import value_of
+from holdfast.client.reading import parse_value
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import Question
 
@@ -75,9 +75,9 @@ class FormField:
         for value in self.schema.get("enum", []):
             if text.strip() == str(value):
                 return value
-        value = value_of(text, dict(self.schema))
+        value = parse_value(text, dict(self.schema))
         if self._item is not None and isinstance(value, str):
-            return [value_of(part.strip(), self._item) for part in text.split(",") if part.strip()]
+            return [parse_value(part.strip(), self._item) for part in text.split(",") if part.strip()]
         return value
 
     def problem(self, value: object) -> str | None:
@@ -93,7 +93,7 @@ class FormField:
         return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
 
 
-def fields_of(question: Question) -> list[FormField]:
+def list_fields(question: Question) -> list[FormField]:
     """Return the fields of a form that can be asked for one by one; [] for other questions."""
     required = question.requestedSchema.get("required", [])
     return [
@@ -102,10 +102,10 @@ def fields_of(question: Question) -> list[FormField]:
     ]
 
 
-def example_of(schema: JSONObject) -> str:
+def make_example(schema: JSONObject) -> str:
     """Return an example with the required fields of a form, or all if none is required; "" if it has no fields.
 
-    >>> example_of({"required": ["a"], "properties": {"a": {}, "b": {}}}), example_of({"type": "object"})
+    >>> make_example({"required": ["a"], "properties": {"a": {}, "b": {}}}), make_example({"type": "object"})
     ('{"a": …}', '')
     """
     fields = schema.get("properties") or {}

@@ -140,7 +140,7 @@ async def list_questions(runs: Runs, arguments: QuestionsTool) -> JSONObject:
     if arguments.run is not None:
         questions = await runs.access.visible_questions(arguments.run)
         return {"questions": [question.model_dump(mode="json") for question in questions], "next": None}
-    user = runs.answering.sender_of(None)
+    user = runs.answering.find_sender(None)
     rows, cursor = await runs.lists.waiting(user, cursor=arguments.after, size=PAGE_ROWS)
     return {"questions": [entry for row in rows for entry in row.to_json()], "next": cursor}
 

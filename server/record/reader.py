@@ -112,7 +112,7 @@ class Reader:
         asked: dict[str | None, list[str]] = {}
         for event in read.events:
             if isinstance(event.data, QuestionAsked) and event.data.id not in open_:
-                asked.setdefault(read.run_of(event), []).append(event.data.id)
+                asked.setdefault(read.find_run(event), []).append(event.data.id)
         return [question for run, ids in asked.items() for question in await self._query_shown(workflow, run, ids)]
 
     async def _query_shown(self, workflow: str, run: str | None, ids: Sequence[str]) -> list[Question]:
@@ -134,7 +134,7 @@ class Reader:
         for event in read.events:
             data = event.data
             if isinstance(data, QuestionReplied) and (is_beginning(data.content) or is_beginning(data.comment)):
-                short.setdefault(read.run_of(event), []).append(event)
+                short.setdefault(read.find_run(event), []).append(event)
         whole: dict[int, JSONObject] = {}
         for run, events in short.items():
             try:

@@ -29,7 +29,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sender
 from holdfast.client.catalogue import find_offered
-from holdfast.client.history import input_of
+from holdfast.client.history import read_input
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import SystemEvent, read_event
@@ -268,7 +268,7 @@ async def _start(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
     try:
         await runs.start(blueprint, value, run=run, started_by=hook.sender.user, check=True)
     except RunExists:
-        before = await input_of(runs.client, run)
+        before = await read_input(runs.client, run)
         if (before.input, before.started_by) != (value, hook.sender.user):
             message = f"another webhook came under the id {id_[:60]!r}, and started run {run}"
             raise Refusal("key_conflict", message) from None

@@ -11,7 +11,7 @@ from holdfast.client.forms import (
     Submission,
     change_list,
     check_typed,
-    control_of,
+    make_control,
     read_control,
     shows,
     texts_of_value,
@@ -63,11 +63,11 @@ TRIP = {
     ],
 )
 def test_each_schema_has_its_control(schema: dict, widget: str) -> None:
-    assert control_of(schema).widget == widget
+    assert make_control(schema).widget == widget
 
 
 def typed(schema: dict, texts: dict[str, str]):
-    return read_control(control_of(schema), {f"f:{name}": [text] for name, text in texts.items()})
+    return read_control(make_control(schema), {f"f:{name}": [text] for name, text in texts.items()})
 
 
 def test_what_is_typed_becomes_the_value() -> None:
@@ -132,11 +132,11 @@ def test_text_that_is_no_value_says_what_to_type(schema: dict, text: str, reason
 
 def test_a_default_is_in_the_field_at_the_beginning() -> None:
     schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"], "default": "y"}, "b": {"type": "string"}}}
-    assert texts_of_value(control_of(schema)) == {"f:a": ["1"]}
+    assert texts_of_value(make_control(schema)) == {"f:a": ["1"]}
 
 
 def test_items_are_added_and_removed() -> None:
-    control = control_of(TRIP)
+    control = make_control(TRIP)
     texts = texts_of_value(control, {"guests": [{"name": "Ana"}, {"name": "Bob"}, {"name": "Cem"}]})
     texts = change_list(control, change_list(control, texts, "remove:f:guests[1]"), "add:f:guests")
     names = [texts.get(f"f:guests[{index}].name") for index in range(3)]
@@ -145,12 +145,12 @@ def test_items_are_added_and_removed() -> None:
 
 @pytest.mark.parametrize("change", ["remove:f:guests", "remove:x[99999999999]", "what", "add:", "remove:f:guests[5]"])
 def test_a_change_that_a_form_does_not_send_breaks_nothing(change: str) -> None:
-    control = control_of(TRIP)
+    control = make_control(TRIP)
     assert change_list(control, {"f:guests#": ["many"]}, change)["f:guests#"] in (["many"], ["0"])
 
 
 def test_a_problem_is_shown_at_the_nearest_control() -> None:
-    control = control_of(TRIP)
+    control = make_control(TRIP)
     problems = [("guests[0].name", "is missing"), ("guests[7].age", "bad"), ('hotel["a b"]', "odd"), ("", "whole")]
     submission = Submission()
     check_typed(control, {"f:guests#": ["1"]}, submission, problems)
@@ -173,7 +173,7 @@ def test_a_problem_is_shown_at_the_nearest_control() -> None:
     ],
 )
 def test_a_form_says_whether_it_shows_all_of_a_value(value: dict, whole: bool) -> None:
-    assert shows(control_of(TRIP), value) is whole
+    assert shows(make_control(TRIP), value) is whole
 
 
 _VALUES = st.recursive(
@@ -186,19 +186,19 @@ _VALUES = st.recursive(
 @pytest.mark.slow
 @given(_VALUES, st.sampled_from([{}, TRIP, PERSON, {"type": "array", "items": PERSON}, {"type": "string"}]))
 def test_any_value_is_shown_by_any_form_without_an_error(value: object, schema: dict) -> None:
-    control = control_of(schema)
+    control = make_control(schema)
     if shows(control, value):
         assert read_control(control, texts_of_value(control, value)).value == value
 
 
 def test_nothing_typed_is_absent() -> None:
     assert typed({"type": "object", "properties": {"a": {"type": "string"}}}, {}).value == {}
-    assert read_control(control_of({"type": "string"}, is_required=False), {}).value is ABSENT
+    assert read_control(make_control({"type": "string"}, is_required=False), {}).value is ABSENT
 
 
 def told_of(schema: JSONObject, **fields: str) -> dict[str, list[str]]:
     """All problems of what is typed, by field."""
-    control = control_of(schema)
+    control = make_control(schema)
     texts = {f"f:{name}": [text] for name, text in fields.items()}
     submission = read_control(control, texts)
     check_typed(control, texts, submission, problems_of(schema, submission.value))
@@ -229,7 +229,7 @@ def test_all_problems_are_told_at_once_whatever_found_them() -> None:
 
 
 def test_an_item_that_is_not_filled_in_leaves_the_others_at_their_places() -> None:
-    control = control_of({"type": "array", "items": {"type": "integer", "minimum": 1}})
+    control = make_control({"type": "array", "items": {"type": "integer", "minimum": 1}})
     texts = {"f:#": ["2"], "f:[1]": ["0"]}
     submission = read_control(control, texts)
     check_typed(control, texts, submission, problems_of(control.schema, submission.value))

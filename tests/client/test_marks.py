@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.graph import graph
-from holdfast.client.overlay import marks_of
+from holdfast.client.overlay import mark_steps
 from holdfast.client.trace import Repetition, Span, view
 from tests.blueprint.flowchart import Flowchart, read_flowchart
 from tests.conftest import Harness
@@ -82,7 +82,7 @@ steps:
 
 async def drawn(house: Harness, run: str, text: str) -> Flowchart:
     standing = await house.runs.state(run)
-    marks = marks_of(await house.runs.watch.trace(standing), standing.questions)
+    marks = mark_steps(await house.runs.watch.trace(standing), standing.questions)
     return read_flowchart(graph(house.load(text), marks))
 
 
@@ -182,7 +182,7 @@ def test_of_a_loop_with_several_items_at_once_those_under_way_count_too() -> Non
         items = [step(n, status) for n, status in enumerate(statuses, 1)]
         loop = Span("all", "loop", "pipeline:x;plan:p;loop:all", "running", iterations=items)
         trace = Span("x", "pipeline", "pipeline:x", "running", steps=[loop])
-        return marks_of(view(trace), []).states[("p", "all", "look")]
+        return mark_steps(view(trace), []).states[("p", "all", "look")]
 
     assert look("failed", "running", "completed") == "running"
     assert look("failed", "completed") == "done"

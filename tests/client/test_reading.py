@@ -12,11 +12,11 @@ from holdfast.client.reading import (
     BadUsage,
     accepted,
     answers_for,
-    content_of,
-    input_of,
+    parse_content,
+    parse_input,
+    parse_value,
     person,
     read_entries,
-    value_of,
     yes_or_no,
 )
 from holdfast.protocol.plans import PlanReview
@@ -37,7 +37,7 @@ from tests.client.questions import ACTION, decision, question
     ],
 )
 def test_a_value_is_text_where_text_is_wanted_else_json_else_text(text: str, schema: Any, value: Any) -> None:
-    assert value_of(text, schema) == value
+    assert parse_value(text, schema) == value
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_a_value_is_text_where_text_is_wanted_else_json_else_text(text: str, sch
 )
 def test_half_a_character_is_refused_with_its_place(text: str, place: str) -> None:
     with pytest.raises(BadUsage, match="half a character") as caught:
-        value_of(text, None)
+        parse_value(text, None)
     assert str(caught.value).startswith(place)
-    assert value_of(r'"\ud83d\ude00"', None) == "\N{GRINNING FACE}"
+    assert parse_value(r'"\ud83d\ude00"', None) == "\N{GRINNING FACE}"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_half_a_character_is_refused_with_its_place(text: str, place: str) -> No
 def test_a_review_may_be_answered_in_short(text: str, content: Any) -> None:
     shown = {"who": "all", "length": 1}
     asked = Review(message="?", payload=shown, payload_schema={"properties": {"tone": {"type": "string"}}})
-    assert content_of(text, question(asked)) == content
+    assert parse_content(text, question(asked)) == content
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_review_may_be_answered_in_short(text: str, content: Any) -> None:
     ],
 )
 def test_a_permission_may_be_answered_in_short_and_nothing_unclear_is_a_yes(text: str, content: Any) -> None:
-    assert content_of(text, question(Permission(message="?"))) == content
+    assert parse_content(text, question(Permission(message="?"))) == content
 
 
 def test_yes_and_no_say_so_to_what_can_be_answered_with_them() -> None:
@@ -102,25 +102,25 @@ def test_yes_and_no_say_so_to_what_can_be_answered_with_them() -> None:
 
 
 def test_a_boolean_takes_words() -> None:
-    assert content_of("yes", question(Input(message="?", form={"type": "boolean"}))) is True
+    assert parse_content("yes", question(Input(message="?", form={"type": "boolean"}))) is True
 
 
 def test_a_plan_is_sent_back_to_its_planner_in_short() -> None:
     asked = PlanReview(message="?", payload={}, payload_schema={"type": "object"}, author=PlanBody(), revisable=True)
-    assert content_of("revise, say less", question(asked)) == {"verdict": "revise", "reason": "say less"}
+    assert parse_content("revise, say less", question(asked)) == {"verdict": "revise", "reason": "say less"}
 
 
 def test_one_option_is_literal_text_and_several_are_a_list() -> None:
-    assert content_of("1", decision()) == "1"
-    assert content_of("a, b", decision(max_selections=2)) == ["a", "b"]
-    assert content_of('["a"]', decision(max_selections=2)) == ["a"]
-    assert content_of("Beta, too", decision(max_selections=2)) == ["Beta, too"]
-    assert content_of("[x", question(Clarification(message="?"))) == "[x"
+    assert parse_content("1", decision()) == "1"
+    assert parse_content("a, b", decision(max_selections=2)) == ["a", "b"]
+    assert parse_content('["a"]', decision(max_selections=2)) == ["a"]
+    assert parse_content("Beta, too", decision(max_selections=2)) == ["Beta, too"]
+    assert parse_content("[x", question(Clarification(message="?"))) == "[x"
 
 
 def test_a_form_takes_json_and_free_text_stays_text() -> None:
-    assert content_of('{"a": 1}', question(Input(message="?", form={"type": "object"}))) == {"a": 1}
-    assert content_of('{"a": 1}', question(Input(message="?"))) == '{"a": 1}'
+    assert parse_content('{"a": 1}', question(Input(message="?", form={"type": "object"}))) == {"a": 1}
+    assert parse_content('{"a": 1}', question(Input(message="?"))) == '{"a": 1}'
 
 
 def test_a_form_with_a_schema_that_is_none_refuses_what_is_typed_with_the_reason() -> None:
@@ -130,27 +130,27 @@ def test_a_form_with_a_schema_that_is_none_refuses_what_is_typed_with_the_reason
 
 def test_a_form_that_needs_one_word_takes_it_alone() -> None:
     form = question(Input(message="?", form=ACTION))
-    assert content_of(" retry", form) == {"action": "retry"}
-    assert content_of('{"action": "abort"}', form) == {"action": "abort"}
-    assert content_of("later", form) == "later"
+    assert parse_content(" retry", form) == {"action": "retry"}
+    assert parse_content('{"action": "abort"}', form) == {"action": "abort"}
+    assert parse_content("later", form) == "later"
     two = {**ACTION, "required": ["action", "input"]}
-    assert content_of("retry", question(Input(message="?", form=two))) == "retry"
+    assert parse_content("retry", question(Input(message="?", form=two))) == "retry"
 
 
 def test_broken_json_of_an_input_is_told_where_an_object_or_a_list_is_due() -> None:
     for text, type_ in (('{"party":', "object"), ("[1", "array")):
         with pytest.raises(BadUsage, match="broken JSON: .* column"):
-            input_of(text, {"type": type_})
-    assert input_of("{party", {"type": ["object", "string"]}) == "{party"
+            parse_input(text, {"type": type_})
+    assert parse_input("{party", {"type": ["object", "string"]}) == "{party"
 
 
 def test_an_input_file_is_read_by_its_ending(tmp_path: Path) -> None:
     for name, text in (("a.json", '{"a": 1}'), ("a.yaml", "a: yes"), ("a.txt", "a: yes\n")):
         (tmp_path / name).write_text(text)
-    read = [input_of(f"@{tmp_path / name}", None) for name in ("a.json", "a.yaml", "a.txt")]
+    read = [parse_input(f"@{tmp_path / name}", None) for name in ("a.json", "a.yaml", "a.txt")]
     assert read == [{"a": 1}, {"a": "yes"}, "a: yes\n"]
     with pytest.raises(BadUsage, match="cannot be read: No such file"):
-        input_of(f"@{tmp_path}/none", None)
+        parse_input(f"@{tmp_path}/none", None)
 
 
 def entries(tmp_path: Path, text: str) -> Any:
@@ -196,10 +196,10 @@ def test_who_answers_is_said_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_json_that_cannot_be_kept_is_refused_with_its_place(text: str, place: str) -> None:
     with pytest.raises(BadUsage, match=place):
-        value_of(text + "]" * text.count("[") if text.startswith("[[") else text, None)
+        parse_value(text + "]" * text.count("[") if text.startswith("[[") else text, None)
 
 
 @pytest.mark.parametrize(("text", "payload"), [('{"no": 7}', {"no": 7, "n": 1}), (' {"n": 2}', {"no": 5, "n": 2})])
 def test_an_edit_is_no_word_whatever_its_keys_are(text: str, payload: dict[str, int]) -> None:
     asked = Review(message="?", payload={"no": 5, "n": 1})
-    assert asked.accept(content_of(text, question(asked))) == {"verdict": "edited", "payload": payload}
+    assert asked.accept(parse_content(text, question(asked))) == {"verdict": "edited", "payload": payload}

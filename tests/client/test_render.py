@@ -23,7 +23,7 @@ from holdfast.cli.render import (
     usage_text,
 )
 from holdfast.client.event_texts import preview, progress
-from holdfast.client.trace import Repetition, Span, trace_of, view
+from holdfast.client.trace import Repetition, Span, build_trace, view
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import Event
@@ -167,7 +167,7 @@ def test_a_tree_of_a_plan_shows_titles_items_reasons_and_how_it_ended() -> None:
         event("plan.completed", plan, status="completed_with_errors"),
         event("step.completed", plan, name="go", kind="plan", output={}),
     ]
-    trace = trace_of(events, name="p", address="pipeline:p", status="completed")
+    trace = build_trace(events, name="p", address="pipeline:p", status="completed")
     assert tree_text(view(trace).steps).plain.splitlines() == [
         "  ✓ go (plan)  completed_with_errors  revision 2  user:ana",
         "    ✓ 1 List  'a'",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.listing import RunsFilter, cursor_of
+from holdfast.client.listing import RunsFilter, make_cursor
 from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness, until
 
@@ -68,14 +68,14 @@ async def test_open_questions_have_cursors_too(house: Harness) -> None:
     assert (found, end) == (runs[::-1], None)
 
 
-@pytest.mark.parametrize("cursor", ["x", "nonsense", "é" * 20, cursor_of(b"{}", RunsFilter("a"))[:-1] + "Q"])
+@pytest.mark.parametrize("cursor", ["x", "nonsense", "é" * 20, make_cursor(b"{}", RunsFilter("a"))[:-1] + "Q"])
 async def test_a_cursor_that_was_not_given_is_refused(house: Harness, cursor: str) -> None:
     with pytest.raises(BadInput, match="not a cursor of this list"):
         await house.runs.lists.page(cursor, blueprint="a")
 
 
 async def test_a_cursor_of_another_list_is_refused(house: Harness) -> None:
-    cursor = cursor_of(b"{}", RunsFilter("a"))
+    cursor = make_cursor(b"{}", RunsFilter("a"))
     with pytest.raises(BadInput, match="with the same filters"):
         await house.runs.lists.page(cursor, blueprint="b")
 

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import WorkflowExecution
 
 from holdfast.client.answering import Answering, Sender
-from holdfast.client.permissions import Permissions, RunAccessCache, access_of
+from holdfast.client.permissions import Permissions, RunAccessCache, read_access
 from holdfast.client.runs import Runs
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol import guard
@@ -140,7 +140,7 @@ async def test_a_run_says_who_may_see_it_from_its_start_on(house: Harness) -> No
     id_ = await by_sam.start(house.load("access: {see: ['group:HR']}\n" + ASK))
     house.started.append(id_)
     described = await house.runs.tree.describe(id_)
-    assert await access_of(described) == RunAccess(
+    assert await read_access(described) == RunAccess(
         blueprint="test", started_by="user:sam", signed_in=True, written=AccessPolicy(see=["group:hr"])
     )
     histories = await house.histories(id_)
@@ -279,7 +279,7 @@ class _Unreadable:
 
 
 async def test_a_run_whose_rules_cannot_be_read_is_seen_by_nobody_who_signs_in_and_ends_no_list() -> None:
-    run = await access_of(cast(WorkflowExecution, _Unreadable()))
+    run = await read_access(cast(WorkflowExecution, _Unreadable()))
     ana = Person(frozenset({"user:ana"}))
     assert not may(ana, "see", run, rules(see=["user:ana"]))
     assert may(ana, "see", run)

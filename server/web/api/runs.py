@@ -17,8 +17,8 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sent
 from holdfast.client.catalogue import Offered, find_offered, offered
-from holdfast.client.history import AnswerRecord, answers_given, input_of
-from holdfast.client.overlay import marks_of
+from holdfast.client.history import AnswerRecord, answers_given, read_input
+from holdfast.client.overlay import mark_steps
 from holdfast.client.states import OutcomeJSON, RunRow, SteeringJSON
 from holdfast.client.tree import UnknownRun
 from holdfast.client.views.runs import RunJSON
@@ -81,7 +81,7 @@ async def show_graph(exchange: Exchange) -> Response:
     """Draw the blueprint of a run as a Mermaid flowchart, each step with its state in this run."""
     runs, run = exchange.runs, exchange.path("run")
     blueprint, state = await runs.watch.blueprint(run), await runs.state(run)
-    drawing = flowchart(blueprint, marks_of(await runs.watch.trace(state), state.questions))
+    drawing = flowchart(blueprint, mark_steps(await runs.watch.trace(state), state.questions))
     return Response(drawing, media_type=MERMAID)
 
 
@@ -174,7 +174,7 @@ def _id_for(blueprint: Blueprint, by: str, key: str) -> str:
 async def _check_same(exchange: Exchange, run: str, blueprint: Blueprint) -> None:
     """Raise `Refusal` (`key_conflict`) unless this person has started the run with the blueprint and the input."""
     runs, body = exchange.runs, exchange.body
-    state = await input_of(runs.client, run)
+    state = await read_input(runs.client, run)
     same_start = (state.input, state.started_by) == (body.input, exchange.identity.user)
     if not same_start or (await runs.watch.blueprint(run)).name != blueprint.name:
         raise Refusal("key_conflict", f"run {run} was started with another input or blueprint; use a new key")

@@ -19,14 +19,14 @@ from holdfast.client.forms import (
     Texts,
     change_list,
     check_typed,
-    control_of,
     first_text,
-    group_of,
+    make_control,
+    make_group,
     read_control,
     shows,
     texts_of_value,
 )
-from holdfast.client.reading import value_of
+from holdfast.client.reading import parse_value
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import digest_of
 from holdfast.server.web.pages.filled_form import FilledForm
@@ -155,16 +155,16 @@ def _control_of(question: Question) -> tuple[FormControl, object]:
     asked = question.asked
     if asked.hidden:
         if not asked.fields:
-            return control_of({"type": "string", "writeOnly": True}), ABSENT
-        return group_of(asked.fields, question.requestedSchema.get("required", [])), ABSENT
+            return make_control({"type": "string", "writeOnly": True}), ABSENT
+        return make_group(asked.fields, question.requestedSchema.get("required", [])), ABSENT
     if asked.is_breakpoint:
-        return control_of({}), question.info
+        return make_control({}), question.info
     if asked.verdicts:
         return _control_of_payload(question)
     schema = asked.value_schema
     if _is_free_text(schema):
-        return control_of(LONG_TEXT), ABSENT
-    return control_of(schema), ABSENT
+        return make_control(LONG_TEXT), ABSENT
+    return make_control(schema), ABSENT
 
 
 def _is_free_text(schema: JSONObject) -> bool:
@@ -179,10 +179,10 @@ def _control_of_payload(question: Question) -> tuple[FormControl, object]:
     payload = _payload_of(question)
     schema = _payload_schema(question)
     if schema.keys() - {"$defs"}:
-        control = control_of(schema)
+        control = make_control(schema)
         if control.widget in ("group", "list", "lines", "choice", "choices") and shows(control, payload):
             return control, payload
-    return control_of(LONG_TEXT if isinstance(payload, str) else {}), payload
+    return make_control(LONG_TEXT if isinstance(payload, str) else {}), payload
 
 
 def _payload_of(question: Question) -> JSON:
@@ -218,7 +218,7 @@ def _read_value(question: Question, texts: Texts) -> ReadAnswer:
     submission = read_control(control, texts)
     value = submission.value
     if isinstance(value, str) and not question.asked.value_schema:
-        value = value_of(value, None)  # anything is asked for: JSON is taken as its value, as on the command line
+        value = parse_value(value, None)  # anything is asked for: JSON is taken as its value, as on the command line
     if value is not ABSENT:
         check_typed(control, texts, submission, content_problems(question, value))
     return ReadAnswer(value, submission.problems)

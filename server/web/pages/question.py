@@ -21,7 +21,7 @@ from holdfast.client.answering import OpenQuestions, Sent
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
 from holdfast.client.proposals import describe_proposal, details_beside
 from holdfast.client.runs import Runs
-from holdfast.client.tree import CLOSED, UnknownRun, questions_of
+from holdfast.client.tree import CLOSED, UnknownRun, collect_questions
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
@@ -374,7 +374,7 @@ async def _find_any(site: Site, run: str, id_: str) -> FoundQuestion | None:
         if seen is None:
             raise
         return FoundQuestion(seen, is_certain=False)
-    question = next((question for question in questions_of(views) if question.id == id_), None)
+    question = next((question for question in collect_questions(views) if question.id == id_), None)
     return None if question is None else FoundQuestion(question, view=_own_view(views, run))
 
 

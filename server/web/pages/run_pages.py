@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 from holdfast.blueprint.graph import State, chart_of, graph
 from holdfast.client.history import ended_by
 from holdfast.client.obstacles import Obstacle
-from holdfast.client.overlay import marks_of
+from holdfast.client.overlay import mark_steps
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.tree import UnknownRun
@@ -240,7 +240,7 @@ async def show_graph_page(request: Request) -> Response:
         return render(request, "runs/graph.html", head=head, chart=None, problem=t("runs.no_blueprint"))
     overlay = None
     if head.state is not None:
-        overlay = marks_of(await runs.watch.trace(head.state, 1), head.state.questions)
+        overlay = mark_steps(await runs.watch.trace(head.state, 1), head.state.questions)
     chart = layout_of(chart_of(blueprint, overlay))
     states = {state: t(f"runs.state.{state}") for state in CHART_MARKS}
     summary = "; ".join(f"{placed.label}: {states[placed.state]}" for placed in chart.nodes if placed.state in states)

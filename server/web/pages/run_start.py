@@ -26,11 +26,11 @@ from holdfast.client.forms import (
     Texts,
     change_list,
     check_typed,
-    control_of,
+    make_control,
     read_control,
     texts_of_value,
 )
-from holdfast.client.reading import value_of
+from holdfast.client.reading import parse_value
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.runs import LONGEST_RUN_ID
 from holdfast.runtime.errors import BadInput, RunExists
@@ -127,8 +127,8 @@ async def _blueprint(request: Request) -> tuple[Offered, Blueprint | BlueprintEr
 def _control(request: Request, blueprint: Blueprint) -> FormControl:
     t = texts_of(request)
     if blueprint.inputs is None:
-        return control_of(FREE_INPUT, label=t("start.input"), is_required=False)
-    return control_of(blueprint.inputs, label=str(blueprint.inputs.get("title") or t("start.input")))
+        return make_control(FREE_INPUT, label=t("start.input"), is_required=False)
+    return make_control(blueprint.inputs, label=str(blueprint.inputs.get("title") or t("start.input")))
 
 
 def _read(blueprint: Blueprint, control: FormControl, texts: Texts) -> Submission:
@@ -136,7 +136,7 @@ def _read(blueprint: Blueprint, control: FormControl, texts: Texts) -> Submissio
     submission = read_control(control, texts)
     if blueprint.inputs is None:
         text = submission.value
-        submission.value = value_of(text, None) if isinstance(text, str) else ABSENT
+        submission.value = parse_value(text, None) if isinstance(text, str) else ABSENT
         return submission
     value: JSON = None if submission.value is ABSENT else submission.value
     check_typed(control, texts, submission, problems_of(blueprint.inputs, value))
