@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -11,6 +12,9 @@ from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.calls import ActivityRequest, DescriptionRequest
 from holdfast.protocol.tool_rules import Consent, OwnerRule
 from holdfast.protocol.values import Value
+
+MOST_CALLS = 200
+"""Largest number of calls that a step or an agent keeps one by one: a payload has its limits."""
 
 
 class ToolCall(Value):
@@ -22,6 +26,36 @@ class ToolCall(Value):
     args: JSONObject = {}
     unreadable: str | None = None
     """Reason why the arguments could not be parsed as a JSON object; `args` is then empty."""
+
+
+class MadeCall(Value):
+    """A call of a tool that was begun, whoever requested it."""
+
+    tool: str
+    args: str = ""
+    """Digest of the arguments."""
+    outcome: Literal["begun", "returned", "failed"] = "begun"
+    """`begun`: how it ended is not known, or not yet."""
+
+
+def add_calls(made: Iterable[MadeCall], more: Iterable[MadeCall]) -> list[MadeCall]:
+    """Return the calls with further ones; of a call that was made again the last outcome counts.
+
+    Of more than `MOST_CALLS` the oldest are left out, but of each tool the last one stays.
+
+    >>> sent = MadeCall(tool="send", args="1f")
+    >>> [call.outcome for call in add_calls([sent], [sent.model_copy(update={"outcome": "returned"})])]
+    ['returned']
+    """
+    calls = list({(call.tool, call.args): call for call in (*made, *more)}.values())
+    last = {call.tool: call for call in calls}
+    older = [call for call in calls[:-MOST_CALLS] if last[call.tool] is call]
+    return [*older, *calls[-MOST_CALLS:]]
+
+
+def name_tools(calls: Iterable[MadeCall]) -> list[str]:
+    """Return the tools of calls, each once, in the order of the first call."""
+    return list(dict.fromkeys(call.tool for call in calls))
 
 
 class ToolSpec(Value):

@@ -11,6 +11,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, PlanBody, Retry
 from holdfast.blueprint.questions import Asked, InvalidAnswer, Review
 from holdfast.protocol.address import Address
+from holdfast.protocol.agents import MadeCall, name_tools
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
 from holdfast.protocol.values import Value
 
@@ -54,12 +55,17 @@ class UnitResult(Value):
     """Why it was skipped, or why a loop had no items."""
     tool_results: list[JSONObject] = []
     """For a step with several tools, one object a call: `tool`, `parameters` and `data`."""
-    called: list[str] = []
-    """Tools whose calls have begun, also by an agent that is a tool; in the output where the results do not say it."""
+    made: list[MadeCall] = []
+    """The calls of its tools, also those by an agent that is a tool."""
     tries: dict[str, int] = {}
     """For a running step: number of retries, by kind of error."""
     iterations: list[Iteration] | None = None
     """For a loop: its items that are done; None for a step."""
+
+    @property
+    def called(self) -> list[str]:
+        """The tools that were called; in the output where the results do not say it."""
+        return name_tools(self.made)
 
     @property
     def is_over(self) -> bool:
@@ -138,8 +144,8 @@ class ActiveLoop(Value):
     done: list[Iteration] = []
     results: dict[str, UnitResult] = {}
     """Results of the current iteration, by id."""
-    called_before: dict[str, list[str]] = {}
-    """By id, the tools that were called before the current iteration was begun anew."""
+    made_before: dict[str, list[MadeCall]] = {}
+    """By id, the calls that were made before the current iteration was begun anew."""
 
 
 class Revision(Value):

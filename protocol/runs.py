@@ -13,7 +13,7 @@ from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagem
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import ObjectUse
-from holdfast.protocol.agents import Message, ToolSpec, Usage
+from holdfast.protocol.agents import MadeCall, Message, ToolSpec, Usage
 from holdfast.protocol.answers import Closed
 from holdfast.protocol.context import Change
 from holdfast.protocol.display import markdown, one_line
@@ -404,8 +404,7 @@ class AgentState(Carried):
     recent: list[str] = []
     """Digests of the last calls, for the loop guard."""
     log: list[Command] = []
-    called: list[str] = []
-    """Tools whose calls have begun, whatever their result."""
+    made: list[MadeCall] = []
     tool_errors: dict[str, int] = {}
     """How often it was to call again after errors of tools, by kind; and the tools that another was found for."""
     told: list[ToldText] = []
@@ -420,8 +419,8 @@ class AgentResult(ChildResult):
     output: JSON = None
     turns: int = 0
     log: list[Command] = []
-    called: list[str] = []
-    """Tools that were called, also by the agents that it called."""
+    made: list[MadeCall] = []
+    """The calls of its tools, also those by the agents that it called."""
     declined: bool = False
     """True if it was to end with a call that a person did not allow."""
 
@@ -456,11 +455,8 @@ class Failure(HandedBack):
     items: list[JSONObject] | None = None
     """For the workflow of a map: `index` and `output` of its items that completed."""
 
-    @property
-    def called(self) -> list[str]:
-        """The tools that an agent had called, if it is one that failed."""
-        called = self.output.get("called") if isinstance(self.output, dict) else None
-        return [tool for tool in called if isinstance(tool, str)] if isinstance(called, list) else []
+    made: list[MadeCall] = []
+    """For an agent: the calls of its tools, also those by the agents that it called."""
 
     @staticmethod
     def read(details: Sequence[object], type_: str | None) -> Failure | None:

@@ -14,9 +14,11 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
 from holdfast.blueprint.questions import Decision
+from holdfast.protocol.agents import MadeCall, add_calls
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.runs import Failure
-from holdfast.protocol.tool_errors import kind_of_failure, kind_of_result
+from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
+from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure, make_error
 from holdfast.workflows.frame import Frame
@@ -39,7 +41,7 @@ class ToolCalls:
         find_other: Finds a tool in place of a missing one. None where there is no other.
         by_model: True if it is a model that calls again, and not this object.
         tries: Errors so far after which it was called again, by kind; counted on.
-        called: Tools whose calls have begun, whatever their result, in the order of the first.
+        made: The calls so far, whatever came of them.
         keep: Is called with changes of these two, before what they count is done.
     """
 
@@ -50,25 +52,27 @@ class ToolCalls:
         *,
         by_model: bool = False,
         tries: Mapping[str, int] | None = None,
-        called: Iterable[str] = (),
+        made: Iterable[MadeCall] = (),
         keep: Callable[..., object] | None = None,
     ) -> None:
-        self.tries, self.called = dict(tries or {}), list(called)
+        self.tries, self.made = dict(tries or {}), list(made)
         self._rules, self._find_other, self._by_model, self._keep = rules, find_other, by_model, keep
 
-    async def make(self, tool: str, call: Callable[[], Awaitable[JSON]], frame: Frame) -> JSON:
+    async def make(self, tool: str, args: object, call: Callable[[], Awaitable[JSON]], frame: Frame) -> JSON:
         """Make a call and return its result; after an error do what its rule says. The frame stands at the call.
 
         Raises what the call raises, for a model to call again, and `ToolErrorFailure` where there is no further call.
         """
+        made = MadeCall(tool=tool, args=digest_of(args))
         while True:
             # Before the call: what is broken off in the middle of it may have had its effect.
-            self.note(tool)
+            self.note(made)
             try:
                 result = await call()
             except HANDLED as error:
                 cause = find_failure(error, frame.address)
-                self.note(*cause.called)
+                is_known = not is_cancelled(error) and cause.type not in (OUTCOME_UNKNOWN, *MAY_HAVE_HAPPENED)
+                self.note(*cause.made, *([made.model_copy(update={"outcome": "failed"})] if is_known else []))
                 kind = kind_of_failure(cause.type, cause.message) or "other"
                 if is_cancelled(error) or cause.final or self._rule(kind) is None:
                     raise
@@ -76,17 +80,18 @@ class ToolCalls:
                     raise
             else:
                 found = kind_of_result(result)
+                self.note(made.model_copy(update={"outcome": "returned" if found is None else "failed"}))
                 if found is None or self._rule(found[0]) is None:
                     return result
                 cause = Failure(type=found[0], message=f"{tool}: {found[1]}", address=frame.address)
                 if not await self._calls_again(tool, found[0], cause, frame):
                     return result
 
-    def note(self, *tools: str) -> None:
-        """Record tools whose calls have begun, here or in an agent that is a tool."""
-        self.called = list(dict.fromkeys([*self.called, *tools]))
+    def note(self, *calls: MadeCall) -> None:
+        """Record calls, made here or by an agent that is a tool."""
+        self.made = add_calls(self.made, calls)
         if self._keep is not None:
-            self._keep(called=self.called)
+            self._keep(made=self.made)
 
     def count_misfit(self, tool: str, message: str, frame: Frame, type_: str = "tool_input") -> None:
         """Count arguments that cannot be used, which a model gives again. Raises `ToolErrorFailure` after the last."""

@@ -12,7 +12,7 @@ from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.questions import Clarification, Input
 from holdfast.protocol.address import Address
-from holdfast.protocol.agents import Message, ToolCall, ToolRequest, ToolSpec
+from holdfast.protocol.agents import MadeCall, Message, ToolCall, ToolRequest, ToolSpec
 from holdfast.protocol.events import ToolCalled, ToolReturned
 from holdfast.protocol.permissions import settings_of
 from holdfast.workflows.agents import AgentCall, run_agent
@@ -89,8 +89,8 @@ class Toolbox:
     specs: Sequence[ToolSpec]
     unsure_is_final: bool = False
     """True if a call that may have taken effect is not retried, even of an idempotent tool."""
-    inner_calls: list[str] = field(default_factory=list)
-    """The tools that the agents among its tools have called in their turn."""
+    inner_calls: list[MadeCall] = field(default_factory=list)
+    """The calls of the agents among its tools."""
 
     def check(self, address: Address) -> None:
         """Raise a failure if two tools share a name, which a model could not tell apart."""
@@ -131,7 +131,7 @@ class Toolbox:
         frame.note(ToolCalled(tool=call.name))
         asking = AgentCall.of(name, name, frame.blueprint)
         result = await run_agent(asking, [Message(role="user", content=text_of(call.args["input"]))], inside)
-        self.inner_calls.extend(result.called)
+        self.inner_calls.extend(result.made)
         frame.note(ToolReturned(tool=call.name, result=result.output))
         return result.output
 

@@ -162,6 +162,7 @@ async def test_a_loop_that_was_cancelled_in_a_tool_names_it(plans: Plans) -> Non
     await plans.harness.runs.control.cancel(run)
     told = (await plans.harness.result(run)).output["loops"]["all"]["iteration_results"][0]["steps"]["s"]
     assert (told["status"], told["called"]) == ("failed", ["plan_wait"])
+    assert "plan_wait was called; how plan_wait ended is not known" in told["error"]["message"]
 
 
 async def _has_called(plans: Plans) -> bool:

@@ -32,6 +32,7 @@ from holdfast.protocol.agents import (
     ToolCall,
     ToolRequest,
     ToolSpec,
+    name_tools,
 )
 from holdfast.protocol.events import ToolDenied, ToolFailed
 from holdfast.protocol.permissions import Policy, settings_of
@@ -96,7 +97,7 @@ class AgentWorkflow(RunWorkflow):
         self._output: tuple[JSON] | None = None
         self._declined = False
         self.tool_calls = ToolCalls(
-            self.agent.tool_errors, self._find_other, by_model=True, tries=state.tool_errors, called=state.called
+            self.agent.tool_errors, self._find_other, by_model=True, tries=state.tool_errors, made=state.made
         )
         # Calls of one turn run at once: each counts from where the turn began, or the number of a request would depend
         # on the order in which they wake.
@@ -111,7 +112,7 @@ class AgentWorkflow(RunWorkflow):
         """See base class."""
         return {
             "told": list(self.mailbox.told),
-            "called": self.tool_calls.called,
+            "made": self.tool_calls.made,
             "tool_errors": self.tool_calls.tries,
         }
 
@@ -127,16 +128,17 @@ class AgentWorkflow(RunWorkflow):
             output=output,
             turns=self.state.turn,
             log=self.state.log,
-            called=self.tool_calls.called,
+            made=self.tool_calls.made,
             declined=self._declined,
             **self.collect_spending(),
         )
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the tools that were called, unless what failed says more."""
-        if not self.tool_calls.called or find_failure(error, self.address).output is not None:
-            return {}
-        return {"output": {"called": self.tool_calls.called}}
+        made = self.tool_calls.made
+        if not made or find_failure(error, self.address).output is not None:
+            return {"made": made}
+        return {"made": made, "output": {"called": name_tools(made)}}
 
     async def _work(self) -> JSON:
         if self.state.tools is None:
@@ -439,7 +441,9 @@ class AgentWorkflow(RunWorkflow):
         whole = add_defaults(call, spec)
         allowed = await self._approve(whole, spec, settings_of(self.tools, spec), frame, repeated)
         toolbox = self.toolbox
-        result = await self.tool_calls.make(call.name, partial(toolbox.run, allowed, spec, frame), frame)
+        result = await self.tool_calls.make(
+            call.name, allowed.call.args, partial(toolbox.run, allowed, spec, frame), frame
+        )
         self.tool_calls.note(*toolbox.inner_calls)
         if allowed.call.args == whole.args or self.definition.ends_with_tool:
             return result

@@ -10,6 +10,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.address import Address
+from holdfast.protocol.agents import MadeCall, add_calls, name_tools
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     LONGEST_KEPT,
@@ -175,10 +176,11 @@ class Ending(NamedTuple):
 
 def unfinished(before: UnitResult, ending: Ending) -> UnitResult:
     """Return the result of a step that was running: a step that has called a tool was not cancelled, but failed."""
-    called = before.called
+    called, unsure = before.called, name_tools(call for call in before.made if call.outcome == "begun")
     if ending.status == "cancelled" and not called:
         return cancelled()
     calls = f"{', '.join(called)} {'was' if len(called) == 1 else 'were'} called; " if called else ""
+    calls += f"how {', '.join(unsure)} ended is not known; " if unsure else ""
     data = before.tool_results[-1]["data"] if before.tool_results else before.data
     message = f"{calls}the step was not finished: {ending.message}"
     return failed(UNFINISHED, message, response=before.response, data=data)
@@ -195,13 +197,13 @@ def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration], *, ar
 def may_have_acted(result: UnitResult) -> bool:
     """Return whether a tool was called for a unit, in any of its items; True as well where that is not known."""
     inner = (part for iteration in result.iterations or [] for part in iteration.results.values())
-    return bool(result.called) or result.reason == ITEMS_UNKNOWN or any(map(may_have_acted, inner))
+    return bool(result.made) or result.reason == ITEMS_UNKNOWN or any(map(may_have_acted, inner))
 
 
-def calls_of(result: UnitResult) -> list[str]:
-    """Return the tools that were called for a unit, in any of its items."""
+def collect_calls(result: UnitResult) -> list[MadeCall]:
+    """Return the calls that were made for a unit, in any of its items."""
     inner = (part for iteration in result.iterations or [] for part in iteration.results.values())
-    return list(dict.fromkeys([*result.called, *(tool for part in inner for tool in calls_of(part))]))
+    return add_calls(result.made, (call for part in inner for call in collect_calls(part)))
 
 
 def failure_output(result: UnitResult) -> JSONObject:

@@ -26,7 +26,7 @@ from holdfast.blueprint.plan import (
     informs,
     known_id,
 )
-from holdfast.protocol.agents import Usage
+from holdfast.protocol.agents import MadeCall, Usage, add_calls
 from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.people import People
 from holdfast.protocol.plans import ItemOf, Iteration, IterationStatus, PlanStatus, UnitResult
@@ -35,7 +35,7 @@ from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.results import (
     EMPTY_LOOP,
     Ending,
-    calls_of,
+    collect_calls,
     failed,
     is_optional,
     over_items,
@@ -60,8 +60,8 @@ class PlanScope:
     outer: PlanScope | None = None
     results: dict[str, UnitResult] = field(default_factory=dict)
     """By id, of the steps and loops that have begun; around the loop of a workflow of its own, those that it reads."""
-    called_before: dict[str, list[str]] = field(default_factory=dict)
-    """By id, the tools that were called before the item was begun anew."""
+    made_before: dict[str, list[MadeCall]] = field(default_factory=dict)
+    """By id, the calls that were made before the item was begun anew."""
 
     @property
     def layout(self) -> Layout:
@@ -239,8 +239,8 @@ class PlanScope:
     def _with_calls(self, unit: Unit, result: UnitResult) -> UnitResult:
         before = self.result(unit.id)
         returned = [{"tool": call["tool"], "data": call["data"]} for call in before.tool_results]
-        called = list(dict.fromkeys([*self.called_before.get(unit.id, ()), *before.called]))
-        return result.model_copy(update={"tool_results": returned, "called": called})
+        made = add_calls(self.made_before.get(unit.id, ()), before.made)
+        return result.model_copy(update={"tool_results": returned, "made": made})
 
     def settle(self, stopped: str = "") -> None:
         """Skip or fail the units that cannot run any more, until nothing follows from it; `stopped`: skip all."""
@@ -341,7 +341,7 @@ class ItemScope(PlanScope):
         index = self.item.index
         self.items = [*self.items[:index], item, *self.items[index + 1 :]]
         self.around = [*self.around[:-1], self.item.model_copy(update={"item": item})]
-        self.called_before |= {id_: calls_of(result) for id_, result in self.results.items() if id_ not in done}
+        self.made_before |= {id_: collect_calls(result) for id_, result in self.results.items() if id_ not in done}
         self.results = dict(done)
 
     def iteration(self, ended: IterationStatus | None = None) -> Iteration:

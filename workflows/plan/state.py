@@ -30,7 +30,7 @@ class PlanState:
             around = self.context.layout.loops_of(id_)
             outer = self.active[around[-1]] if around else root
             scope = self.active[id_] = outer.item_scope(self.context.loop(id_), loop.items, loop.index, loop.done)
-            scope.results, scope.called_before = dict(loop.results), dict(loop.called_before)
+            scope.results, scope.made_before = dict(loop.results), dict(loop.made_before)
 
     def progress(self) -> PlanProgress:
         """Return the state as another workflow can take it up."""
@@ -40,7 +40,7 @@ class PlanState:
                 index=scope.item.index,
                 done=scope.done,
                 results=dict(scope.results),
-                called_before=scope.called_before,
+                made_before=scope.made_before,
             )
             for id_, scope in self.active.items()
         }

@@ -47,9 +47,7 @@ class StepTools:
         self.step, self._context = run.step, run.scope.context
         self._agent: Agent = self._context.policy_agent(run.step)
         before = run.result
-        self.calls = ToolCalls(
-            rules, find_other, by_model=True, tries=before.tries, called=before.called, keep=run.mark
-        )
+        self.calls = ToolCalls(rules, find_other, by_model=True, tries=before.tries, made=before.made, keep=run.mark)
 
     @property
     def returned(self) -> list[JSONObject]:
@@ -135,6 +133,6 @@ class StepTools:
             policies.append(Policy(None, AgentTool(name=spec.reference, approve="always")))
             note = f"{tool} is not in the plan that was approved for step {self.step.id}."
         allowed = await approve_call(add_defaults(call, spec), spec, policies, frame, note=note)
-        result = await self.calls.make(tool, partial(box.run, allowed, spec, frame), frame)
+        result = await self.calls.make(tool, allowed.call.args, partial(box.run, allowed, spec, frame), frame)
         self.calls.note(*box.inner_calls)
         return result

@@ -46,7 +46,7 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
     async def call() -> JSON:
         return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
 
-    return await ToolCalls(step.tool_errors).make(step.uses, call, frame)
+    return await ToolCalls(step.tool_errors).make(step.uses, value, call, frame)
 
 
 def _rejected_review(step: PlainStep, value: JSON, frame: Frame) -> str | None:
