@@ -240,6 +240,9 @@ class OwnState(Carried):
 class ChildResult(HandedBack):
     """The result that every workflow inside a run returns beside its output."""
 
+    cancelled: bool = False
+    """True if it was cancelled, and only hands over what it did: Temporal keeps no result of a cancelled workflow."""
+
 
 class LoopDefinition(ChildDefinition):
     """The definition of a loop."""

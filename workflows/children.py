@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy, SearchAttributePair, TypedSearchAttributes
-from temporalio.exceptions import ChildWorkflowError
+from temporalio.exceptions import CancelledError, ChildWorkflowError
 
 from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.expressions import names_in, names_in_expression
@@ -178,6 +178,8 @@ class Children:
             self._host.count(find_failure(error, address).usage)
             raise
         self._host.count(result.usage)
+        if isinstance(result, ChildResult) and result.cancelled:  # itself, by its id
+            raise make_cancelled(id_)
         return result
 
     async def run_as(
@@ -227,6 +229,22 @@ class Children:
         """Return the id; a step that runs once more gets `~2`, as Temporal refuses a second start of one id."""
         count = self.starts[id_] = self.starts.get(id_, 0) + 1
         return id_ if count == 1 else f"{id_}~{count}"
+
+
+def make_cancelled(id_: str) -> ChildWorkflowError:
+    """Return the error of a child that was cancelled, as Temporal gives it for one that ends without a result."""
+    error = ChildWorkflowError(
+        "Child Workflow execution cancelled",
+        namespace=workflow.info().namespace,
+        workflow_id=id_,
+        run_id="",
+        workflow_type="",
+        initiated_event_id=0,
+        started_event_id=0,
+        retry_state=None,
+    )
+    error.__cause__ = CancelledError("Workflow execution cancelled")
+    return error
 
 
 def read_address(definition: Definition) -> Address:

@@ -97,6 +97,22 @@ class RunWorkflow:
         await self.close("completed")
         return output
 
+    async def run_to_result(self, work: Awaitable[Output]) -> Output | None:
+        """Return the result of the work as `run_to_end` does; None if it was cancelled, for `collect_result` tells it.
+
+        For workflows that spend much, or do what a person must know of: their parents count and tell it all the same.
+        """
+        try:
+            return await self.run_to_end(work)
+        except (asyncio.CancelledError, *HANDLED) as error:
+            if not is_cancelled(error):
+                raise
+            return None
+
+    def collect_result(self) -> dict[str, Any]:
+        """Return the fields that every result has."""
+        return {"cancelled": self.host.progress.ended == "cancelled", **self.collect_spending()}
+
     def on_failure(self, error: BaseException) -> None:
         """End what is under way in a workflow that fails or is cancelled. For subclasses."""
 

@@ -19,7 +19,7 @@ from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure, make_error
 from holdfast.workflows.frame import Frame
 
@@ -69,6 +69,9 @@ class ToolCalls:
             self.note(made)
             try:
                 result = await call()
+            except CancelledWithResult as cancelled:
+                self.note(*getattr(cancelled.result, "made", ()))  # those of an agent that is the tool
+                raise
             except HANDLED as error:
                 cause = find_failure(error, frame.address)
                 is_known = not is_cancelled(error) and cause.type not in (OUTCOME_UNKNOWN, *MAY_HAVE_HAPPENED)

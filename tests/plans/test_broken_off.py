@@ -113,6 +113,25 @@ async def test_a_plan_that_is_cancelled_tells_what_was_done(plans: Plans, driver
     assert statuses(outcome.output) == {"1": "completed", "2": "cancelled", "3": "skipped"}
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_the_requests_of_a_cancelled_plan_are_counted(plans: Plans, driver: str) -> None:
+    """Also those of an agent that was at work in it."""
+    helper = {"model": "scripted:replies.yaml", "tools": ["plan_wait"], "description": "Helps"}
+    clerk = {"model": "scripted:replies.yaml", "tools": ["agent:helper"]}
+    plan = {"goal": "Help", "agent": "clerk", "driver": driver, "steps": [step("1", tools=["agent:helper"])]}
+    to_helper = {"tool_calls": [{"name": "helper", "args": {"input": "wait"}}]}
+    driving = call("execute_step_tool", step_id="1", tool_name="agent:helper", parameters={"input": "wait"})
+    plans.harness.script(json.dumps({"1": to_helper, "plan": driving, "helper": plans.wants("plan_wait")}))
+    text = {"agents": {"helper": helper, "clerk": clerk}, "steps": [{"kind": "plan", "name": "plan", "plan": plan}]}
+    run = await plans.harness.start(json.dumps(text))
+    await until(lambda: _has_called(plans), "the call")
+    await plans.harness.runs.control.cancel(run)
+    outcome = await plans.harness.result(run)
+    assert outcome.output["steps"]["1"]["called"] == ["agent:helper", "plan_wait"]
+    usage = (await plans.harness.runs.state(run)).usage
+    assert usage.requests == 2
+
+
 # The items of a loop, on every end
 
 

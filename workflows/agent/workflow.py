@@ -123,14 +123,13 @@ class AgentWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
-        output = await self.run_to_end(self._work())
         return AgentResult(
-            output=output,
+            output=await self.run_to_result(self._work()),
             turns=self.state.turn,
             log=self.state.log,
             made=self.tool_calls.made,
             declined=self._declined,
-            **self.collect_spending(),
+            **self.collect_result(),
         )
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:

@@ -69,13 +69,15 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     @workflow.run
     async def run(self, definition: DrivenDefinition, state: DrivenState) -> PlanResult:  # type: ignore[override]
-        root: PlanScope = await self.run_to_end(self._drive())
+        root = await self.run_to_result(self._drive())
+        if root is None:
+            return PlanResult(status="cancelled", **self.collect_result())
         is_loop = definition.loop is not None
         return PlanResult(
             status="completed" if is_loop else root.plan_status(),
             output={} if is_loop else output_of(root),
             state=self._handed_over() if is_loop else None,
-            **self.collect_spending(),
+            **self.collect_result(),
         )
 
     def on_failure(self, error: BaseException) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -22,8 +21,7 @@ from holdfast.protocol.plans import (
     PlanLoopState,
     UnitResult,
 )
-from holdfast.workflows.concurrency import is_cancelled, run_together
-from holdfast.workflows.failures import HANDLED
+from holdfast.workflows.concurrency import run_together
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import frame_of
@@ -65,22 +63,17 @@ class PlanLoopWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
-        try:
-            result: UnitResult = await self.run_to_end(self._work())
-        except (asyncio.CancelledError, *HANDLED) as error:
-            if not is_cancelled(error):
-                raise
-            # With a result, as Temporal keeps none of a cancelled workflow: only here is it known what was done.
-            result = self._broken_off(error)
+        result = await self.run_to_result(self._work())
+        if result is None:
+            result = self._broken_off(Ending.of_cancel())
         return PlanLoopResult(result=result, **self.collect_spending())
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the result, with the items so far."""
-        return {"output": failure_output(self._broken_off(error))}
+        return {"output": failure_output(self._broken_off(Ending.of(error, self.address)))}
 
-    def _broken_off(self, error: BaseException) -> UnitResult:
+    def _broken_off(self, ending: Ending) -> UnitResult:
         """Return the result of a loop that ends before its items, with those so far."""
-        ending = Ending.of(error, self.address)
         items = [self._over.get(index) or scope.iteration(ending.status) for index, scope in self._at_work.items()]
         return unfinished_loop(self.loop, ending, [*self.state.done, *items])
 

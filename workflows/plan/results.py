@@ -163,9 +163,13 @@ class Ending(NamedTuple):
     message: str
 
     @staticmethod
+    def of_cancel() -> Ending:
+        return Ending("cancelled", "the run was cancelled")
+
+    @staticmethod
     def of(error: BaseException, address: Address) -> Ending:
         if is_cancelled(error):
-            return Ending("cancelled", "the run was cancelled")
+            return Ending.of_cancel()
         return Ending("failed", find_failure(error, address).message)
 
     @property

@@ -26,8 +26,10 @@ class PlanWorkflow(PlanHandlers):
 
     @workflow.run
     async def run(self, definition: PlanDefinition, state: ScheduledState) -> PlanResult:
-        scope: PlanScope = await self.run_to_end(self._work())
-        return PlanResult(status=scope.plan_status(), output=output_of(scope), **self.collect_spending())
+        scope = await self.run_to_result(self._work())
+        if scope is None:
+            return PlanResult(status="cancelled", **self.collect_result())
+        return PlanResult(status=scope.plan_status(), output=output_of(scope), **self.collect_result())
 
     async def _work(self) -> PlanScope:
         frame = frame_of(self, self.definition)
