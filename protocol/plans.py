@@ -164,6 +164,8 @@ class PlanProgress(Value):
     """None before it is read and approved."""
     approved: dict[str, list[str]] = {}
     """The tools of each step of the plan that was approved."""
+    reply: JSONObject | None = None
+    """Of the person who approved it, as expressions read it."""
     revisions: list[Revision] = []
     results: dict[str, UnitResult] = {}
     """By id, of the steps and loops that have begun outside every loop."""
@@ -274,6 +276,8 @@ class PlanResult(ChildResult):
 
     status: PlanStatus = "completed"
     output: JSONObject = {}
+    reply: JSONObject | None = None
+    """Of the person who approved it, as expressions read it."""
     state: DrivenState | None = None
     """For such a loop only."""
 

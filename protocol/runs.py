@@ -458,6 +458,8 @@ class Failure(HandedBack):
     items: list[JSONObject] | None = None
     """For the workflow of a map: `index` and `output` of its items that completed."""
 
+    reply: JSONObject | None = None
+    """For a plan that a person was asked about: the reply, as expressions read it."""
     made: list[MadeCall] = []
     """For an agent: the calls of its tools, also those by the agents that it called."""
 

@@ -262,7 +262,12 @@ class _Consents:
                 match _reference(node):
                     case "steps", [name, "reply", *_] if name in self.ask_nobody:
                         message = f"the step {name!r} asks nobody itself, and has no reply"
-                        self._report(path, "bad_shape", message, "read the reply of a hitl, clarify or wait step")
+                        self._report(
+                            path,
+                            "bad_shape",
+                            message,
+                            "read the reply of a hitl, clarify or wait step, or of a plan with confirm: true",
+                        )
                 if more:
                     self._report_key(node, known, more[0], path)
                 elif isinstance(node, nodes.Getitem):

@@ -57,6 +57,10 @@ class Plan(AskingStep):
         return [AgentTool(name=tool) for step in self.plan.steps for tool in step.tools]
 
     @property
+    def gives_reply(self) -> bool:
+        return self.plan.confirm
+
+    @property
     def uses_any_agent(self) -> bool:
         return self.plan.source is not None
 

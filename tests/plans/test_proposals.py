@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.load import loads
 from holdfast.blueprint.questions import Review
 from holdfast.cli.plan_text import plan_text
 from holdfast.cli.render import question_text
@@ -14,7 +17,7 @@ from holdfast.client.reading import in_short
 from holdfast.server.mcp.elicitation import message_for
 from holdfast.server.web.addresses import question_address
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
-from tests.plans.conftest import Plans, loop, step
+from tests.plans.conftest import DRIVERS, Plans, finish, loop, step
 from tests.plans.planned import planned
 from tests.serve.pages import desk
 
@@ -29,6 +32,7 @@ FIRST: Json = {
     "loop_blocks": {"guests": loop("RESULT_FROM_1", "2", "3")},
 }
 SECOND: Json = {"goal": "Invite them", "steps": [step("1", "List the guests, Ana too"), step("4", "Say so")]}
+SEND: Json = step("1", "Send", tools=["plan_send"])
 TOOLS = "{name: plan_send, approve: always}"
 CONFIRM = "confirm: true, max_revisions: 2"
 
@@ -100,3 +104,35 @@ async def test_the_question_is_in_the_language_of_the_plan(plans: Plans, languag
 
 def test_other_reviews_take_no_sentence() -> None:
     assert Review(message="Right?", payload={"a": 1}).read("make it shorter please") is None
+
+
+REPLY = "{{ steps.work.reply.verdict }} by {{ steps.work.reply.by }}: {{ steps.work.reply.reason or '' }}"
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(
+    ("answer", "fail", "reply"),
+    [
+        ({"verdict": "unchanged"}, [], "unchanged by ana: "),
+        ({"verdict": "unchanged"}, [500], "unchanged by ana: "),
+        ({"verdict": "rejected", "reason": "No"}, [], "rejected by ana: No"),
+    ],
+)
+async def test_who_approved_a_plan_is_its_reply(
+    plans: Plans, driver: str, answer: Json, fail: list[int], reply: str
+) -> None:
+    """Also where it fails after it, or was rejected."""
+    plan = {"goal": "Send", "agent": "clerk", "confirm": True, "driver": driver, "steps": [SEND]}
+    turns = [plans.runs("1", "plan_send", to="ana", fail=fail), finish("1")]
+    plans.harness.script(json.dumps({"1": plans.wants("plan_send", to="ana", fail=fail), "work": turns}))
+    work = {"kind": "plan", "name": "work", "plan": plan, "on_error": "continue"}
+    agents = {"clerk": {"model": "scripted:replies.yaml", "tools": ["plan_send"]}}
+    run = await plans.harness.start(json.dumps({"agents": agents, "steps": [work], "output": REPLY}))
+    await plans.harness.answer(run, answer, by="ana")
+    assert await plans.harness.output(run) == reply
+
+
+def test_a_plan_that_nobody_confirms_has_no_reply() -> None:
+    plan = {"goal": "Send", "steps": [SEND]}
+    with pytest.raises(BlueprintError, match="asks nobody itself, and has no reply"):
+        loads(json.dumps({"steps": [{"kind": "plan", "name": "work", "plan": plan}], "output": REPLY}))

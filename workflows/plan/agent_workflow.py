@@ -76,6 +76,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         return PlanResult(
             status="completed" if is_loop else root.plan_status(),
             output={} if is_loop else output_of(root),
+            reply=self.state.progress.reply,
             state=self._handed_over() if is_loop else None,
             **self.collect_result(),
         )

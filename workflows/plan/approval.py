@@ -28,6 +28,7 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.catalogue import Catalogue, tools_of
 from holdfast.workflows.plan.context import PlanContext
+from holdfast.workflows.replies import describe_reply
 
 MOST_CORRECTIONS = 3
 """Most corrections of an invalid plan by its planner."""
@@ -59,6 +60,8 @@ class PlanStart:
 
         self.proposed: PlanBody | None = None
         """The plan that a person is asked about."""
+        self.reply: JSONObject | None = None
+        """The last reply of a person who was asked, as `steps.NAME.reply` has it."""
 
     async def plan(self) -> PlanBody:
         """Return the plan to run, approved where the author wants that."""
@@ -116,7 +119,7 @@ class PlanStart:
         while True:
             self.proposed = plan
             asked = words_of(plan.language).may_run.format(plan.goal)
-            content, by = await reviewed(
+            content, self.reply = await reviewed(
                 plan,
                 self.author,
                 self.frame,
@@ -129,7 +132,7 @@ class PlanStart:
             match content["verdict"]:
                 case "revise" if self.planner is not None:
                     revisions -= 1
-                    wanted = {"wanted": content["reason"], **({} if by is None else {"by": by})}
+                    wanted = {"wanted": content["reason"], **({"by": by} if (by := self.reply["by"]) else {})}
                     plan = await self._read(await self._again(self.planner, plain_plan(plan), **wanted, to_do=REVISE))
                 case "edited":
                     plan = read_plan(content["payload"], self.author, self.frame.blueprint.agents)
@@ -146,10 +149,10 @@ async def approved_change(plan: PlanBody, context: PlanContext, frame: Frame, re
     """Return the changed plan as a person approves it, and the person if they edited it. Raises `Refusal`."""
     message, changes = words_of(plan.language).may_change.format(reason), differences(context.plan, plan)
     try:
-        content, by = await reviewed(plan, context.author, frame, message, context.catalogue, changes=changes)
+        content, reply = await reviewed(plan, context.author, frame, message, context.catalogue, changes=changes)
     except ApplicationError as error:
         raise Refusal("not_allowed", error.message) from None
-    return (content["payload"], by) if content["verdict"] == "edited" else (plain_plan(plan), None)
+    return (content["payload"], reply["by"]) if content["verdict"] == "edited" else (plain_plan(plan), None)
 
 
 async def reviewed(
@@ -161,8 +164,8 @@ async def reviewed(
     *,
     changes: Sequence[str] = (),
     revisable: bool = False,
-) -> tuple[JSONObject, str | None]:
-    """Return a person's verdict on a plan, and the person. A rejection is raised as a failure."""
+) -> tuple[JSONObject, JSONObject]:
+    """Return a person's verdict on a plan, and the reply as expressions read it. A rejection is raised as a failure."""
     tools = marked_tools(PlanContext(plan, author, frame.blueprint), catalogue)
     asked = PlanReview(
         message=message,
@@ -180,10 +183,12 @@ async def reviewed(
     await frame.host.until_resumed()
     reply = await frame.at("hitl", "confirm-plan").ask(asked)
     content: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    described = describe_reply(asked, reply)
     if content["verdict"] == "rejected":
         reason = f": {content['reason']}" if content.get("reason") else ""
-        raise failure("plan_rejected", f"{reply.by or 'somebody'} rejected the plan{reason}", frame.address)
-    return content, reply.by
+        text = f"{reply.by or 'somebody'} rejected the plan{reason}"
+        raise failure("plan_rejected", text, frame.address, reply=described)
+    return content, described
 
 
 def differences(before: PlanBody, after: PlanBody) -> list[str]:

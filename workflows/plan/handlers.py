@@ -63,7 +63,8 @@ class PlanHandlers(RunWorkflow):
         if progress.plan is None:
             self._start = PlanStart(self.author, self.definition.origin, frame, self.catalogue)
             plan = await self._start.plan()
-            self.advance(progress=progress.model_copy(update={"plan": plan, "approved": approved_tools(plan)}))
+            begun = {"plan": plan, "approved": approved_tools(plan), "reply": self._start.reply}
+            self.advance(progress=progress.model_copy(update=begun))
 
     def take_up(self, frame: Frame) -> PlanState:
         """Go on from the carried progress."""
@@ -82,8 +83,11 @@ class PlanHandlers(RunWorkflow):
         return {**super().collect_state(), "progress": self.current_state().progress()}
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
-        """See base class: the output."""
-        return {} if self.plan_state is None else {"output": fitting(output_of(self.plan_state.root, "failed"))}
+        """See base class: the output, and the reply of who approved the plan."""
+        if self.plan_state is None:
+            return {}
+        output = fitting(output_of(self.plan_state.root, "failed"))
+        return {"output": output, "reply": self.state.progress.reply}
 
     def current_state(self) -> PlanState:
         """Return the state of a plan that has begun."""

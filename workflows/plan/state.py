@@ -22,7 +22,7 @@ class PlanState:
         progress = progress or PlanProgress()
         self.root, self.context = root, root.context
         root.results = {**root.results, **progress.results}
-        self.revisions = list(progress.revisions)
+        self.revisions, self.reply = list(progress.revisions), progress.reply
         self.vars, self.replacements = dict(progress.vars), dict(progress.replacements)
         self.active: dict[str, ItemScope] = {}
         """The current items of the loops that an agent has started, by loop, in the order of their start."""
@@ -48,6 +48,7 @@ class PlanState:
             plan=self.context.plan,
             approved=self.context.approved,
             revisions=self.revisions,
+            reply=self.reply,
             results=dict(self.root.results),
             active=active,
             vars=self.vars,

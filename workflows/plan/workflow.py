@@ -29,7 +29,8 @@ class PlanWorkflow(PlanHandlers):
         scope = await self.run_to_result(self._work())
         if scope is None:
             return PlanResult(status="cancelled", **self.collect_result())
-        return PlanResult(status=scope.plan_status(), output=output_of(scope), **self.collect_result())
+        reply = self.state.progress.reply
+        return PlanResult(status=scope.plan_status(), output=output_of(scope), reply=reply, **self.collect_result())
 
     async def _work(self) -> PlanScope:
         frame = frame_of(self, self.definition)

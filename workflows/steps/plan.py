@@ -26,7 +26,7 @@ from holdfast.protocol.runs import Failure
 from holdfast.workflows.agents import AgentCall, add_own_limits, define_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.children import define_child
-from holdfast.workflows.failures import make_error
+from holdfast.workflows.failures import HANDLED, find_failure, make_error
 from holdfast.workflows.frame import Frame
 
 DEFAULT_MODEL = "default"
@@ -55,6 +55,18 @@ async def run_plan(step: Plan, frame: Frame) -> JSON:
     frame = replace(frame, people=render_asked_people(step, frame))
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
     origin = PlanOrigin(given=source, planner=planner_of(step, frame), task=_task(step, value, frame))
+    try:
+        result = await _run_child(step, origin, frame)
+    except HANDLED as error:
+        _take_reply(step, find_failure(error, frame.address).reply, frame)
+        raise
+    _take_reply(step, result.reply, frame)
+    if result.status in ("failed", "cancelled"):
+        raise make_error(_failure(step, result, frame))
+    return result.output
+
+
+async def _run_child(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanResult:
     result: PlanResult
     if step.plan.driver == "agent":
         driver = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
@@ -62,9 +74,12 @@ async def run_plan(step: Plan, frame: Frame) -> JSON:
         result = await add_own_limits(frame, driver).run_child(definition, DrivenState())
     else:
         result = await frame.run_child(_by_engine(step, origin, frame), ScheduledState())
-    if result.status in ("failed", "cancelled"):
-        raise make_error(_failure(step, result, frame))
-    return result.output
+    return result
+
+
+def _take_reply(step: Plan, reply: JSONObject | None, frame: Frame) -> None:
+    if reply is not None:
+        frame.scope.replies[step.name] = reply
 
 
 def _task(step: Plan, value: object, frame: Frame) -> JSON:
