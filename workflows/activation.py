@@ -6,7 +6,7 @@ a workflow that runs once an activation writes other commands in replay than liv
 to rest after each job does not notice. What is left is the order of a signal and a result, which the SDK's core does
 not keep, so there is an order of our own; and an end of the workflow that is decided before the rest of the task is
 known, so an end waits (`rest`), as does all that depends on the time or the length of the history, which are those of
-the task. Where a query has brought what leads to it, that does not count: the workflow is replayed with the task.
+the task. What a query has brought does not count, but for its answer: the workflow is replayed with the task.
 
 Used by `runner` for our workflow classes and those of authors.
 """
@@ -50,8 +50,6 @@ class OneJobInstance(WorkflowInstance):
         """Futures to set once the workflow is at rest; by whether after the whole task, or after the job."""
         self._extern = details.extern_functions
         self._evicting = False
-        self._needs_task = False
-        """Whether what the activation leads to depends on the rest of its task."""
         self._time, self._length = 0, 0
         """Of the activation before: its time, and the events that it had seen."""
         self._has_signals = False
@@ -73,13 +71,13 @@ class OneJobInstance(WorkflowInstance):
             return self._inner.activate(act)
         by_query = self._note_arrival(act)
         self._has_signals = "signal_workflow" in kinds and not act.is_replaying and not by_query
-        self._needs_task = by_query and "signal_workflow" in kinds
         total = self._apply(act, kinds, by_query)
-        ended = any(_name_kind(command) in _ENDS for command in total.successful.commands)
-        if by_query and (ended or self._needs_task):
+        if by_query:
             kept = [command for command in total.successful.commands if _name_kind(command) not in _ENDS]
             del total.successful.commands[:]
             total.successful.commands.extend(kept)
+            # In any case: a task that brings nothing more moves the clock, and is completed without asking us. What
+            # another query brings after it would be taken for a task.
             self._evict()
         return total
 
@@ -145,7 +143,6 @@ class OneJobInstance(WorkflowInstance):
         if self._evicting:
             future.set_result(None)
         else:
-            self._needs_task |= whole_task
             self._at_rest[whole_task].append(future)
 
     def _evict(self) -> None:

@@ -1,4 +1,4 @@
-"""What a query brings before its task: applied as far as it does not depend on the rest of the task."""
+"""What a query brings before its task: shown in its answer, and replayed with the task."""
 
 from __future__ import annotations
 
@@ -78,11 +78,12 @@ def test_an_end_that_a_query_has_brought_is_withheld_and_comes_with_the_task() -
     assert (again.ended, again.evictions) == ("failed", 0)
 
 
-def test_a_result_that_a_query_has_brought_goes_on_at_once() -> None:
+def test_a_result_that_a_query_has_brought_goes_on_and_evicts() -> None:
+    # A task without jobs may come and go unseen, and then another query with later events and the time of that task.
     branches = f"one: [{{name: one, agent: a, input: x}}], two: [{ASK}]"
     run = FedRun(f"{AGENT}steps: [{{kind: parallel, name: p, on_branch_failure: ignore, branches: {{{branches}}}}}]")
     run.feed(fail_activity(1), by_query=True)
-    assert (run.ended, run.evictions) == (None, 0)
+    assert (run.ended, run.evictions) == (None, 1)
     assert run.feed(run.answer("me"))[-1] == "complete_workflow_execution"
 
 
