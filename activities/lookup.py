@@ -24,7 +24,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.people import canonical_name
 from holdfast.protocol.agent_objects import ObjectReference
 from holdfast.protocol.guard import DEPLOYMENT
-from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp, Missing, Wanted
+from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp, Missing, RequiredName
 from holdfast.protocol.tool_rules import OwnerRule
 
 UNKNOWN_TOOL = "unknown_tool"
@@ -59,7 +59,7 @@ class LookUpActivities:
                     rules[wanted.name] = rule
         return LookedUp(missing=missing, rules=rules)
 
-    async def _check(self, wanted: Wanted, connect: bool) -> None:
+    async def _check(self, wanted: RequiredName, connect: bool) -> None:
         """Raise the `ApplicationError` that a step would fail with if the worker does not have the name."""
         match wanted.kind:
             case "model":
@@ -82,7 +82,7 @@ class LookUpActivities:
         if connect:
             await self._tools.described(name)
 
-    async def _check_tool(self, wanted: Wanted) -> None:
+    async def _check_tool(self, wanted: RequiredName) -> None:
         try:
             # In a thread: it may import the author's module, and heartbeats go on meanwhile.
             await asyncio.to_thread(self._tools.check, wanted.name, idempotent=wanted.idempotent, local=wanted.local)
@@ -92,7 +92,7 @@ class LookUpActivities:
                 raise
 
 
-def _reference_of(wanted: Wanted) -> ObjectReference:
+def _reference_of(wanted: RequiredName) -> ObjectReference:
     """Return the agent with what the blueprint says beside it, as far as a look-up asks for it."""
     keys = wanted.about.split()
     model, deps = ("given" if key in keys else None for key in ("model", "deps"))
@@ -108,7 +108,7 @@ def _check_group(name: str) -> None:
     raise wrong("unknown_group", f"no group {name!r} ({hint}; groups are named in [groups] of holdfast.toml)")
 
 
-async def _check_polled(wanted: Wanted) -> None:
+async def _check_polled(wanted: RequiredName) -> None:
     """Raise an error if no worker polls the task queue of a workflow; which types it knows cannot be asked."""
     if not wanted.about or not activity.in_activity():  # the run's own queue, or no server to ask
         return

@@ -162,7 +162,7 @@ class PlacedList(list[Any]):
 def read(text: str, file: str) -> tuple[JSON, Position, list[Problem]]:
     """Read a document; return its value (None if it cannot be read), its position and its problems."""
     source = Source(file, text)
-    reader = _Reader(source)
+    reader = _Composer(source)
     try:
         _check_text(source)
         value, place = reader.document()
@@ -231,7 +231,7 @@ class _Anchored:
     key: str | None  # its text, if it can be a key
 
 
-class _Reader:
+class _Composer:
     """A builder of values from libyaml's events. Counts every node before it is built, each use of an alias too."""
 
     def __init__(self, source: Source) -> None:

@@ -69,21 +69,21 @@ def validate(tree: PlacedDict, imports: Mapping[str, Blueprint], prefix: Parts =
             blueprint = Blueprint.model_validate({**plain(tree), **_parsed_imports(tree, imports)}, strict=True)
             return Validated(blueprint, list(problems), frozenset(repaired))
         except ValidationError as error:
-            findings = _findings(tree, error.errors(include_url=False))
-        guessed |= {finding.parts for finding in findings if finding.error == "union_tag_invalid"}
-        reportable = [finding for finding in findings if not _follows(finding, repaired, guessed)]
-        problems.update(dict.fromkeys(finding.problem(tree, prefix) for finding in reportable))
-        repaired |= {finding.parts[:-1] for finding in findings}
-        if not repair_tree(tree, [finding.repair for finding in findings]):
+            misfits = _read_misfits(tree, error.errors(include_url=False))
+        guessed |= {misfit.parts for misfit in misfits if misfit.error == "union_tag_invalid"}
+        reportable = [misfit for misfit in misfits if not _follows(misfit, repaired, guessed)]
+        problems.update(dict.fromkeys(misfit.problem(tree, prefix) for misfit in reportable))
+        repaired |= {misfit.parts[:-1] for misfit in misfits}
+        if not repair_tree(tree, [misfit.repair for misfit in misfits]):
             break
     return Validated(None, list(problems), frozenset(repaired))
 
 
-def _follows(finding: _Finding, repaired: set[Parts], guessed: set[Parts]) -> bool:
+def _follows(misfit: _Misfit, repaired: set[Parts], guessed: set[Parts]) -> bool:
     """Return whether it may be wrong only because something else was: inside, or the kind, which was guessed."""
-    if finding.error == "missing":
-        return finding.parts[:-1] in guessed
-    return finding.error == "value_error" and _within(finding.parts, repaired)
+    if misfit.error == "missing":
+        return misfit.parts[:-1] in guessed
+    return misfit.error == "value_error" and _within(misfit.parts, repaired)
 
 
 def _within(parts: Parts, repaired: set[Parts]) -> bool:
@@ -96,8 +96,8 @@ def _parsed_imports(tree: PlacedDict, imports: Mapping[str, Blueprint]) -> dict[
 
 
 @dataclass(frozen=True)
-class _Finding:
-    """A fault, by its keys in the tree."""
+class _Misfit:
+    """What does not fit, by its keys in the tree."""
 
     parts: Parts
     error: str
@@ -124,7 +124,7 @@ class _Finding:
             case "extra_forbidden" if self.part is not None:
                 return unknown_key(self.part, self.key, KINDS)
             case "union_tag_invalid":
-                kind = _kind_of(self.value)
+                kind = _read_kind(self.value)
                 intended = meant_kind(kind, KINDS)
                 hint = f"did you mean {intended!r}?" if intended else f"known kinds: {', '.join(KINDS)}"
                 return "unknown_kind", f"unknown kind {_brief(kind)}", hint
@@ -167,25 +167,23 @@ class _Finding:
         return None
 
 
-def _findings(tree: PlacedDict, errors: list[ErrorDetails]) -> list[_Finding]:
-    findings: dict[tuple[Parts, str], _Finding] = {}
+def _read_misfits(tree: PlacedDict, errors: list[ErrorDetails]) -> list[_Misfit]:
+    misfits: dict[tuple[Parts, str], _Misfit] = {}
     for error in errors:
-        if finding := _finding(tree, error):
-            findings.setdefault((finding.parts, finding.error), finding)
+        if misfit := _read_misfit(tree, error):
+            misfits.setdefault((misfit.parts, misfit.error), misfit)
     # A key that is missing because it is misspelt is reported once, where it is misspelt.
-    moved = {
-        (*finding.parts[:-1], finding.repair.to) for finding in findings.values() if finding.repair.action == "move"
-    }
-    return [finding for finding in findings.values() if finding.error != "missing" or finding.parts not in moved]
+    moved = {(*misfit.parts[:-1], misfit.repair.to) for misfit in misfits.values() if misfit.repair.action == "move"}
+    return [misfit for misfit in misfits.values() if misfit.error != "missing" or misfit.parts not in moved]
 
 
-def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
-    """Return the fault at its keys in the tree; None if another form of the union explains it better."""
+def _read_misfit(tree: PlacedDict, error: ErrorDetails) -> _Misfit | None:
+    """Return what does not fit at its keys in the tree; None if another form of the union explains it better."""
     value: Any = tree
     parts: Parts = ()
     annotation: Any = Blueprint
     holder: type[Part] | None = None
-    # Drops the nearest value around the fault that is not required, or replaces a step.
+    # Drops the nearest value around it that is not required, or replaces a step.
     repair = Repair("drop", ())
     for part in error["loc"]:
         members = _members(annotation)
@@ -193,10 +191,10 @@ def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
             annotation = _member(members, str(part))
             if _suits(annotation, value):
                 continue
-            mismatch = _Finding(parts, "union", value, holder, repair, _words_of(members))
+            mismatch = _Misfit(parts, "union", value, holder, repair, _describe_forms(members))
             return None if any(_suits(member, value) for member in members) else mismatch
         if part == "[key]":
-            return _Finding(parts, "bad_key", value, holder, repair)
+            return _Misfit(parts, "bad_key", value, holder, repair)
         holder, annotation = _below(members[0], part)
         parts, value = (*parts, part), inside(value, part)
         if _are_steps(_members(annotation)):
@@ -205,11 +203,11 @@ def _finding(tree: PlacedDict, error: ErrorDetails) -> _Finding | None:
             repair = Repair("drop", parts)
     if error["type"] == "extra_forbidden":
         repair = _without_unknown_key(holder, parts)
-    elif error["type"] == "union_tag_invalid" and (intended := meant_kind(_kind_of(value), KINDS)) is not None:
+    elif error["type"] == "union_tag_invalid" and (intended := meant_kind(_read_kind(value), KINDS)) is not None:
         repair = Repair("put", (*parts, "kind"), intended)
     elif parts and parts[-1] == "name" and holder is not None and issubclass(holder, Step | Blueprint):
         repair = Repair("put", parts, readable_name(reduce(inside, parts[:-1], tree)))
-    return _Finding(parts, error["type"], value, holder, repair, _expected(error, annotation))
+    return _Misfit(parts, error["type"], value, holder, repair, _expected(error, annotation))
 
 
 def _without_unknown_key(holder: type[Part] | None, parts: Parts) -> Repair:
@@ -218,7 +216,7 @@ def _without_unknown_key(holder: type[Part] | None, parts: Parts) -> Repair:
     return Repair("drop", parts) if intended is None else Repair("move", parts, intended)
 
 
-def _kind_of(step: Any) -> str:
+def _read_kind(step: Any) -> str:
     return str(step.get("kind")) if isinstance(step, dict) else ""
 
 
@@ -234,7 +232,7 @@ def _expected(error: ErrorDetails, annotation: Any) -> str:
     if type_ == "string_pattern_mismatch":
         return str(context["pattern"])
     if type_.endswith("_type") or type_ in ("literal_error", "string_unicode"):
-        return _words_of(_members(annotation))
+        return _describe_forms(_members(annotation))
     return "another value"
 
 
@@ -282,7 +280,7 @@ def _bare(member: Any) -> type:
     return dict if issubclass(bare, BaseModel) else bare
 
 
-def _words_of(members: list[Any]) -> str:
+def _describe_forms(members: list[Any]) -> str:
     """Return what these forms are in plain words."""
     if _are_steps(members):
         return "a step"

@@ -40,7 +40,7 @@ class LineEditor:
             session: PromptSession[str] = PromptSession(
                 history=InMemoryHistory() if prompt.hidden else self._history,
                 key_bindings=_keys(),
-                completer=_Words(prompt.words, prompt.several),
+                completer=_WordCompleter(prompt.words, prompt.several),
                 complete_while_typing=False,
                 complete_style=CompleteStyle.READLINE_LIKE,
                 multiline=prompt.long,
@@ -57,7 +57,7 @@ class LineEditor:
                 raise PromptInterrupted from None
 
 
-class _Words(Completer):
+class _WordCompleter(Completer):
     """Completes the words that may be typed, whatever their case; of several by commas, the last one."""
 
     def __init__(self, words: Sequence[str], several: bool) -> None:

@@ -63,7 +63,7 @@ def plan(
         say("--edit and --file cannot be combined: choose one")
         raise typer.Exit(USAGE)
     if edit or file is not None:
-        change = _Change(run, address, reason or "", person(by), as_json)
+        change = _ChangeCommand(run, address, reason or "", person(by), as_json)
         perform(_edit(change) if file is None else _send_file(change, file), as_json)
     if reason is not None or by is not None:
         say("--reason and --by need --edit or --file")
@@ -83,7 +83,7 @@ async def _show(run: str, address: str | None, last: int | None, as_json: bool) 
 
 
 @dataclass(frozen=True)
-class _Change:
+class _ChangeCommand:
     """A change of a plan: the arguments of the command."""
 
     run: str
@@ -124,13 +124,13 @@ class _Change:
         return DONE
 
 
-async def _send_file(change: _Change, file: Path) -> int:
+async def _send_file(change: _ChangeCommand, file: Path) -> int:
     text = text_of_input() if file == STDIN else text_of_file(file)
     session = await open_session()
     return await change.send(session, await change.read(session), text, None if file == STDIN else file)
 
 
-async def _edit(change: _Change) -> int:
+async def _edit(change: _ChangeCommand) -> int:
     """Open the plan in the editor and send the new text; delete the file if it was accepted or is unchanged."""
     editor = _editor()
     session = await open_session()

@@ -34,7 +34,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass
-class _Source:
+class _EventFeed:
     """A workflow of the run: its place in the order, and the next offset to read."""
 
     workflow: str
@@ -353,7 +353,7 @@ class Stream:
         offsets = after.offsets if after is not None and after.offsets else {run: 0}
         self._at = after.at if after is not None else NEVER
         self._sources = {
-            name: _Source(name, self._at, next=offset, returned=offset) for name, offset in offsets.items()
+            name: _EventFeed(name, self._at, next=offset, returned=offset) for name, offset in offsets.items()
         }
         self._held: list[_Placed] = []
         self._sure = NEVER
@@ -384,7 +384,7 @@ class Stream:
         live = [source for source in announced if not source.is_drained or source.returned < source.next]
         return Cursor(self._run, self._next_offset, self._at, {source.workflow: source.returned for source in live})
 
-    async def _read(self, source: _Source) -> list[_Placed]:
+    async def _read(self, source: _EventFeed) -> list[_Placed]:
         if source.is_drained:
             return []
         events = await self._read_archive(source) + await self._read_live(source)
@@ -392,7 +392,7 @@ class Stream:
             source.next = events[-1].offset + 1
         return [_Placed(max(event.time, source.earliest), source.workflow, event.offset, event) for event in events]
 
-    async def _read_archive(self, source: _Source) -> list[Event]:
+    async def _read_archive(self, source: _EventFeed) -> list[Event]:
         """Return the events that the archive has, at the first look."""
         if source.is_begun:
             return []
@@ -401,7 +401,7 @@ class Stream:
         source.is_drained, source.next = archived.closed, archived.next_offset
         return archived.events
 
-    async def _read_live(self, source: _Source) -> list[Event]:
+    async def _read_live(self, source: _EventFeed) -> list[Event]:
         if source.is_drained:
             return []
         try:
@@ -413,11 +413,11 @@ class Stream:
         source.is_drained, source.has_ended = source.has_ended and not events, view.status in CLOSED
         return events
 
-    def _new_sources(self, events: list[_Placed]) -> list[_Source]:
+    def _new_sources(self, events: list[_Placed]) -> list[_EventFeed]:
         """Add and return the workflows whose start is among these events."""
         started = [(placed.event.data, placed.at) for placed in events]
         born = [
-            _Source(data.workflow, at, is_announced=False) for data, at in started if isinstance(data, ChildStarted)
+            _EventFeed(data.workflow, at, is_announced=False) for data, at in started if isinstance(data, ChildStarted)
         ]
         fresh = [source for source in born if source.workflow not in self._sources]
         self._sources |= {source.workflow: source for source in fresh}

@@ -16,7 +16,7 @@ from pathlib import Path
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import Parts
-from holdfast.protocol.lookup import CODES, LookedUp, LookUp, Wanted
+from holdfast.protocol.lookup import CODES, LookedUp, LookUp, RequiredName
 from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.runtime.distribution import WORKER
 
@@ -50,8 +50,8 @@ def find_problems(result: LookedUp, requirements: Sequence[Requirement], placed:
     return [placed(need.path, entry.code if entry.code in CODES else CODES[-1], entry.message) for need, entry in pairs]
 
 
-def _wanted(requirement: Requirement) -> Wanted:
-    return Wanted(
+def _wanted(requirement: Requirement) -> RequiredName:
+    return RequiredName(
         kind=requirement.kind,
         name=requirement.name,
         idempotent=requirement.idempotent,

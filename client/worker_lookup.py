@@ -23,7 +23,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import path_text
 from holdfast.client.lookup import CONNECT_SECONDS, Checked, Placed, Unchecked, find_problems, make_request
-from holdfast.protocol.lookup import LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, Wanted
+from holdfast.protocol.lookup import LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, RequiredName
 from holdfast.runtime.workers import find_last_poll
 
 START_SECONDS = 1.0
@@ -55,7 +55,7 @@ async def look_up(
 
 
 async def look_up_names(
-    client: Client, task_queue: str, wanted: Sequence[Wanted], *, connect: bool = False
+    client: Client, task_queue: str, wanted: Sequence[RequiredName], *, connect: bool = False
 ) -> list[Missing]:
     """Return those of the names that a worker of the task queue does not have. Raises `Unchecked`."""
     return (await _by_worker(client, task_queue, LookUp(wanted=list(wanted), connect=connect))).missing

@@ -28,7 +28,7 @@ LOOK_UP_WORKFLOW = "LookUp"
 """Name of the workflow that calls it, for servers that have no standalone activities."""
 
 
-class Wanted(Value):
+class RequiredName(Value):
     """A name in a blueprint that stands for something of the worker's."""
 
     kind: RequirementKind
@@ -46,7 +46,7 @@ class LookUp(DescriptionRequest):
     """A request to look names up; tried once, as a person waits for it."""
 
     retry: Retry = Retry(attempts=1)
-    wanted: list[Wanted]
+    wanted: list[RequiredName]
     connect: bool = False
     """True: connect to MCP servers to check their tools too."""
 
@@ -54,7 +54,7 @@ class LookUp(DescriptionRequest):
 class Missing(Value):
     """A name that the worker does not have, or cannot use."""
 
-    wanted: Wanted
+    wanted: RequiredName
     code: str
     """One of `CODES`."""
     message: str

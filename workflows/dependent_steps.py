@@ -23,7 +23,7 @@ RunStep = Callable[[AnyStep, Frame, object], Awaitable[JSON]]
 
 
 @dataclass(frozen=True)
-class _Line:
+class _StepFork:
     """What one step of the list works on: its own fork of the context, and a scope of what it needs."""
 
     frame: Frame
@@ -57,7 +57,7 @@ class DependentSteps:
         self._most = most or MOST_AT_ONCE
         self._needs = find_needs(steps)
         self._running: dict[str, asyncio.Task[JSON]] = {}
-        self._together: dict[str, _Line] = {}
+        self._together: dict[str, _StepFork] = {}
         """The steps that were started since none was under way, by name."""
         self._outputs: JSONObject = {}
         """Of the steps that have ended; a skipped one passes on what was before it."""
@@ -104,7 +104,7 @@ class DependentSteps:
         self._entries[step.name] = {step.name: self._frame.scope.steps[step.name]}
         self._outputs[step.name] = previous
 
-    def _begin(self, step: AnyStep) -> _Line:
+    def _begin(self, step: AnyStep) -> _StepFork:
         needed = [name for name in self._entries if name in self._needs[step.name]]
         together = [name for name in self._written(self._together) if name in needed]
         store = self._frame.store.fork()
@@ -116,7 +116,7 @@ class DependentSteps:
         for name in together:
             counts.take(self._together[name].frame.request_counts.counted)
         scope = Scope(dict(known), outer=self._frame.scope.outer, resume_input=heard)
-        return _Line(
+        return _StepFork(
             replace(self._frame, store=store, scope=scope, request_counts=counts), store.value, frozenset(known)
         )
 

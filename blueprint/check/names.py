@@ -34,7 +34,7 @@ _LISTED = 12
 
 
 @dataclass(frozen=True)
-class _Scope:
+class _VisibleNames:
     """The names that can be read in one place."""
 
     roots: frozenset[str]
@@ -60,10 +60,10 @@ class _Names:
     def check(self) -> None:
         for name, agent in self.blueprint.agents.items():
             self._parses(agent.instructions, f"agents.{name}.instructions")
-        last = self._steps(self.blueprint.steps, "steps", _Scope(_ROOTS, frozenset(), frozenset()), loops=False)
+        last = self._steps(self.blueprint.steps, "steps", _VisibleNames(_ROOTS, frozenset(), frozenset()), loops=False)
         self._template(self.blueprint.output, "output", last)
 
-    def _steps(self, steps: Sequence[AnyStep], path: str, outer: _Scope, *, loops: bool) -> _Scope:
+    def _steps(self, steps: Sequence[AnyStep], path: str, outer: _VisibleNames, *, loops: bool) -> _VisibleNames:
         """Check a list of steps; return the scope after it."""
         own = [name for step in steps for name in _names(step)]
         self._unique(steps, path, outer)
@@ -78,7 +78,7 @@ class _Names:
             scope = replace(scope, seen=scope.seen | set(_names(step)))
         return scope
 
-    def _steps_with_needs(self, steps: Sequence[AnyStep], path: str, scope: _Scope) -> _Scope:
+    def _steps_with_needs(self, steps: Sequence[AnyStep], path: str, scope: _VisibleNames) -> _VisibleNames:
         """Check a list of steps of which each sees those that it needs."""
         names = {step.name: frozenset(_names(step)) for step in steps}
         own = frozenset[str]().union(*names.values())
@@ -89,7 +89,7 @@ class _Names:
             self._step(step, f"{path}[{index}]", replace(scope, seen=scope.seen | seen, unneeded=unneeded))
         return replace(scope, seen=scope.seen | own)
 
-    def _unique(self, steps: Sequence[AnyStep], path: str, outer: _Scope) -> None:
+    def _unique(self, steps: Sequence[AnyStep], path: str, outer: _VisibleNames) -> None:
         first: dict[str, str] = {}
         for index, step in enumerate(steps):
             for place, name in _placed_names(step, f"{path}[{index}]"):
@@ -100,7 +100,7 @@ class _Names:
                     self.findings.add(f"{place}.name", "duplicate_name", message, hint)
                 first.setdefault(name, place)
 
-    def _step(self, step: AnyStep, path: str, scope: _Scope) -> None:
+    def _step(self, step: AnyStep, path: str, scope: _VisibleNames) -> None:
         for key, template in step.reads().items():
             self._template(template, f"{path}.{key}", scope)
         for key, condition in step.conditions().items():
@@ -123,7 +123,7 @@ class _Names:
         own = {name: agent for name, agent in agents.items() if name in named}
         return own | reach_of_tools(tools_of(step, self.blueprint), self.blueprint).agents
 
-    def _block(self, block: Block, path: str, key: str, scope: _Scope) -> None:
+    def _block(self, block: Block, path: str, key: str, scope: _VisibleNames) -> None:
         before = replace(scope, roots=scope.roots | block.names)
         inside = self._steps(block.steps, f"{path}.{key}", before, loops=block.loops)
         for key_path, template in block.reads.items():
@@ -132,12 +132,12 @@ class _Names:
         for key_path, condition in block.conditions.items():
             self._condition(condition, f"{path}.{key_path}", inside)
 
-    def _template(self, template: object, path: str, scope: _Scope) -> None:
+    def _template(self, template: object, path: str, scope: _VisibleNames) -> None:
         for text_path, text in texts_of(template, path):
             if self._parses(text, text_path):
                 self._chains(names_in(text), text_path, scope, r"\{[{%](?:(?!\}\}|%\})[\s\S])*?")
 
-    def _condition(self, expression: str, path: str, scope: _Scope) -> None:
+    def _condition(self, expression: str, path: str, scope: _VisibleNames) -> None:
         try:
             check_expression(expression)
         except ExpressionError as error:
@@ -165,7 +165,7 @@ class _Names:
             place = _line(place, error.line)
         self.findings.add_at(place, path, code, error.message, error.hint)
 
-    def _chains(self, chains: Iterable[tuple[str, ...]], path: str, scope: _Scope, before: str) -> None:
+    def _chains(self, chains: Iterable[tuple[str, ...]], path: str, scope: _VisibleNames, before: str) -> None:
         for chain in sorted(chains):
             root, step, field = (*chain, "", "")[:3]
             word = rf"{before}(?<![\w.])({re.escape(root)})\b"
@@ -187,7 +187,7 @@ class _Names:
                 self.read_at.add((problem[0], path))
                 self.findings.add(path, "unknown_name", *problem, at=word)
 
-    def _root_hint(self, name: str, scope: _Scope) -> str:
+    def _root_hint(self, name: str, scope: _VisibleNames) -> str:
         if name in _ONLY:
             return _ONLY[name]
         if name in scope.seen:
@@ -198,7 +198,7 @@ class _Names:
             return re.sub(r"'(.*)'", r"'steps.\1.output'", hint)
         return f"known here: {', '.join(sorted(scope.roots))}"
 
-    def _unknown_step(self, name: str, path: str, scope: _Scope) -> tuple[str, str | None] | None:
+    def _unknown_step(self, name: str, path: str, scope: _VisibleNames) -> tuple[str, str | None] | None:
         own_path = self.paths.get(name)
         if own_path is not None and path.startswith(f"{own_path}."):
             return f"the step {name!r} reads its own output", "its input is `previous_step`"

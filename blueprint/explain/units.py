@@ -157,11 +157,11 @@ class UnitStep(Step):
 
 
 def _step_of(unit: Unit, words: PlanWords) -> UnitStep:
-    kind: type[UnitStep] = _PlanLoop if isinstance(unit, LoopUnit) else _PlanStep
+    kind: type[UnitStep] = _LoopPart if isinstance(unit, LoopUnit) else _StepPart
     return kind.model_construct(name=unit.id, unit=unit, words=words)
 
 
-class _PlanStep(UnitStep):
+class _StepPart(UnitStep):
     """A step of a plan."""
 
     unit: StepUnit
@@ -288,7 +288,7 @@ class _PlanStep(UnitStep):
         return AgentUse(step.agent, owner, tuple(step.tools), words.is_driven)
 
 
-class _PlanLoop(UnitStep):
+class _LoopPart(UnitStep):
     """A loop of a plan."""
 
     unit: LoopUnit

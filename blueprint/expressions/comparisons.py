@@ -24,7 +24,7 @@ def containing(bounds: Bounds, value: JSON, wanted: JSON, /) -> bool:
     >>> containing(Bounds(), {"status": "Confirmed"}, "CONFIRMED"), containing(Bounds(), {"confirmed": 1}, "confirmed")
     (True, False)
     """
-    return _contains(bounds, _structure(bounds, value), _Wanted(bounds, wanted))
+    return _contains(bounds, _structure(bounds, value), _Comparand(bounds, wanted))
 
 
 def alike(bounds: Bounds, value: JSON, wanted: JSON, /) -> bool:
@@ -33,7 +33,7 @@ def alike(bounds: Bounds, value: JSON, wanted: JSON, /) -> bool:
     >>> [alike(Bounds(), *pair) for pair in ((5, "5.0"), (True, "oui"), ({"a": [1]}, '{"a": [1]}'), (None, "null"))]
     [True, True, True, True]
     """
-    return _equals(bounds, _structure(bounds, value), _Wanted(bounds, wanted))
+    return _equals(bounds, _structure(bounds, value), _Comparand(bounds, wanted))
 
 
 def empty(bounds: Bounds, value: JSON, /) -> bool:
@@ -63,7 +63,7 @@ def size(bounds: Bounds, value: JSON, /) -> float:
     raise ExpressionError(f"{shortened(to_json(value), 60)} is neither a number nor a list")
 
 
-class _Wanted:
+class _Comparand:
     """The text that values are compared with; its forms are made once, however many values there are."""
 
     def __init__(self, bounds: Bounds, text: JSON) -> None:
@@ -88,7 +88,7 @@ def _structure(bounds: Bounds, value: JSON) -> JSON:
     return read_structure(value)
 
 
-def _contains(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
+def _contains(bounds: Bounds, value: JSON, wanted: _Comparand) -> bool:
     bounds.pay(1)
     match value:
         case str():
@@ -107,7 +107,7 @@ def _contains(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
     return _equals(bounds, value, wanted)
 
 
-def _equals(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
+def _equals(bounds: Bounds, value: JSON, wanted: _Comparand) -> bool:
     match value:
         case str():
             return folded(bounds.text(value)) == wanted.folded
@@ -122,12 +122,12 @@ def _equals(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
     return _same_json(bounds, value, wanted)
 
 
-def _same_json(bounds: Bounds, value: JSON, wanted: _Wanted) -> bool:
+def _same_json(bounds: Bounds, value: JSON, wanted: _Comparand) -> bool:
     bounds.pay(bounds.weigh(value) >> 6)
     return bool(wanted.json == value) and same(wanted.json, value)  # Python's equality is quick, and takes true for 1
 
 
-def _came_out(answer: JSONObject, wanted: _Wanted) -> bool:
+def _came_out(answer: JSONObject, wanted: _Comparand) -> bool:
     return bool(answer["outcome"] == (wanted.outcome or wanted.folded))
 
 

@@ -24,7 +24,7 @@ def draw_step(flow: Flowchart, step: AnyStep, location: Location, ends: Ends) ->
     """Draw a step without its fallback."""
     step = compiled(step, location.blueprint)
     drawing = step.draw(location.names)
-    drawn = _Step(flow, step, location, drawing, step.describe(location.names).inner)
+    drawn = _StepDrawing(flow, step, location, drawing, step.describe(location.names).inner)
     imported = None if step.import_alias is None else location.blueprint.imports.get(step.import_alias)
     if imported is not None and flow.chart.size <= LARGEST:
         return drawn.imported(imported, ends)
@@ -32,7 +32,7 @@ def draw_step(flow: Flowchart, step: AnyStep, location: Location, ends: Ends) ->
 
 
 @dataclass(frozen=True)
-class _Step:
+class _StepDrawing:
     """A step that is being drawn."""
 
     flow: Flowchart

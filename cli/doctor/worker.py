@@ -21,7 +21,7 @@ from holdfast.client.lookup import Unchecked
 from holdfast.client.worker_lookup import look_up_names
 from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, WorkerState, proof_of
 from holdfast.protocol.guard import Key
-from holdfast.protocol.lookup import Wanted
+from holdfast.protocol.lookup import RequiredName
 from holdfast.protocol.runs import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import NotDecrypted
@@ -249,12 +249,12 @@ async def _check_names(deployment: Deployment, queue: str) -> list[Finding]:
     ]
 
 
-def _wanted(config: Config) -> list[Wanted]:
+def _wanted(config: Config) -> list[RequiredName]:
     groups = {*config.groups, *(name for channel in config.notify.channels.values() for name in _groups(channel.to))}
     return [
-        *(Wanted(kind="model", name=name) for name in sorted(config.models)),
-        *(Wanted(kind="tool", name=f"mcp:{name}") for name in sorted(config.mcp)),
-        *(Wanted(kind="group", name=name) for name in sorted(groups)),
+        *(RequiredName(kind="model", name=name) for name in sorted(config.models)),
+        *(RequiredName(kind="tool", name=f"mcp:{name}") for name in sorted(config.mcp)),
+        *(RequiredName(kind="group", name=name) for name in sorted(groups)),
     ]
 
 

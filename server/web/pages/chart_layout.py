@@ -84,7 +84,7 @@ class ChartLayout:
 
 
 @dataclass
-class _Block:
+class _Box:
     """A node with what stands beside it, a frame, or a free column; `left` and `right` are measured from its axis."""
 
     left: float = LANE / 2
@@ -93,7 +93,7 @@ class _Block:
     element: ChartNode | ChartGroup | None = None
     lines: tuple[str, ...] = ()
     own_height: float = 0
-    sides: list[_Block] = field(default_factory=list)
+    sides: list[_Box] = field(default_factory=list)
     inside: _Level | None = None
     x: float = 0
     """The axis."""
@@ -113,7 +113,7 @@ class _Link:
     source: str
     target: str
     edge: ChartEdge
-    columns: list[_Block] = field(default_factory=list)
+    columns: list[_Box] = field(default_factory=list)
     lane: int | None = None
 
 
@@ -168,15 +168,15 @@ class _Level:
                     ranks[stack.pop()] = max(above, default=-1) + 1
         return ranks
 
-    def _make_rows(self) -> list[list[_Block]]:
+    def _make_rows(self) -> list[list[_Box]]:
         ranks = self._ranks()
-        rows: list[list[_Block]] = [[] for _ in range(max(ranks.values(), default=-1) + 1)]
+        rows: list[list[_Box]] = [[] for _ in range(max(ranks.values(), default=-1) + 1)]
         for id_, block in self.blocks.items():
             rows[ranks[id_]].append(block)
         for link in self.links:
             if link.lane is None:
                 between = range(ranks[link.source] + 1, ranks[link.target])
-                link.columns = [_Block() for _ in between]
+                link.columns = [_Box() for _ in between]
                 for rank, column in zip(between, link.columns, strict=True):
                     rows[rank].append(column)
         return rows
@@ -204,7 +204,7 @@ class _Level:
         """Return the position of a lane from the axis."""
         return -self.left + (number + 0.5) * LANE
 
-    def all_blocks(self) -> Iterator[_Block]:
+    def all_blocks(self) -> Iterator[_Box]:
         """Yield the blocks and free columns, row by row, each followed by what stands beside it."""
         for row in self.rows:
             for block in row:
@@ -236,7 +236,7 @@ class _Context:
     def stands_beside(self, element: ChartNode | ChartGroup) -> bool:
         return any(node is element for pairs in self.beside.values() for node, _ in pairs)
 
-    def block(self, element: ChartNode | ChartGroup) -> _Block:
+    def block(self, element: ChartNode | ChartGroup) -> _Box:
         """Return the block of a node or a frame, with everything in it and beside it."""
         if isinstance(element, ChartGroup):
             return self._group_block(element)
@@ -248,12 +248,12 @@ class _Context:
             block.height = max(block.height, below)
         return block
 
-    def _group_block(self, group: ChartGroup) -> _Block:
+    def _group_block(self, group: ChartGroup) -> _Box:
         level = _Level(group.elements, self)
         lines = _wrapped(group.lines, GROUP_LINE_LENGTH)[:2]
         half = max((level.left + level.right) / 2, _text_width(lines) / 2) + PADDING
         height = level.height + LINE * len(lines) + 3 * PADDING
-        return _Block(half, half, height, group, lines, height, inside=level)
+        return _Box(half, half, height, group, lines, height, inside=level)
 
     def _all_beside(self, id_: str) -> Iterator[tuple[ChartNode, str]]:
         for node, text in self.beside.get(id_, ()):
@@ -290,13 +290,13 @@ def _beside(chart: Chart) -> dict[str, list[tuple[ChartNode, str]]]:
     return beside
 
 
-def _placed_group(block: _Block, states: Mapping[str, str]) -> PlacedGroup:
+def _placed_group(block: _Box, states: Mapping[str, str]) -> PlacedGroup:
     assert isinstance(block.element, ChartGroup)
     width, state = block.left + block.right, states.get(block.element.id, "")
     return PlacedGroup(block.element, block.x - block.left, block.y, width, block.height, block.lines, state)
 
 
-def _placed_node(block: _Block, states: Mapping[str, str]) -> PlacedNode:
+def _placed_node(block: _Box, states: Mapping[str, str]) -> PlacedNode:
     assert isinstance(block.element, ChartNode)
     state = states.get(block.element.id, "")
     return PlacedNode(
@@ -313,7 +313,7 @@ def _placed_edges(level: _Level) -> Iterator[PlacedEdge]:
             yield _backward(link.edge, source, target, level.x + level.lane(link.lane))
 
 
-def _forward(link: _Link, source: _Block, target: _Block) -> PlacedEdge:
+def _forward(link: _Link, source: _Box, target: _Box) -> PlacedEdge:
     """Return an arrow from the bottom of a block through the free columns to the top of another one."""
     x, y = source.x, source.bottom
     path = f"M{x:.0f} {y:.0f}"
@@ -330,7 +330,7 @@ def _forward(link: _Link, source: _Block, target: _Block) -> PlacedEdge:
     return PlacedEdge(path, _short(text), *middle, link.edge.dotted)
 
 
-def _backward(edge: ChartEdge, source: _Block, target: _Block, lane: float) -> PlacedEdge:
+def _backward(edge: ChartEdge, source: _Box, target: _Box, lane: float) -> PlacedEdge:
     """Return an arrow from the bottom of a block along a lane up to the left of another one."""
     below, to_y = source.row_bottom + LANE / 2, target.y + target.own_height / 2
     path = (
@@ -342,7 +342,7 @@ def _backward(edge: ChartEdge, source: _Block, target: _Block, lane: float) -> P
     return PlacedEdge(path, text, lane + _text_width([text]) / 2, below - TEXT_DROP, edge.dotted)
 
 
-def _side_edges(blocks: Iterable[_Block]) -> Iterator[PlacedEdge]:
+def _side_edges(blocks: Iterable[_Box]) -> Iterator[PlacedEdge]:
     for block in blocks:
         x, y = block.x + block.left, block.y + block.own_height / 2
         for side in block.sides:
@@ -352,12 +352,12 @@ def _side_edges(blocks: Iterable[_Block]) -> Iterator[PlacedEdge]:
             yield PlacedEdge(path, "", 0, 0, dotted=True)
 
 
-def _node_block(node: ChartNode, text: str = "") -> _Block:
+def _node_block(node: ChartNode, text: str = "") -> _Box:
     """Return the block of a node; the text of a dotted edge to it is the last line of its label."""
     lines = _wrapped((*node.lines, *([text] if text else [])), LINE_LENGTH)
     half = max(_text_width(lines) / 2 + PADDING, 20) + TIPS.get(node.shape, 0)
     height = LINE * max(len(lines), 1) + 2 * PADDING
-    return _Block(half, half, height, node, lines, height)
+    return _Box(half, half, height, node, lines, height)
 
 
 def _levels(level: _Level) -> Iterator[_Level]:
