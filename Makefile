@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all test-pythons format lint typecheck contracts check bench drills fuzz measure picture release all clean
+.PHONY: demo test test-all test-pythons format lint typecheck contracts check bench drills simulate fuzz measure picture release all clean
 
 all: check test-all
 
@@ -60,6 +60,11 @@ drills: .venv/made
 BENCHMARKS := iteration "long_loop 1000" agents parked conversation look_up "record 60" "inbox 500" start processes
 
 # Each benchmark in turn, or one: make bench ONLY=agents
+# Runs of random blueprints under a simulated server, in every order in which things may come: make simulate SCHEDULES=1000000
+# SEED=7 repeats one of them, move by move, and shrinks it if it fails.
+simulate: .venv/made
+	$(BIN)/python -m drills.simulate --schedules $(or $(SCHEDULES),1000000) $(if $(SEED),--seed $(SEED))
+
 bench: .venv/made
 	for benchmark in $(or $(ONLY),$(BENCHMARKS)); do $(BIN)/python -m benchmarks.$$benchmark || exit 1; done
 

@@ -1,0 +1,73 @@
+"""`python -m drills.simulate`: run seeds, repeat and shrink one that fails, or try the breaks planted on purpose."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import platform
+import sys
+import time
+
+from drills.simulate.sdk import check_version
+from drills.simulate.search import run_batches, split_seeds
+from drills.simulate.simulation import Failure, run_seed, shrink_failure
+
+MOST_FAILURES = 5
+"""So many are shown, then the search ends."""
+
+
+def main() -> int:
+    """Run what the command line asks for; return the exit code: 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m drills.simulate", description=__doc__)
+    parser.add_argument("--schedules", type=int, default=1_000, metavar="N", help="how many seeds to run")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="the first of them")
+    parser.add_argument("--seed", type=int, metavar="N", help="run this one, and show each move; shrink it if it fails")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
+    help_ = "let queries bring tasks that another worker has started and lost; see docs/reliability.md"
+    parser.add_argument("--lost-elsewhere", action="store_true", help=help_)
+    options = parser.parse_args()
+    check_version()
+    logging.disable(logging.CRITICAL)  # each refused answer would be a traceback
+    if options.seed is not None:
+        return _show(options.seed, options.lost_elsewhere)
+    return _run(options.first, options.schedules, options.processes, options.lost_elsewhere)
+
+
+def _run(first: int, count: int, processes: int, lost_elsewhere: bool) -> int:
+    began, done, spent, failed = time.monotonic(), 0, 0.0, list[int]()
+    for batch in run_batches(split_seeds(first, count), processes, shows_foreign_tasks=lost_elsewhere):
+        done, spent = done + batch.count, spent + batch.seconds
+        failed += batch.failed
+        if len(failed) >= MOST_FAILURES:
+            break
+    took = time.monotonic() - began
+    print(f"{done:,} schedules from seed {first}: {took:.0f} s, {spent / done * 1000:.0f} ms of processor time each")
+    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors, {processes} used")
+    for seed in failed:
+        _show(seed, lost_elsewhere)
+    print(f"{len(failed)} promises were broken" if failed else "every promise held")
+    return 1 if failed else 0
+
+
+def _show(seed: int, lost_elsewhere: bool) -> int:
+    failure = run_seed(seed, shows_foreign_tasks=lost_elsewhere)
+    if failure is None:
+        print(f"seed {seed}: every promise held")
+        return 0
+    print(f"\nseed {seed}: {failure.reason}")
+    print("\n".join(_describe(shrink_failure(failure, shows_foreign_tasks=lost_elsewhere))))
+    return 1
+
+
+def _describe(failure: Failure) -> list[str]:
+    return [
+        f"  shrunk: {failure.reason}",
+        *(f"    {line}" for line in failure.blueprint.text.splitlines()),
+        f"  {len(failure.moves)} moves:",
+        *(f"    {move}" for move in failure.moves),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""Random blueprints: the language by a table with a line for each kind of step.
+
+A new kind comes with its line; `tests/drills/test_simulate.py` fails while one is missing. What a blueprint gives must
+not depend on the order in which things happen: a name is written once, and a question that runs into its deadline is
+one that nobody answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+from drills.simulate.choices import Choices
+from drills.simulate.world import ASKING, BROKEN, FIND, NOBODY, PAY
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import loads
+
+Json = dict[str, Any]
+DEEPEST = 3
+SIZES = (2, 3, 4, 6)
+"""Steps of a blueprint, about."""
+ASKS: tuple[Json, ...] = (
+    {"ask": "input"},
+    {"ask": "clarification"},
+    {"ask": "decision", "options": ["keep", "drop"]},
+    {"ask": "permission"},
+    {"ask": "review", "input": {"title": "Tea"}},
+    {"ask": "hold"},
+    {"ask": "input", "input_schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}},
+)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A blueprint with what other systems send to its run."""
+
+    text: str
+    blueprint: Blueprint
+    events: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Generator:
+    """Writes one blueprint by choices; the first of each is the smallest."""
+
+    choices: Choices
+    agents: Json = field(default_factory=dict)
+    context: Json = field(default_factory=dict)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    repeated: int = 0
+    """How many loops and maps there are around."""
+    count: int = 0
+    most: int = 0
+
+    def write(self) -> Json:
+        """Return a document."""
+        self.most = SIZES[self.choices.below(len(SIZES))]
+        steps = self.make_steps(0)
+        document = {"name": "simulated", "agents": self.agents, "context": self.context, **self._let_run(steps)}
+        return {key: value for key, value in document.items() if value}
+
+    def make_steps(self, depth: int) -> list[Json]:
+        """Return a list of steps; deeper ones are shorter."""
+        steps = [self.make_step(depth)]
+        for _ in range(self.choices.below(3 if depth < 2 else 2)):
+            if self.count < self.most:
+                steps.append(self.make_step(depth))
+        return steps
+
+    def _let_run(self, steps: list[Json]) -> Json:
+        """Return a list of steps, some as a graph: each goes on once those are done that it needs."""
+        if len(steps) < 2 or not self.choices.chance(0.25):
+            return {"steps": steps}
+        for before, step in itertools.pairwise(steps):
+            if self.choices.chance(0.5):
+                step["needs"] = [before["name"]]
+        steps[-1].setdefault("needs", [steps[0]["name"]])
+        return {"steps": steps, "max_parallel": 2 + self.choices.below(2)}
+
+    def make_step(self, depth: int) -> Json:
+        """Return a step of a kind that may stand here."""
+        kinds = [kind for kind in MAKERS if self._fits(kind, depth)]
+        kind = kinds[self.choices.below(len(kinds))]
+        self.count += 1
+        step = {"name": f"{kind[:2]}{self.count}", "kind": kind, **MAKERS[kind](self, depth)}
+        if self.choices.chance(0.3):
+            self.context[step["name"]] = None
+            step["sink_to"] = step["name"]
+        if self.choices.chance(0.05):
+            step["interrupt_before"] = True
+        return step
+
+    def _fits(self, kind: str, depth: int) -> bool:
+        if kind in NESTING and (depth >= DEEPEST or self.count >= self.most - 1):
+            return False
+        # An event has one key, so that it is waited for once; a workflow of its own has one id.
+        return kind != "wait" or not self.repeated
+
+    def repeat(self, depth: int) -> list[Json]:
+        """Return the body of a loop or a map."""
+        self.repeated += 1
+        body = self.make_steps(depth + 1)
+        self.repeated -= 1
+        return body
+
+    def name_agent(self, *, tools: bool) -> str:
+        """Return the name of an agent, with tools or without."""
+        name = "boss" if tools else "clerk"
+        self.agents[name] = (
+            {"model": "simulated", "tools": [PAY, FIND, ASKING], "human": ["ask"]} if tools else {"model": "simulated"}
+        )
+        return name
+
+
+def _make_plain(gen: Generator, depth: int) -> Json:
+    match gen.choices.below(7):
+        case 0:
+            return {"input": "a text"}
+        case 1:
+            return {"uses": PAY, "input": "{{ input }}"}
+        case 2:
+            return {"uses": FIND, "input": "tea"}
+        case 3:
+            return {"uses": ASKING, "input": "tea"}
+        case 4:
+            return {"agent": gen.name_agent(tools=False), "input": "Write."}
+        case 5:
+            return {"agent": gen.name_agent(tools=True), "input": "Work."}
+    return {"uses": BROKEN, "input": "tea", "on_error": "continue"}
+
+
+def _make_hitl(gen: Generator, depth: int) -> Json:
+    if gen.choices.chance(0.15):
+        return {"message": f"{NOBODY} this.", "timeout": "2h", "default": "nothing", "on_timeout": "default"}
+    return {"message": "Which?", **ASKS[gen.choices.below(len(ASKS))]}
+
+
+def _make_conditional(gen: Generator, depth: int) -> Json:
+    branches = {"true": gen.make_steps(depth + 1), "false": gen.make_steps(depth + 1)}
+    return {"condition_expression": "input == 'tea'", "branches": branches}
+
+
+def _make_loop(gen: Generator, depth: int) -> Json:
+    loop: Json = {"max_loops": 1 + gen.choices.below(3), "on_max_loops": "finish", "body": gen.repeat(depth)}
+    if gen.choices.chance(0.7):
+        loop["checkpoint_every"] = 1 + gen.choices.below(2)
+    return {"loop": loop}
+
+
+def _make_map(gen: Generator, depth: int) -> Json:
+    items = ["a", "b", "c"][: 1 + gen.choices.below(3)]
+    block: Json = {"iterable_input": items, "body": gen.repeat(depth)}
+    if gen.choices.chance(0.3):
+        block["max_concurrency"] = 2
+    return {"map": block}
+
+
+def _make_parallel(gen: Generator, depth: int) -> Json:
+    return {"branches": {name: gen.make_steps(depth + 1) for name in ("x", "y", "z")[: 2 + gen.choices.below(2)]}}
+
+
+def _make_clarify(gen: Generator, depth: int) -> Json:
+    schema = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
+    step: Json = {"goal": "A brief", "schema": schema, "confirm": gen.choices.chance(0.3)}
+    return {**step, "agent": gen.name_agent(tools=False)} if gen.choices.chance(0.4) else step
+
+
+def _make_cache(gen: Generator, depth: int) -> Json:
+    return {"ttl": "1d", "wrapped_step": {"name": f"w{gen.count}", "uses": FIND, "input": "tea"}}
+
+
+def _make_timer(gen: Generator, depth: int) -> Json:
+    return {"for": ("1h", "1s", "2d")[gen.choices.below(3)]}
+
+
+def _make_workflow(gen: Generator, depth: int) -> Json:
+    return {"workflow": {"name": "Foreign", "task_queue": "elsewhere", "input": "tea"}}
+
+
+def _make_wait(gen: Generator, depth: int) -> Json:
+    key = f"INV-{gen.count}"
+    gen.events.append(("paid", key))
+    return {"for": "paid", "key": key}
+
+
+def _make_agentic_loop(gen: Generator, depth: int) -> Json:
+    return {"planner": gen.name_agent(tools=False), "registry": [FIND, PAY][: 1 + gen.choices.below(2)]}
+
+
+def _make_plan(gen: Generator, depth: int) -> Json:
+    steps: list[Json] = [{"id": "list", "instruction": "List two guests"}]
+    if gen.choices.chance(0.6):
+        steps.append({"id": "sure", "instruction": "Which day?", "pause_for_response": True})
+    if gen.choices.chance(0.6):
+        steps.append({"id": "book", "instruction": "Book it", "tools": [PAY], "dependencies": ["list"]})
+    plan: Json = {"goal": "A party", "agent": gen.name_agent(tools=False), "steps": steps, "driver": "engine"}
+    if gen.choices.chance(0.5):
+        plan["loop_blocks"] = {"each": {"over": ["a", "b"], "steps": ["invite"]}}
+        steps.append({"id": "invite", "instruction": "Invite CURRENT_ITEM", "tools": [FIND]})
+    if gen.choices.chance(0.3):
+        plan["confirm"] = True
+    return {"plan": plan}
+
+
+MAKERS: dict[str, Callable[[Generator, int], Json]] = {
+    "step": _make_plain,
+    "hitl": _make_hitl,
+    "loop": _make_loop,
+    "map": _make_map,
+    "parallel": _make_parallel,
+    "conditional": _make_conditional,
+    "clarify": _make_clarify,
+    "cache": _make_cache,
+    "timer": _make_timer,
+    "workflow": _make_workflow,
+    "wait": _make_wait,
+    "agentic_loop": _make_agentic_loop,
+    "plan": _make_plan,
+}
+"""What writes a step of each kind, without its name."""
+NESTING = {"loop", "map", "parallel", "conditional"}
+
+
+@lru_cache(maxsize=8)
+def generate(choices: tuple[int, ...]) -> Generated:
+    """Return the blueprint of these choices."""
+    return write(Choices(choices))
+
+
+def write(choices: Choices) -> Generated:
+    """Return the blueprint of these choices. Raises `ValueError` for one that does not load: a mistake of the table."""
+    generator = Generator(choices)
+    text = yaml.safe_dump(generator.write(), sort_keys=False)
+    return Generated(text, loads(text, file="simulated.yaml", name="simulated"), tuple(generator.events))

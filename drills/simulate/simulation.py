@@ -1,0 +1,315 @@
+"""One seed: a blueprint, a schedule, and the promises that must hold under it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from drills.simulate.blueprints import Generated, write
+from drills.simulate.choices import Choices, shrink
+from drills.simulate.core import Core, Violation
+from drills.simulate.sdk import decode_failure
+from drills.simulate.server import Move, Run
+from drills.simulate.world import World, pack, unpack
+from holdfast.blueprint.json_values import JSON
+from holdfast.protocol.events import Event
+from holdfast.protocol.runs import EVENTS, VIEW, Definition, HistoryLimits, RunResult, WorkflowView
+
+SCHEDULES = 10
+"""Schedules of one blueprint: consecutive seeds share it, and its undisturbed run."""
+MOST_MOVES = 2_000
+MOST_DISTURBANCES = 40
+"""In one schedule; after them it goes on in any order, but undisturbed."""
+DISTURBING = {
+    # What happens, and how often beside one plain move.
+    "begin": 0.25,
+    "elsewhere": 0.06,
+    "lose": 0.15,
+    "query": 0.25,
+    "evict": 0.08,
+    "look late": 0.1,
+    "lose worker": 0.05,
+    "lose result": 0.05,
+    "fail once": 0.05,
+    "answer by two": 0.1,
+    "answer by signal": 0.25,
+    "nonsense": 0.05,
+    "pause": 0.02,
+    "pause by signal": 0.02,
+    "cancel run": 0.02,
+    "fire": 0.05,
+}
+CLOSINGS = ("question.answered", "question.declined", "question.expired", "question.cancelled")
+
+
+class Outcome(NamedTuple):
+    """How a run has ended."""
+
+    status: str
+    output: JSON
+    context: JSON
+    effects: tuple[tuple[tuple[str, str], int], ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A promise that a schedule has broken."""
+
+    seed: int | None
+    reason: str
+    blueprint: Generated
+    made: Sequence[int]
+    """The choices of the schedule."""
+    written: Sequence[int]
+    """The choices of the blueprint."""
+    moves: Sequence[str]
+
+
+@dataclass
+class Profile:
+    """How a schedule disturbs: some are storms of one kind."""
+
+    weights: dict[str, float]
+    may_cancel: bool
+
+    @classmethod
+    def choose(cls, choices: Choices) -> Profile:
+        """Return the profile of a schedule."""
+        weights = dict(DISTURBING)
+        storm = choices.below(4)
+        names = sorted(weights)
+        for _ in range(storm):
+            weights[names[choices.below(len(names))]] *= 8
+        return cls(weights, choices.chance(0.2))
+
+
+@dataclass
+class Simulation:
+    """One run under one schedule."""
+
+    generated: Generated
+    choices: Choices
+    disturbed: bool = True
+    shows_foreign_tasks: bool = False
+    """See `Server`."""
+    moves: list[str] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        """Run to the end, and return how it has ended. Raises `Violation` for a promise that is broken."""
+        profile = Profile.choose(self.choices)
+        self.disturbances_left = MOST_DISTURBANCES if self.disturbed else 0
+        self.world = World(self.generated.events, shows_foreign_tasks=self.shows_foreign_tasks)
+        self.server = self.world.server
+        limits = HistoryLimits(rounds=2, items=2) if self.choices.chance(0.5) else HistoryLimits()
+        if not self.disturbed:
+            limits = HistoryLimits()
+        definition = Definition(run="", blueprint=self.generated.blueprint, history_limits=limits)
+        self.world.start(definition, "tea")
+        for _ in range(MOST_MOVES):
+            if not self._move(profile):
+                break
+        else:
+            raise Violation(f"has not ended after {MOST_MOVES} moves: {self._describe_waiting()}")
+        self._check_end()
+        return self._read_outcome()
+
+    # Moves
+
+    def _move(self, profile: Profile) -> bool:
+        """Make one move; return whether there was one."""
+        self.world.look()
+        plain = self._list_plain()
+        if not plain:
+            return False
+        moves, weights = plain, [1.0] * len(plain)
+        if self.disturbances_left:
+            disturbing = self._list_disturbing(profile)
+            moves = [*plain, *disturbing]
+            weights += [profile.weights[move.what] for move in disturbing]
+        index = self.choices.index(weights)
+        self.disturbances_left -= index >= len(plain)
+        move = moves[index]
+        self.moves.append(f"{move.what}: {move.where}")
+        move.make()
+        if self.world.problems:
+            raise Violation("; ".join(self.world.problems))
+        return True
+
+    def _list_plain(self) -> list[Move]:
+        """Return what goes on by itself, in whichever order; time passes where nothing else is left."""
+        server, world = self.server, self.world
+        moves = list(server.operations)
+        moves = [Move(move.what, move.where, lambda move=move: self._operate(move)) for move in moves]  # type: ignore[misc]
+        for run in server.runs:
+            moves += server.list_moves(run)[:1]
+            moves += [world.list_call_moves(call)[0] for call in run.calls.values()]
+        moves += [*world.list_foreign_moves(), *world.list_answer_moves(), *world.list_event_moves()]
+        moves = moves or world.list_resuming_moves()
+        if not moves and (timers := server.list_timers()):
+            moves = [Move("fire", timers[0][1].id, lambda: server.fire(*timers[0]))]
+        return moves
+
+    def _operate(self, move: Move) -> None:
+        self.server.operations.remove(move)
+        move.make()
+
+    def _list_disturbing(self, profile: Profile) -> list[Move]:
+        server, world = self.server, self.world
+        moves: list[Move] = []
+        for run in server.runs:
+            if run.closed or run in server.foreign:
+                continue
+            moves += server.list_moves(run)[1:]
+            for call in run.calls.values():
+                moves += [move for move in world.list_call_moves(call)[1:] if move.what in profile.weights]
+            if run.answers_queries:
+                moves.append(Move("query", run.id, lambda run=run: server.query(run, VIEW)))  # type: ignore[misc]
+            if run.core is not None and run.task != "started":
+                moves.append(Move("evict", run.id, lambda run=run: server.evict(run)))  # type: ignore[misc]
+        moves += [*world.list_rival_moves(), *world.list_steering_moves()]
+        if profile.may_cancel and not world.cancelled and not world.root.closed:
+            moves.append(Move("cancel run", "run", world.cancel_run))
+        if timers := server.list_timers():
+            moves.append(Move("fire", timers[0][1].id, lambda: server.fire(*timers[0])))
+        return moves
+
+    # Promises
+
+    def _check_end(self) -> None:
+        open_ = [run.id for run in self.server.runs if not run.closed and run not in self.server.foreign]
+        if open_:
+            raise Violation(
+                f"hangs: nothing can happen any more, and there are open {open_}: {self._describe_waiting()}"
+            )
+        for run in self.server.runs:
+            if run.closed == "terminated" and not self.world.cancelled:
+                raise Violation(f"{run.id} was left behind by its parent")
+        for (tool, address), count in self.world.activities.effects.items():
+            if count > 1:
+                raise Violation(f"{tool} was called {count} times at {address}")
+        if self.disturbed:
+            self._check_journals()
+
+    def _check_journals(self) -> None:
+        """Replay every history to its end, and read what its journal says of questions."""
+        asked: Counter[str] = Counter()
+        closed: Counter[str] = Counter()
+        by: dict[str, str | None] = {}
+        for run in self.server.runs:
+            for event in self._read_journal(run):
+                if event.type == "question.asked":
+                    asked[event.data.id] += 1  # type: ignore[union-attr]
+                elif event.type in CLOSINGS:
+                    closed[event.data.id] += 1  # type: ignore[union-attr]
+                    by[event.data.id] = event.data.by  # type: ignore[union-attr]
+        for id_, count in closed.items():
+            if count > 1:
+                raise Violation(f"question {id_} was closed {count} times")
+        if not self.world.cancelled and (left := set(asked) - set(closed)):
+            raise Violation(f"questions {sorted(left)} were never closed")
+        for id_, person in self.world.receipts.items():
+            if by.get(id_) != person:
+                raise Violation(
+                    f"question {id_}: {person} was told that they answered, and the record says {by.get(id_)}"
+                )
+
+    def _read_journal(self, run: Run) -> list[Event]:
+        if not run.events:
+            return []
+        core = Core(run.events, run.run_id, lambda command: self.world.run_local(run, command))
+        core.replay(run.events)
+        events: list[Event] = []
+        first = unpack(core.query(VIEW, None), WorkflowView).first_offset
+        while page := unpack(core.query(EVENTS, pack(first + len(events))), list[Event]):
+            events += page
+        core.discard()
+        return events
+
+    def _describe_waiting(self) -> str:
+        waiting = [f"{run.id} {run.task or ''} calls {len(run.calls)}" for run in self.server.runs if not run.closed]
+        return "; ".join(waiting)
+
+    def _read_outcome(self) -> Outcome:
+        root = self.world.root
+        effects = tuple(sorted(self.world.activities.effects.items()))
+        if root.closed == "completed":
+            result = unpack(root.result, RunResult)  # type: ignore[arg-type]
+            return Outcome("completed", result.output, result.context, effects)
+        error = decode_failure(root.result)  # type: ignore[arg-type]
+        return Outcome(str(root.closed), getattr(error, "type", None), None, effects)
+
+
+# Seeds
+
+
+@lru_cache(maxsize=4)
+def _prepare(written: tuple[int, ...]) -> tuple[Generated, Outcome]:
+    generated = write(Choices(written))
+    return generated, Simulation(generated, Choices([]), disturbed=False).run()
+
+
+def choose_blueprint(seed: int) -> tuple[int, ...]:
+    """Return the choices of the blueprint of a seed."""
+    choices = Choices(random.Random(f"blueprint {seed // SCHEDULES}"))
+    write(choices)
+    return tuple(choices.made)
+
+
+_choose = lru_cache(maxsize=4)(lambda number: choose_blueprint(number * SCHEDULES))
+
+
+def run_seed(seed: int, *, shows_foreign_tasks: bool = False) -> Failure | None:
+    """Run the schedule of a seed; return what has failed, if anything has."""
+    choices = Choices(random.Random(f"schedule {seed}"))
+    return run_choices(_choose(seed // SCHEDULES), choices, seed, shows_foreign_tasks=shows_foreign_tasks)
+
+
+def run_choices(
+    written: tuple[int, ...], choices: Choices, seed: int | None = None, *, shows_foreign_tasks: bool = False
+) -> Failure | None:
+    """Run the blueprint and the schedule of these choices; return what has failed, if anything has."""
+    try:
+        generated, expected = _prepare(written)
+    except Violation as violation:
+        return Failure(seed, f"undisturbed: {violation}", write(Choices(written)), [], written, [])
+    simulation = Simulation(generated, choices, shows_foreign_tasks=shows_foreign_tasks)
+    try:
+        outcome = simulation.run()
+        _compare(expected, outcome, cancelled=simulation.world.cancelled)
+    except Violation as violation:
+        return Failure(seed, str(violation), generated, choices.made, written, simulation.moves)
+    return None
+
+
+def _compare(expected: Outcome, outcome: Outcome, *, cancelled: bool) -> None:
+    if cancelled and outcome.status == "cancelled":
+        return
+    if outcome != expected:
+        raise Violation(f"ends otherwise than undisturbed: {outcome}, not {expected}")
+
+
+def shrink_failure(failure: Failure, *, shows_foreign_tasks: bool = False) -> Failure:
+    """Return a smaller failure: a smaller blueprint, a shorter schedule."""
+    run = partial(run_choices, shows_foreign_tasks=shows_foreign_tasks)
+    written = tuple(failure.written)
+
+    def fails(choices: Sequence[int]) -> bool:
+        return run(written, Choices(choices)) is not None
+
+    def fails_smaller(choices: Sequence[int]) -> bool:
+        nonlocal best
+        try:
+            found = run(tuple(choices), Choices(failure.made))
+        except ValueError:  # no blueprint any more
+            return False
+        best = found or best
+        return found is not None
+
+    best: Failure | None = None
+    written = tuple(shrink(written, fails_smaller, most=100))
+    made = shrink(failure.made, fails)
+    return run(written, Choices(made)) or failure

@@ -1,0 +1,502 @@
+"""The world around simulated runs: activities, people, and other systems.
+
+What they do depends on what they are asked and never on when, so a run under any schedule must end as the undisturbed
+one. Activities return what the real ones return, typed; a call counts its failures and losses as `activities/attempts`
+does, and a tool that may not run twice refuses to after a loss.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.bridge.proto.activity_result import ActivityResolution
+from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import WorkflowCommand
+from temporalio.exceptions import ApplicationError, CancelledError
+
+from drills.simulate.sdk import decode_failure, encode_failure, get_converter
+from drills.simulate.server import Call, Move, Run, Server, Update
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.questions import Clarification
+from holdfast.protocol.agents import (
+    CacheEntry,
+    CacheHit,
+    CacheLookup,
+    Completed,
+    FindTool,
+    FoundTool,
+    Interrupted,
+    ModelReply,
+    ModelRequest,
+    RaisedInterrupt,
+    ToolCall,
+    ToolRequest,
+    ToolSpec,
+    ToolsRequest,
+    Usage,
+)
+from holdfast.protocol.answers import Answer, AnswerBatch, Receipt
+from holdfast.protocol.incoming import SEND_EVENT, SystemEvent
+from holdfast.protocol.questions import Question
+from holdfast.protocol.runs import (
+    ANSWER,
+    PAUSE,
+    QUESTIONS_ATTRIBUTE,
+    RESUME,
+    VIEW,
+    Definition,
+    PipelineState,
+    WorkflowView,
+)
+from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
+from holdfast.protocol.values import digest_of
+
+RUN = "run"
+NOBODY = "Nobody answers"
+"""How the message of a question begins that runs into its deadline."""
+PAY, FIND, ASKING, BROKEN = "pay", "find", "asking", "broken"
+TOOLS = {PAY: False, FIND: True, ASKING: True, BROKEN: True}
+"""The tools, and whether each may run twice."""
+_PARAMETERS = {
+    "type": "object",
+    "properties": {"what": {"type": "string"}},
+    "required": ["what"],
+    "additionalProperties": False,
+}
+
+
+# Values
+
+
+def make_value(schema: object, seed: str) -> JSON:
+    """Return a value that fits a schema, the same for the same seed."""
+    if not isinstance(schema, dict):
+        return seed
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][_pick(seed, len(schema["enum"]))]
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in schema:
+            return make_value(schema[key][0], seed)
+    type_ = schema.get("type", "string")
+    match type_[0] if isinstance(type_, list) else type_:
+        case "boolean":
+            return _pick(seed, 2) == 0
+        case "integer" | "number":
+            return int(schema.get("minimum", 1))
+        case "null":
+            return None
+        case "array":
+            count = max(schema.get("minItems", 0), min(2, schema.get("maxItems", 2)))
+            return [make_value(schema.get("items", {}), f"{seed}{n}") for n in range(count)]
+        case "object":
+            properties = schema.get("properties", {})
+            return {name: make_value(properties.get(name, {}), f"{seed}.{name}") for name in schema.get("required", [])}
+    return f"said {digest_of(seed)[:6]}"
+
+
+def _pick(seed: str, count: int) -> int:
+    return int(digest_of(seed)[:8], 16) % count
+
+
+def pack(value: object) -> Payload:
+    """Return a value as a payload."""
+    [payload] = get_converter().to_payloads([value])
+    return payload
+
+
+def unpack(payload: Payload, type_: Any) -> Any:
+    """Return the value of a payload."""
+    [value] = get_converter().from_payloads([payload], [type_])
+    return value
+
+
+# Models
+
+
+def make_reply(request: ModelRequest) -> ModelReply:
+    """Return what a model says: some calls of its tools first, then an output."""
+    offered = {spec.name: spec for spec in request.tools}
+    made = sum(bool(message.tool_calls) for message in request.messages)
+    seed = f"{request.step} {made}"
+    if calls := _choose_calls(request, offered, made, seed):
+        return ModelReply(tool_calls=calls, usage=Usage(requests=1, input_tokens=1, output_tokens=1))
+    output = f"{request.step} says {made}" if request.output_schema is None else make_value(request.output_schema, seed)
+    return ModelReply(output=output, usage=Usage(requests=1, input_tokens=1, output_tokens=1))
+
+
+def _choose_calls(request: ModelRequest, offered: Mapping[str, ToolSpec], made: int, seed: str) -> list[ToolCall]:
+    if "finish" in offered:  # the commands of an agentic loop
+        if made == 0 and "run_agent" in offered:
+            agents = offered["run_agent"].parameters["properties"]["agent"]["enum"]
+            return [ToolCall(id="c1", name="run_agent", args={"agent": agents[0], "input": {"what": seed}})]
+        if made <= 1:
+            return [ToolCall(id="c2", name="ask_human", args={"question": f"Which of {request.step}?"})]
+        return [ToolCall(id="c3", name="finish", args={"output": seed})]
+    turns = 1 if not request.messages or len(offered) == 1 else 2
+    names = sorted(offered)
+    if not names or made >= turns:
+        return []
+    count = 1 + _pick(seed, 2)
+    chosen = [names[_pick(f"{seed}{n}", len(names))] for n in range(count)]
+    return [
+        ToolCall(id=f"c{made}{n}", name=name, args=_make_arguments(offered[name], f"{seed} {n}"))
+        for n, name in enumerate(chosen)
+    ]
+
+
+def _make_arguments(spec: ToolSpec, seed: str) -> JSONObject:
+    arguments = make_value(spec.parameters, seed)
+    assert isinstance(arguments, dict)
+    return arguments
+
+
+# Activities
+
+
+@dataclass
+class Activities:
+    """The activities of the worker, and what they have done in the world."""
+
+    effects: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often a tool that may not run twice had its effect, by the tool and the address of the call."""
+    results: dict[tuple[str, str], JSON] = field(default_factory=dict)
+    cache: dict[str, JSON] = field(default_factory=dict)
+
+    def run(self, name: str, argument: Payload, *, lost: bool = False) -> ActivityResolution:
+        """Run an activity to its end.
+
+        Args:
+            name: Of the activity.
+            argument: Its request.
+            lost: Whether it was handed out more often than it failed.
+        """
+        try:
+            value = self._run(name, argument, lost)
+        except ApplicationError as error:
+            return fail(error)
+        return succeed(value)
+
+    def _run(self, name: str, argument: Payload, lost: bool) -> object:
+        match name:
+            case "call_model":
+                return make_reply(unpack(argument, ModelRequest))
+            case "call_tool":
+                return self._call(unpack(argument, ToolRequest), lost)
+            case "describe_tools":
+                return [_describe(tool) for tool in unpack(argument, ToolsRequest).tools]
+            case "find_tool":
+                unpack(argument, FindTool)
+                return FoundTool()
+            case "cache_get":
+                key = unpack(argument, CacheLookup).key
+                return CacheHit(found=key in self.cache, value=self.cache.get(key))
+            case "cache_put":
+                entry = unpack(argument, CacheEntry)
+                self.cache[entry.key] = entry.value
+                return None
+        raise NotImplementedError(f"no activity {name} is simulated")
+
+    def _call(self, request: ToolRequest, lost: bool) -> Completed | Interrupted:
+        if lost and not TOOLS[request.tool]:
+            raise ApplicationError(f"the worker of {request.tool} was lost", type=OUTCOME_UNKNOWN, non_retryable=True)
+        return self.make_effect(request)
+
+    def make_effect(self, request: ToolRequest) -> Completed | Interrupted:
+        """Do what a tool does."""
+        key = request.tool, request.address
+        if request.tool == BROKEN:
+            raise ApplicationError("it is broken", type="tool_error", non_retryable=True)
+        if request.tool == ASKING and not request.given:
+            asked = Clarification(message=f"Which of {request.address}?", options=[])
+            return Interrupted(questions=[RaisedInterrupt(path="", asked=asked)], states={"": {}})
+        said = [answer.content for answer in request.given.values()]
+        place = "" if TOOLS[request.tool] else request.address
+        result = f"{request.tool} {digest_of(request.input, place, said)[:6]}"
+        if not TOOLS[request.tool]:
+            self.effects[key] += 1
+            self.results[key] = result
+        return Completed(result=result)
+
+
+def _describe(tool: str) -> ToolSpec:
+    return ToolSpec(name=tool, description=tool, parameters=_PARAMETERS, reference=tool)
+
+
+def succeed(value: object) -> ActivityResolution:
+    """Return the result of an activity."""
+    resolution = ActivityResolution()
+    resolution.completed.result.CopyFrom(pack(value))
+    return resolution
+
+
+def fail(error: ApplicationError) -> ActivityResolution:
+    """Return the failure of an activity."""
+    resolution = ActivityResolution()
+    resolution.failed.failure.CopyFrom(encode_failure(error, activity=True))
+    return resolution
+
+
+def cancel() -> ActivityResolution:
+    """Return the end of an activity that was cancelled."""
+    resolution = ActivityResolution()
+    resolution.cancelled.failure.CopyFrom(encode_failure(CancelledError("cancelled"), activity=True))
+    return resolution
+
+
+class World:
+    """Everything outside of the workflows. It makes the moves that are not the server's own."""
+
+    def __init__(self, events: Sequence[tuple[str, str]], *, shows_foreign_tasks: bool = False) -> None:
+        """`events` are those that other systems send, each a name and a key."""
+        self.server = Server(self, shows_foreign_tasks=shows_foreign_tasks)
+        self.activities = Activities()
+        self.problems: list[str] = []
+        self.receipts: dict[str, str] = {}
+        """Who was told that their answer counts, by the id of the question."""
+        self.cancelled = False
+        self.paused = False
+        self._known: dict[str, tuple[str, Question]] = {}
+        """Open questions that people know of, with the workflow that asks, by id."""
+        self._settled: set[str] = set()
+        """Questions that were answered, as far as people know."""
+        self._numbers = iter(range(1, 1_000_000))
+        self._to_send = list(events)
+        self._steering = False
+
+    def start(self, definition: Definition, input_: JSON) -> None:
+        """Start the run."""
+        state = PipelineState(input=input_)
+        start = InitializeWorkflow(workflow_type="Pipeline", arguments=[pack(definition), pack(state)])
+        self.server.start(RUN, start)
+
+    @property
+    def root(self) -> Run:
+        return self.server.current[RUN]
+
+    # What the server asks
+
+    def run_local(self, run: Run, command: WorkflowCommand) -> ActivityResolution:
+        """Run a local activity."""
+        call = command.schedule_local_activity
+        return self.activities.run(call.activity_type, call.arguments[0])
+
+    def note_closed(self, run: Run) -> None:
+        """Look at a history that has just ended: no tool may still be at work in it."""
+        for call in run.calls.values():
+            if call.command.activity_type == "call_tool":
+                self.problems.append(f"{run.id} has ended ({run.closed}) while a tool may be at work")
+        self._known = {id_: known for id_, known in self._known.items() if known[0] != run.id}
+
+    # Moves: the plain ones are the first of each list
+
+    def list_call_moves(self, call: Call) -> list[Move]:
+        """Return how an activity may go on."""
+        name, where = call.command.activity_type, f"{call.run.id} {call.command.activity_type}"
+        moves = [Move("finish", where, lambda: self._finish(call))]
+        if call.cancel_requested:
+            moves.insert(0, Move("stop", where, lambda: self.server.resolve(call, cancel())))
+        moves.append(Move("lose worker", where, lambda: self._lose(call)))
+        moves.append(Move("lose result", where, lambda: (self._act(call), self._lose(call))))
+        if self._may_fail(call, name):
+            moves.append(Move("fail once", where, lambda: self._fail_once(call)))
+        return moves
+
+    def _may_fail(self, call: Call, name: str) -> bool:
+        type_ = {"call_model": ModelRequest, "call_tool": ToolRequest}.get(name)
+        if type_ is None:
+            return False
+        request = unpack(call.command.arguments[0], type_)
+        repeatable = name == "call_model" or TOOLS[request.tool]
+        return repeatable and call.failures + 1 < request.retry.attempts
+
+    def _fail_once(self, call: Call) -> None:
+        call.attempt += 1
+        call.failures += 1
+
+    def _lose(self, call: Call) -> None:
+        call.attempt += 1
+
+    def _act(self, call: Call) -> None:
+        """Have the effect of a call whose result is lost."""
+        if call.command.activity_type != "call_tool":
+            return
+        request = unpack(call.command.arguments[0], ToolRequest)
+        was_lost = call.attempt - 1 > call.failures
+        if request.tool == PAY and not was_lost:
+            self.activities.make_effect(request)
+
+    def _finish(self, call: Call) -> None:
+        lost = call.attempt - 1 > call.failures
+        result = self.activities.run(call.command.activity_type, call.command.arguments[0], lost=lost)
+        self.server.resolve(call, result)
+
+    def list_foreign_moves(self) -> list[Move]:
+        """Return the ends of workflows that are not ours."""
+        return [
+            Move("end", run.id, lambda run=run: self.server.finish_foreign(run, pack(f"done {run.id}")))  # type: ignore[misc]
+            for run in self.server.foreign
+        ]
+
+    # People
+
+    def look(self) -> None:
+        """Have people look at what asks anew, as clients do: by search attributes, then by a query."""
+        for run in self.server.runs:
+            if run.news and not run.closed and run.answers_queries:
+                run.news = False
+                self._look_at(run)
+
+    def _look_at(self, run: Run) -> None:
+        self._known = {id_: known for id_, known in self._known.items() if known[0] != run.id}
+        if not run.attributes.get(QUESTIONS_ATTRIBUTE, Payload()).data:
+            return
+        view: WorkflowView = unpack(self.server.query(run, VIEW), WorkflowView)
+        for question in view.questions:
+            if question.id not in self._settled:
+                self._known[question.id] = run.id, question
+
+    def list_answer_moves(self) -> list[Move]:
+        """Return the answers that may be given next."""
+        moves = []
+        for id_, (_, question) in self._known.items():
+            if not question.message.startswith(NOBODY):
+                moves.append(Move("answer", question.address, lambda id_=id_: self._answer(id_)))  # type: ignore[misc]
+        return moves
+
+    def list_rival_moves(self) -> list[Move]:
+        """Return answers that come by signal, twice, or from two people at once."""
+        moves: list[Move] = []
+        for id_, (_, question) in self._known.items():
+            if question.message.startswith(NOBODY):
+                continue
+            where = question.address
+            moves.append(Move("answer by two", where, lambda id_=id_: self._answer(id_, "ana", "ben")))  # type: ignore[misc]
+            moves.append(Move("answer by signal", where, lambda id_=id_: self._signal(id_)))  # type: ignore[misc]
+            moves.append(Move("nonsense", where, lambda id_=id_: self._send_nonsense(id_)))  # type: ignore[misc]
+        return moves
+
+    def _answer(self, id_: str, *people: str) -> None:
+        workflow, question = self._known.pop(id_)
+        self._settled.add(id_)
+        content = self._choose_content(question)
+        for by in people or ("ana",):
+            key = f"key-{next(self._numbers)}"
+            batch = AnswerBatch(answers=[Answer(question=id_, content=content)], by=f"user:{by}", key=key)
+            self._send(workflow, ANSWER, pack(batch), self._hear(workflow, question, f"user:{by}", people), key)
+
+    def _send(self, workflow: str, name: str, argument: Payload, told: Callable[[str, Any], None], key: str) -> None:
+        self.server.update(workflow, Update(key, name, argument, told))
+
+    def _hear(self, workflow: str, question: Question, by: str, rivals: Sequence[str]) -> Callable[[str, Any], None]:
+        def hear(how: str, what: Any) -> None:
+            if how == "completed":
+                [receipt] = unpack(what, list[Receipt])
+                if receipt.status == "answered":
+                    other = self.receipts.setdefault(question.id, by)
+                    if other != by:
+                        self.problems.append(f"{question.address}: {other} and {by} were both told that they answered")
+                return
+            if how == "aborted":  # a client asks again under the same key, in the next history if there is one
+                self._settled.discard(question.id)
+                if (run := self.server.find_open(workflow)) is not None:
+                    run.news = True
+                return
+            code = getattr(decode_failure(what), "type", None)
+            if rivals and code in ("already_answered", "unknown_question", "run_closed"):
+                return
+            if code in ("run_closed", "busy"):
+                self._settled.discard(question.id)
+                if (run := self.server.find_open(workflow)) is not None:
+                    run.news = True
+                return
+            if not self.cancelled:
+                self.problems.append(f"{question.address}: an answer was refused: {code}: {decode_failure(what)}")
+
+        return hear
+
+    def _signal(self, id_: str) -> None:
+        workflow, question = self._known.pop(id_)
+        self._settled.add(id_)
+        batch = AnswerBatch(answers=[Answer(question=id_, content=self._choose_content(question))], by="user:sue")
+        self.server.signal(workflow, ANSWER, pack(batch))
+
+    def _send_nonsense(self, id_: str) -> None:
+        workflow, _ = self._known[id_]
+        number = next(self._numbers)
+
+        def hear(how: str, what: Any) -> None:
+            if how == "completed":
+                self.problems.append("an answer that nobody can read was accepted")
+
+        self._send(workflow, ANSWER, pack({"answers": [{"question": "no such question"}]}), hear, f"nonsense-{number}")
+
+    def _choose_content(self, question: Question) -> JSON:
+        asked = question.asked
+        if asked.is_pause:
+            return None
+        if asked.verdicts:
+            return {"verdict": "unchanged"}
+        if asked.kind == "lost_call":
+            info = question.info if isinstance(question.info, dict) else {}
+            key = str(info.get("tool")), str(question.address)
+            if key in self.activities.results:
+                return {"outcome": "done", "result": self.activities.results[key]}
+            return {"outcome": "retry"}
+        return make_value(question.requestedSchema, str(question.address))
+
+    # Other systems
+
+    def list_event_moves(self) -> list[Move]:
+        """Return the events that other systems may send next."""
+        return [Move("send", key, self._send_event) for _, key in self._to_send[:1]]
+
+    def _send_event(self) -> None:
+        name, key = self._to_send.pop(0)
+        event = SystemEvent(name=name, key=key, payload=f"paid {key}", id=f"{name}-{key}")
+
+        def hear(how: str, what: Any) -> None:
+            if how in ("rejected", "failed") and not self.cancelled:
+                self.problems.append(f"the event {key} was refused: {decode_failure(what)}")
+
+        self._send(RUN, SEND_EVENT, pack(event), hear, f"event-{next(self._numbers)}")
+
+    # Whoever steers the run
+
+    def list_steering_moves(self) -> list[Move]:
+        """Return what may be commanded to the run."""
+        if self._steering or self.root.closed or self.cancelled:
+            return []
+        return [Move("pause", RUN, lambda: self._steer(PAUSE)), Move("pause by signal", RUN, self._pause_by_signal)]
+
+    def list_resuming_moves(self) -> list[Move]:
+        """Return the end of a pause."""
+        if not self.paused or self._steering or self.root.closed:
+            return []
+        return [Move("resume", RUN, lambda: self._steer(RESUME))]
+
+    def _steer(self, command: str) -> None:
+        self._steering = True
+
+        def hear(how: str, what: Any) -> None:
+            self._steering = False
+            if how == "completed":
+                self.paused = command == PAUSE
+            elif how != "aborted" and not self.cancelled:
+                self.problems.append(f"{command} was refused: {decode_failure(what)}")
+
+        self._send(RUN, command, pack({"key": f"steer-{next(self._numbers)}"}), hear, f"steer-{next(self._numbers)}")
+
+    def _pause_by_signal(self) -> None:
+        self.server.signal(RUN, PAUSE, None)
+        self.paused = True
+
+    def cancel_run(self) -> None:
+        """Have somebody cancel the run."""
+        self.cancelled = True
+        self.server.cancel(RUN)

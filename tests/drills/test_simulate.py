@@ -1,0 +1,69 @@
+"""Schedules under the simulated server: the promises hold, and a simulator that is wrong would be noticed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from drills.simulate.blueprints import MAKERS
+from drills.simulate.choices import Choices, shrink
+from drills.simulate.core import Violation, match_commands
+from drills.simulate.sdk import check_version
+from drills.simulate.simulation import SCHEDULES, choose_blueprint, run_choices, run_seed
+from holdfast.blueprint.kinds import KINDS
+
+BATCHES = 20
+CALL, TIMER = ("schedule_activity", "one", "call_tool"), ("start_timer", 1)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """The SDK writes a traceback for each answer that is refused."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_every_promise_holds_under_every_schedule(batch: int) -> None:
+    for seed in range(batch * SCHEDULES, (batch + 1) * SCHEDULES):
+        failure = run_seed(seed)
+        assert failure is None, f"{failure.reason}: python -m drills.simulate --seed {seed}"
+
+
+def test_the_generator_writes_every_kind_of_step() -> None:
+    assert MAKERS.keys() == KINDS.keys(), "a new kind comes with its line in drills/simulate/blueprints.py"
+
+
+def test_what_is_imitated_is_the_sdk_that_is_installed() -> None:
+    check_version()
+
+
+def test_the_same_choices_make_the_same_schedule() -> None:
+    written = choose_blueprint(3)
+    first = Choices([2, 1, 3, 0, 2, 5, 1, 1, 4])
+    second = Choices([2, 1, 3, 0, 2, 5, 1, 1, 4])
+    run_choices(written, first)
+    run_choices(written, second)
+    assert first.made == second.made
+    assert any(first.made)
+
+
+def test_a_schedule_shrinks_to_what_it_fails_by() -> None:
+    assert shrink([3, 0, 7, 1, 7, 2, 0, 9], lambda choices: list(choices).count(7) >= 1) == [7]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [[], [CALL], [TIMER, CALL], [CALL, ("start_timer", 2)], [CALL, TIMER, TIMER]],
+    ids=["none", "fewer", "swapped", "another", "more"],
+)
+def test_other_commands_than_recorded_are_no_replay(made: list[tuple[object, ...]]) -> None:
+    with pytest.raises(Violation, match="does not replay"):
+        match_commands([CALL, TIMER], made)
+
+
+def test_the_commands_that_were_recorded_are_a_replay() -> None:
+    match_commands([CALL, TIMER], [CALL, TIMER])
