@@ -13,6 +13,7 @@ from typing import TypeVar
 from temporalio.client import (
     Client,
     WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
@@ -142,7 +143,11 @@ class Tree:
                     name, argument, result_type=type_, reject_condition=reject, rpc_timeout=QUERY_LIMIT
                 )
             return result
-        except WorkflowQueryRejectedError:
+        except WorkflowQueryRejectedError as rejected:
+            if (
+                run is None and rejected.status == WorkflowExecutionStatus.CONTINUED_AS_NEW
+            ):  # since its id was looked up
+                return await self._query(workflow, name, argument, type_, run, reject)
             raise UnknownRun(workflow) from None
         except WorkflowQueryFailedError as error:
             silence = await self.silence(workflow)

@@ -233,12 +233,13 @@ async def test_one_query_serves_all_who_look_until_something_happens(
 ) -> None:
     run = await house.start(named(IN_A_RUN, house), house.unique)
     question = await house.one(run)
+    await until(lambda: attribute(house, run, QUESTIONS_ATTRIBUTE), "the end of the task that asks")
     counted, reader = CountedReader(house, monkeypatch), house.runs.reader
     found = await asyncio.gather(*(reader.read(run) for _ in range(20)))
     assert found == [[question]] * 20
     assert await reader.read(run) == [question]
     assert counted.queries == 1
     await house.answer(run, "yes", question)
-    await waited(house, run)
+    await until(lambda: attribute(house, run, EVENTS_ATTRIBUTE), "the end of the task that waits")
     counted.queries = 0
     assert [await reader.read(run), await reader.read(run), counted.queries] == [[], [], 1]
