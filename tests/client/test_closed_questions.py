@@ -37,7 +37,7 @@ ACROSS = (
 
 
 def named(text: str, house: Harness) -> str:
-    return text.replace("NAME", house.unique)
+    return text.replace("NAME", f"'{house.unique}'")  # it may be all digits
 
 
 async def closed_question(house: Harness, text: str) -> Question:
