@@ -11,7 +11,7 @@ from temporalio import activity
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.attempts import run_attempt
 from holdfast.activities.imports import import_alone
-from holdfast.activities.registry import agent_names, members_of, registered_agent, wrong
+from holdfast.activities.registry import agent_names, find_members, registered_agent, wrong
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class AgentActivities:
         if ":" not in reference.reference:
             return _function(reference.reference, reference)
         # In a thread: it may import the team's module, and heartbeats go on meanwhile.
-        members, name = await asyncio.to_thread(members_of, reference.reference, self._allowed, UNKNOWN)
+        members, name = await asyncio.to_thread(find_members, reference.reference, self._allowed, UNKNOWN)
         if (function := registered_agent(members.get(name))) is not None:
             return _function(function.name, reference)
         return (await self.objects()).check(reference)

@@ -39,17 +39,17 @@ def bad_elicitation(tool: str, key: str, error: BadElicitation) -> ApplicationEr
     return wrong("bad_elicitation", f"{tool}: the server's elicitation {one_line(key)[:LONGEST_KEY]!r}: {error}")
 
 
-def path_of(key: str) -> str:
+def make_path(key: str) -> str:
     """Return the place of an elicitation within its call, by the key that the server gave it.
 
-    >>> path_of("login")
+    >>> make_path("login")
     'elicitation:login'
     """
     short_key = one_line(key)[:LONGEST_KEY]
     return segment("elicitation", short_key if short_key == key else f"{short_key}~{digest_of(key)}")
 
 
-def question_of(tool: str, request: JSONObject) -> Asked:
+def make_question(tool: str, request: JSONObject) -> Asked:
     """Return the question for a request to elicit something.
 
     Args:
@@ -107,7 +107,7 @@ def _checked_form(schema: JSON) -> JSONObject:
     if not isinstance(fields, dict):
         raise BadElicitation(f"{place}.properties: it must be an object")
     for name, field in fields.items():
-        for problem in _problems_of(name, field):
+        for problem in _find_problems(name, field):
             raise BadElicitation(f"{place}.properties.{one_line(name)}: {problem}")
     try:
         validator(schema)
@@ -116,7 +116,7 @@ def _checked_form(schema: JSON) -> JSONObject:
     return schema
 
 
-def _problems_of(name: str, field: JSON) -> Iterator[str]:
+def _find_problems(name: str, field: JSON) -> Iterator[str]:
     """Yield why a form may not have this field; the protocol allows plain values and choices of several texts."""
     if not isinstance(field, dict):
         yield "it must be an object"

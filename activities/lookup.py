@@ -67,7 +67,7 @@ class LookUpActivities:
             case "group":
                 _check_group(wanted.name)
             case "agent":
-                await self._agents.described(_reference_of(wanted))
+                await self._agents.described(_make_reference(wanted))
             case "agent_tool":
                 await self._agents.check_tool(wanted.about, wanted.name)
             case "own_workflow":
@@ -92,7 +92,7 @@ class LookUpActivities:
                 raise
 
 
-def _reference_of(wanted: RequiredName) -> ObjectReference:
+def _make_reference(wanted: RequiredName) -> ObjectReference:
     """Return the agent with what the blueprint says beside it, as far as a look-up asks for it."""
     keys = wanted.about.split()
     model, deps = ("given" if key in keys else None for key in ("model", "deps"))

@@ -14,7 +14,7 @@ from temporalio.client import WorkflowHandle, WorkflowQueryFailedError, Workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from holdfast.activities.elicitation import BadElicitation, bad_elicitation, path_of, question_of, response_to
+from holdfast.activities.elicitation import BadElicitation, bad_elicitation, make_path, make_question, response_to
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.agents import InterruptAnswer, ToolRequest
@@ -106,13 +106,13 @@ class MidCallQuestions:
         self._asked += 1
         key = str(self._asked)
         try:
-            asked = question_of(self._request.tool, request)
+            asked = make_question(self._request.tool, request)
         except BadElicitation as error:
             self.failure = bad_elicitation(self._request.tool, key, error)
             raise self.failure from None
         self._clock.stop()
         try:
-            return response_to(asked, await self._answer(path_of(key), asked))
+            return response_to(asked, await self._answer(make_path(key), asked))
         finally:
             self._clock.go_on()
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.elicitation import BadElicitation, bad_elicitation, path_of, question_of, response_to
+from holdfast.activities.elicitation import BadElicitation, bad_elicitation, make_path, make_question, response_to
 from holdfast.activities.mcp_asking import CallClock, MidCallQuestions
 from holdfast.activities.mcp_callers import Continuation, InputRequired
 from holdfast.activities.mcp_servers import LOST, NO_CHANNEL, STATE_REFUSED, UNREACHABLE, McpServers
@@ -101,7 +101,7 @@ class McpCall:
         if not exchange.needed:
             return None
         responses = {
-            key: response_to(self._asked(key, request), answers[path_of(key)])
+            key: response_to(self._asked(key, request), answers[make_path(key)])
             for key, request in exchange.needed.items()
         }
         settled = [(key, request, responses[key]) for key, request in exchange.needed.items()]
@@ -125,7 +125,7 @@ class McpCall:
 
     def _interrupted(self) -> Interrupted:
         needed = self._exchange.needed
-        questions = [RaisedInterrupt(path=path_of(key), asked=self._asked(key, needed[key])) for key in needed]
+        questions = [RaisedInterrupt(path=make_path(key), asked=self._asked(key, needed[key])) for key in needed]
         states: JSONObject = {"": self._exchange.model_dump(mode="json")}
         outcome = Interrupted(questions=questions, states=states, together=True)
         check_result(outcome.model_dump(mode="json"), guard.DEPLOYMENT.limits.result, self._request.tool)
@@ -133,7 +133,7 @@ class McpCall:
 
     def _asked(self, key: str, request: JSONObject) -> Asked:
         try:
-            return question_of(self._request.tool, request)
+            return make_question(self._request.tool, request)
         except BadElicitation as error:
             raise bad_elicitation(self._request.tool, key, error) from None
 

@@ -45,7 +45,7 @@ def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
     results = [call for call in reply.tool_calls if call.name == FINAL_RESULT]
     if len(results) < len(reply.tool_calls):
         return reply
-    output, problem = _output_of(results[0], schema) if results else _output_in(reply.output, schema)
+    output, problem = _read_output(results[0], schema) if results else _output_in(reply.output, schema)
     if problem is None:
         return reply.model_copy(update={"output": output, "tool_calls": [], "problem": None})
     return reply.model_copy(update={"output": output, "problem": reply.problem or problem})
@@ -76,7 +76,7 @@ def _output_in(text: JSON, schema: Schema) -> tuple[JSON, str | None]:
     return output, problem
 
 
-def _output_of(call: ToolCall, schema: Schema) -> tuple[JSON, str | None]:
+def _read_output(call: ToolCall, schema: Schema) -> tuple[JSON, str | None]:
     if call.unreadable is not None:
         return call.args, f"the arguments of {FINAL_RESULT} cannot be read: {call.unreadable}"
     if _is_wrapped(schema) and set(call.args) == {_RESULT}:

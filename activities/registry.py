@@ -401,7 +401,7 @@ def _words(text: str) -> set[str]:
     return {word.removesuffix("s") for word in words if len(word) >= _FEW_LETTERS}
 
 
-def members_of(reference: str, allowed: Sequence[str], unknown: str = "unknown_tool") -> tuple[dict[str, Any], str]:
+def find_members(reference: str, allowed: Sequence[str], unknown: str = "unknown_tool") -> tuple[dict[str, Any], str]:
     """Return the members of a listed module, and the name that a reference ``pkg.mod:name`` has among them.
 
     Raises `not_allowed` for what is not listed or private, a failure of the type `unknown` for a module that is not
@@ -427,7 +427,7 @@ def members_of(reference: str, allowed: Sequence[str], unknown: str = "unknown_t
 
 
 def _function(reference: str, allowed: Sequence[str]) -> Tool:
-    members, name = members_of(reference, allowed)
+    members, name = find_members(reference, allowed)
     if name not in members:
         callable_names = [member for member in members if _refusal(members, member, allowed) is None]
         raise absent("unknown_tool", reference, callable_names)

@@ -145,7 +145,7 @@ class ToolActivities:
             if _are_arguments_wrong(error, tool, request):
                 raise self._failure(error, tool, request, retryable) from None
             cause = error if _is_encodable(error) else None
-            interrupt = _interrupt_of(error, tool, request)
+            interrupt = _find_interrupt(error, tool, request)
             if interrupt is None and retryable and not tool.is_graph and isinstance(error, _MISREAD) and request.fresh:
                 # It may run twice, so nothing is lost by asking again; a retry would only read the same answer.
                 interrupt = BadAnswer.at(dict.fromkeys(request.fresh, explain_unused(error)))
@@ -155,7 +155,7 @@ class ToolActivities:
         return result
 
     def _failure(self, error: BaseException, tool: Tool, request: ToolRequest, retryable: bool) -> ApplicationError:
-        return _failure(error, tool, request, retryable, self._graphs.place_of(error) if tool.is_graph else "")
+        return _failure(error, tool, request, retryable, self._graphs.find_place(error) if tool.is_graph else "")
 
     async def _call_of_agent(self, request: ToolRequest, call: ObjectCall) -> ToolOutcome:
         """Return the outcome of a tool of an agent object, or of the check of its output."""
@@ -326,7 +326,7 @@ def _from_group(
     """Return the interrupts of a group of tasks as one; or the first failure, if there is another exception in it."""
     interrupts: list[Interrupt] = []
     for error in _flattened(group):
-        interrupt = _interrupt_of(error, tool, request)
+        interrupt = _find_interrupt(error, tool, request)
         if interrupt is None:
             return _failure(error, tool, request, retryable)
         if interrupt.ends == "" or all(interrupt.asked != other.asked for other in interrupts):
@@ -341,7 +341,7 @@ def _flattened(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     return errors
 
 
-def _interrupt_of(error: BaseException, tool: Tool, request: ToolRequest) -> Interrupt | None:
+def _find_interrupt(error: BaseException, tool: Tool, request: ToolRequest) -> Interrupt | None:
     """Return the interrupt that an error is or stands for; None if it is a failure."""
     if isinstance(error, Interrupt):
         return error

@@ -40,7 +40,7 @@ async def create_by_wizard(dialog: Dialog) -> int:
     answers = dialog.known()
     try:
         while (question := next_question(answers)) is not None:
-            answer = _answer_of(entries, question)
+            answer = _find_answer(entries, question)
             answers[question.name] = await _ask(question, dialog.file) if answer is None else answer
     except PromptInterrupted:  # Ctrl-C
         say("\nnothing was written")
@@ -48,7 +48,7 @@ async def create_by_wizard(dialog: Dialog) -> int:
     return _write(dialog, WizardAnswers.model_validate(answers))
 
 
-def _answer_of(entries: Sequence[Entry], question: WizardQuestion) -> str | None:
+def _find_answer(entries: Sequence[Entry], question: WizardQuestion) -> str | None:
     """Return the answer of a file; None if it has none. Raises `BadUsage` for one that does not fit."""
     entry = next((entry for entry in entries if entry.pattern == question.name), None)
     if entry is None:

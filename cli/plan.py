@@ -106,7 +106,7 @@ class _ChangeCommand:
         try:
             revision = await session.runs.plans.change(
                 planned.run,
-                _plan_of(text),
+                _read_plan(text),
                 planned.address,
                 reason=self.reason,
                 by=self.by,
@@ -149,7 +149,7 @@ async def _edit(change: _ChangeCommand) -> int:
     return code
 
 
-def _plan_of(text: str) -> JSON:
+def _read_plan(text: str) -> JSON:
     try:
         return from_json(text)
     except ValueError as error:

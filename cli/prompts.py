@@ -204,13 +204,13 @@ class Terminal:
 def _prompt_for(question: Question) -> Prompt:
     """Return the prompt for an answer in one go, with the words that answer it."""
     asked = question.asked
-    names = [name for option in question.options for name in _names_of(option)]
+    names = [name for option in question.options for name in _list_names(option)]
     words = [*names, *(("yes", "no") if asked.yes() is not None and not names else ()), *COMMANDS]
     is_text = not names and question.requestedSchema.get("type", "string") == "string"
     return Prompt("> ", asked.hidden, words, asked.most_choices > 1, long=is_text and not asked.hidden)
 
 
-def _names_of(option: Option) -> list[str]:
+def _list_names(option: Option) -> list[str]:
     """Return the names by which an option is typed: its label only where that is another word."""
     return [option.id, *([option.label] if option.label and option.label.casefold() != option.id.casefold() else [])]
 

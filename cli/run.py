@@ -196,14 +196,14 @@ def _parked(session: Session, run: str, parked: Parked, inbox: str | None, as_js
     console().print(waiting_text(parked.questions), end="")
     say(f"or answer at this terminal with: holdfast attach {run}")
     if inbox:
-        say(f"or in a browser, at {_page_of(parked, inbox)}")
+        say(f"or in a browser, at {_find_page(parked, inbox)}")
     for owner in dict.fromkeys(question.owner for question in parked.questions):
         if page := session.page(owner):
             say(f"in Temporal's UI, at {page}")
     return WAITING
 
 
-def _page_of(parked: Parked, inbox: str) -> str:
+def _find_page(parked: Parked, inbox: str) -> str:
     """Return the address that shows what a run waits for: a single question's own page, else the inbox."""
     if len(parked.questions) != 1:
         return inbox

@@ -105,7 +105,7 @@ async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config
         secrets=keeper(config, embedded=connection.embedded),
         limits=config.limits,
     )
-    runs = Runs(connection.client, connection.task_queue, answering, record_of(config, connection))
+    runs = Runs(connection.client, connection.task_queue, answering, find_record(config, connection))
     return Session(config, connection, runs)
 
 
@@ -195,7 +195,7 @@ class LaterRecord:
         return Record
 
 
-def record_of(config: Config, connection: Connection) -> LaterRecord | None:
+def find_record(config: Config, connection: Connection) -> LaterRecord | None:
     """Return the record, to read runs from; None where nothing was recorded, unless the configuration names one."""
     if not can_record(config, connection):
         return None

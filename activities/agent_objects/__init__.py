@@ -19,8 +19,8 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.agent_objects.dependencies import dependencies
 from holdfast.activities.agent_objects.found import AnyAgent, check_agent, check_tool, find_agent, unsupported_agents
 from holdfast.activities.agent_objects.models import ObjectModels
-from holdfast.activities.agent_objects.replies import handled, ids_of, with_checked_output
-from holdfast.activities.agent_objects.runs import Opening, ask, history_of, opening_parts, resume
+from holdfast.activities.agent_objects.replies import handled, read_ids, with_checked_output
+from holdfast.activities.agent_objects.runs import Opening, ask, make_history, opening_parts, resume
 from holdfast.activities.agent_objects.tools import call_tool
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.attempts import limit_time
@@ -88,7 +88,7 @@ class AgentObjects:
                 use,
                 model,
                 deps,
-                history_of(request.messages, use),
+                make_history(request.messages, use),
                 request.instructions,
                 _settings(agent, model, request, seconds),
                 tuple(_offered(tool) for tool in request.tools),
@@ -114,12 +114,12 @@ class AgentObjects:
         async with dependencies(call.use, self._allowed) as deps:
             # Tools see no files: each call would carry them again.
             messages = [message.model_copy(update={"files": []}) for message in call.messages]
-            history = history_of(messages, call.use, open_end=True)
+            history = make_history(messages, call.use, open_end=True)
             response = history[-1]
             assert isinstance(response, ModelResponse), "a call comes after the reply that makes it"
             async with Opening(call.use, model, deps, history, call.instructions).run(agent) as run:
                 await resume(run, call.use)
-                ids = ids_of(response, call.messages[-1].tool_calls)
+                ids = read_ids(response, call.messages[-1].tool_calls)
                 if call.call is None:
                     return await with_checked_output(run, response, ids)
                 return await call_tool(run, call.call, ids, approved=approved)

@@ -23,7 +23,7 @@ from pydantic_ai.capabilities.abstract import AbstractCapability, leaf_capabilit
 from pydantic_ai.toolsets import FunctionToolset
 
 from holdfast.activities.agent_objects.names import leaves, tool_names
-from holdfast.activities.registry import absent, borrowed_from, members_of, wrong
+from holdfast.activities.registry import absent, borrowed_from, find_members, wrong
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.protocol.agent_objects import ObjectReference
 
@@ -60,7 +60,7 @@ def find_agent(reference: str, allowed: Sequence[str]) -> AnyAgent:
 
     Raises `not_allowed` for a module that the worker does not list, `unknown_agent` for a name that stands for none.
     """
-    members, name = members_of(reference, allowed, UNKNOWN)
+    members, name = find_members(reference, allowed, UNKNOWN)
     if name not in members:
         agents = [key for key, value in members.items() if isinstance(value, Agent) and not key.startswith("_")]
         raise absent(UNKNOWN, reference, agents)

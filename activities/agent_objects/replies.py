@@ -16,7 +16,7 @@ from pydantic_graph import End
 
 from holdfast.activities.agent_objects.found import AnyAgent, has_output_function, has_own_checks
 from holdfast.activities.agent_objects.runs import Run, dumped
-from holdfast.activities.providers.conversation import reply_of
+from holdfast.activities.providers.conversation import make_reply
 from holdfast.activities.registry import wrong
 from holdfast.protocol.agents import Completed, Message, ModelReply, ObjectTool, ToolCall
 
@@ -26,7 +26,7 @@ Demand = Literal["", "approval", "external", "output"]
 _DEMANDS: dict[str, Demand] = {"unapproved": "approval", "external": "external"}
 
 
-def ids_of(response: ModelResponse, calls: Sequence[ToolCall]) -> Ids:
+def read_ids(response: ModelResponse, calls: Sequence[ToolCall]) -> Ids:
     """Return the ids of the calls; where no call stands in our message, those of the library."""
     theirs = [part.tool_call_id for part in response.tool_calls]
     ours = [call.id for call in calls] if len(calls) == len(theirs) else theirs
@@ -35,12 +35,12 @@ def ids_of(response: ModelResponse, calls: Sequence[ToolCall]) -> Ids:
 
 async def handled(run: Run, agent: AnyAgent, response: ModelResponse) -> ModelReply:
     """Return the reply: with its calls, or with its output, checked unless functions of the team take part in that."""
-    reply = reply_of(response)
+    reply = make_reply(response)
     parts = response.tool_calls
     calls = [
         call.model_copy(update={"id": part.tool_call_id}) for call, part in zip(reply.tool_calls, parts, strict=True)
     ]
-    tools = [await _tool_of(part, run.ctx.deps.tool_manager) for part in parts]
+    tools = [await _make_tool(part, run.ctx.deps.tool_manager) for part in parts]
     reply = reply.model_copy(
         update={
             "tool_calls": calls,
@@ -55,14 +55,14 @@ async def handled(run: Run, agent: AnyAgent, response: ModelResponse) -> ModelRe
         return reply.model_copy(update={"unchecked": any(tool.demand == "output" for tool in tools)})
     if has_own_checks(agent):
         return reply.model_copy(update={"unchecked": True})
-    checked = await with_checked_output(run, response, ids_of(response, calls))
+    checked = await with_checked_output(run, response, read_ids(response, calls))
     if checked.again:
         problem = "; ".join(str(message.content) for message in checked.messages)
         return reply.model_copy(update={"problem": problem, "corrections": checked.messages})
     return reply.model_copy(update={"output": checked.result, "tool_calls": [], "object_tools": []})
 
 
-async def _tool_of(part: ToolCallPart, manager: ToolManager[Any]) -> ObjectTool:
+async def _make_tool(part: ToolCallPart, manager: ToolManager[Any]) -> ObjectTool:
     definition = manager.get_tool_def(part.tool_name)
     if definition is None:
         return ObjectTool()
@@ -98,7 +98,7 @@ async def with_checked_output(run: Run, response: ModelResponse, ids: Ids) -> Co
     if isinstance(following, End):
         return Completed(result=to_jsonable_python(following.data.output))
     assert isinstance(following, ModelRequestNode)
-    return Completed(again=True, messages=messages_of(following.request.parts, ids))
+    return Completed(again=True, messages=make_messages(following.request.parts, ids))
 
 
 def _is_output(part: ToolCallPart, manager: ToolManager[Any]) -> bool:
@@ -106,7 +106,7 @@ def _is_output(part: ToolCallPart, manager: ToolManager[Any]) -> bool:
     return definition is not None and definition.kind == "output"
 
 
-def messages_of(parts: Sequence[ModelRequestPart], ids: Ids) -> list[Message]:
+def make_messages(parts: Sequence[ModelRequestPart], ids: Ids) -> list[Message]:
     """Return our messages for parts that the library has made: a result for each call, and what else it says."""
     messages: list[Message] = []
     our_ids = dict(ids)

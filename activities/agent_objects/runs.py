@@ -142,7 +142,7 @@ async def resume(run: Run, use: ObjectUse) -> None:
     run.ctx.state.run_step = use.step
 
 
-def history_of(messages: Sequence[Message], use: ObjectUse, *, open_end: bool = False) -> list[ModelMessage]:
+def make_history(messages: Sequence[Message], use: ObjectUse, *, open_end: bool = False) -> list[ModelMessage]:
     """Return the conversation as the library has it, with the system prompts at its beginning."""
     history = conversation(messages, open_end=open_end)
     first = history[0]

@@ -59,7 +59,7 @@ class Graphs:
             graph = _shape().with_saver(graph, saver)
         return await running.GraphCall(graph, tool, request, thread).result()
 
-    def place_of(self, error: BaseException) -> str:
+    def find_place(self, error: BaseException) -> str:
         """Return the node in which an error was raised, as the beginning of a message; empty if it is not known."""
         place = _running().place_in(error)
         return f"node {place}: " if place else ""

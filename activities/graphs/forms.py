@@ -13,7 +13,7 @@ from typing import Any
 
 from langgraph.types import Interrupt as GraphInterrupt
 
-from holdfast.activities.elicitation import BadElicitation, question_of, response_to
+from holdfast.activities.elicitation import BadElicitation, make_question, response_to
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.questions import RESPOND, ActionReview, Asked, Input, Permission
 from holdfast.protocol.address import segment
@@ -216,7 +216,7 @@ def _read_call(value: JSONObject, schema: JSONObject) -> KnownForm | None:
 
 def _read_elicitation(value: JSONObject) -> KnownForm | None:
     try:
-        asked = question_of("graph", {"method": "elicitation/create", "params": value})
+        asked = make_question("graph", {"method": "elicitation/create", "params": value})
     except BadElicitation:
         return None
     return ElicitationForm(asked.model_copy(update={"message": value["message"], "info": None}))

@@ -19,7 +19,7 @@ from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.attempts import limit_time
 from holdfast.activities.outputs import FINAL_RESULT, arguments_schema
 from holdfast.activities.providers.access import build_model
-from holdfast.activities.providers.conversation import conversation, is_broken_off, reply_of, wire_name
+from holdfast.activities.providers.conversation import conversation, is_broken_off, make_reply, wire_name
 from holdfast.activities.providers.failures import broken_off, failure, in_background, timed_out
 from holdfast.activities.providers.files import check_files
 from holdfast.activities.providers.schemas import ProviderModel, native_strictness, strictness, wire_schema
@@ -57,7 +57,7 @@ class Models:
                 raise in_background(request.model)
             if is_broken_off(response):
                 raise broken_off(request.model)
-            return reply_of(response, [tool.name for tool in request.tools])
+            return make_reply(response, [tool.name for tool in request.tools])
         except ApplicationError:
             raise
         except Exception as error:  # noqa: BLE001 a client may fail in any way on a malformed reply

@@ -24,7 +24,7 @@ from pydantic_core import from_json
 
 from holdfast.activities.outputs import FINAL_RESULT
 from holdfast.activities.providers.alternation import alternating
-from holdfast.activities.providers.files import prompt_of
+from holdfast.activities.providers.files import make_prompt
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.agents import Finish, Message, ModelReply, ToolCall, Usage
@@ -76,7 +76,7 @@ class _Turns:
                 self._results += [part for part in parts if not isinstance(part, UserPromptPart)]
                 self._prompts += [part for part in parts if isinstance(part, UserPromptPart)]
             case "user":
-                self._prompts += _restored_parts(message.raw) or [UserPromptPart(prompt_of(message))]
+                self._prompts += _restored_parts(message.raw) or [UserPromptPart(make_prompt(message))]
 
     def _add_reply(self, message: Message) -> None:
         self.end_request()
@@ -97,7 +97,7 @@ class _Turns:
         self.done.append(RequestMessage(parts=parts, instructions=self._instructions))
 
 
-def reply_of(response: ModelResponse, tools: Sequence[str] = ()) -> ModelReply:
+def make_reply(response: ModelResponse, tools: Sequence[str] = ()) -> ModelReply:
     """Return the reply, with the response itself as opaque JSON but without the URL that it came from.
 
     Args:

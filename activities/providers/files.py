@@ -16,7 +16,7 @@ from holdfast.protocol.agents import Message, MessageFile, ModelRequest
 _IMAGE = "image/"
 
 
-def prompt_of(message: Message) -> str | Sequence[UserContent]:
+def make_prompt(message: Message) -> str | Sequence[UserContent]:
     """Return the content of a user's message: its text, or the text with its files, each after its name."""
     text = text_of(message.content)
     if not message.files:

@@ -27,7 +27,7 @@ class Finding:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def fault_of(check: str, error: Exception | str) -> Finding:
+def make_fault(check: str, error: Exception | str) -> Finding:
     """Return a fault of a message that ends with the way out, as ours do."""
     text = str(error)
     message, _, remedy = text.partition("; ") if "; " in text else text.partition(". ")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from holdfast.cli.doctor.findings import Finding, fault_of
+from holdfast.cli.doctor.findings import Finding, make_fault
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.payloads import find_folder
@@ -65,7 +65,7 @@ def _check_encryption(config: Config) -> Finding:
     try:
         keys = load_key_ring(config).ids
     except ConfigError as error:
-        return fault_of("encryption", error)
+        return make_fault("encryption", error)
     if not keys:
         return Finding("encryption", "ok", "nothing is encrypted: [encryption] has no keys")
     return Finding("encryption", "ok", f"'{keys[0]}' encrypts; keys here: {', '.join(keys)}")

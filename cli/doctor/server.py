@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.blueprint.amounts import counted
-from holdfast.cli.doctor.findings import Finding, fault_of
+from holdfast.cli.doctor.findings import Finding, make_fault
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.connection import check_namespace, connect_if_running, is_server_named
 from holdfast.runtime.errors import ServerUnreachable
@@ -41,14 +41,14 @@ async def reach(config: Config) -> tuple[Deployment | None, list[Finding]]:
                 Finding("server", "fault", "no server is configured, and the local one is not running", remedy)
             ]
     except (ConfigError, ServerUnreachable) as error:
-        return None, [fault_of("server", error)]
+        return None, [make_fault("server", error)]
     version = (await client.workflow_service.get_system_info(GetSystemInfoRequest(), retry=True)).server_version
     target = client.service_client.config.target_host
     findings = [Finding("server", "ok", f"Temporal {version} at {target}{' (local)' if embedded else ''}")]
     try:
         namespace = await check_namespace(client)
     except ServerUnreachable as error:
-        return None, [*findings, fault_of("namespace", error)]
+        return None, [*findings, make_fault("namespace", error)]
     findings.append(Finding("namespace", "ok", client.namespace))
     retention = None if namespace is None else namespace.config.workflow_execution_retention_ttl.ToTimedelta()
     return Deployment(client, config, embedded, retention), findings

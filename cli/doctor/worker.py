@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.people import GROUP
 from holdfast.blueprint.questions.secret import reference_in
-from holdfast.cli.doctor.findings import Finding, fault_of
+from holdfast.cli.doctor.findings import Finding, make_fault
 from holdfast.cli.doctor.server import Deployment
 from holdfast.client.lookup import Unchecked
 from holdfast.client.worker_lookup import look_up_names
@@ -54,7 +54,7 @@ async def check_workers(deployment: Deployment) -> list[Finding]:
 
 
 def _no_work(reason: NoWorker, *, embedded: bool) -> Finding:
-    finding = fault_of("worker", reason.reason)
+    finding = make_fault("worker", reason.reason)
     if type(reason) is not NoWorker:
         return finding
     start = "any other command, such as holdfast runs, starts it" if embedded else "holdfast worker"
@@ -125,14 +125,14 @@ def _failure(cause: BaseException | None) -> Finding:
         case TimeoutError(type=TimeoutType.SCHEDULE_TO_CLOSE | TimeoutType.SCHEDULE_TO_START):
             remedy = "It may be busy: try again, or see its log."
             return Finding("worker", "fault", f"it did not complete an activity within {SECONDS:.0f} s", remedy)
-    root = _root_of(cause)
+    root = _find_root(cause)
     if isinstance(root, ApplicationError) and root.type == NotDecrypted.__name__:
         return Finding("encryption", "fault", f"on the worker, {root.message}", SAME_KEYS)
     remedy = "Client and worker need the same [payloads] external, and the same [encryption] keys."
     return Finding("payloads", "fault", f"the worker could not do the check: {root}", remedy)
 
 
-def _root_of(cause: BaseException | None) -> BaseException | None:
+def _find_root(cause: BaseException | None) -> BaseException | None:
     """Return the first of the failures that led to this one: those after it say only what it prevented."""
     while isinstance(cause, FailureError) and cause.cause is not None:
         cause = cause.cause

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.elicitation import BadElicitation, path_of, question_of, response_to
+from holdfast.activities.elicitation import BadElicitation, make_path, make_question, response_to
 from holdfast.protocol.agents import InterruptAnswer
 
 
@@ -41,25 +41,25 @@ def page(url: str) -> dict[str, Any]:
 )
 def test_what_people_cannot_be_given_is_refused_with_its_place(request_: dict[str, Any], problem: str) -> None:
     with pytest.raises(BadElicitation) as caught:
-        question_of("mcp:little/tool", request_)
+        make_question("mcp:little/tool", request_)
     assert str(caught.value).startswith(problem)
 
 
 def test_a_name_that_only_looks_like_a_secret_is_asked_for() -> None:
-    assert question_of("mcp:little/tool", form(token_limit={"type": "integer"}, card={"type": "string"})).fields
+    assert make_question("mcp:little/tool", form(token_limit={"type": "integer"}, card={"type": "string"})).fields
 
 
 def test_a_form_without_fields_is_answered_by_a_yes() -> None:
-    asked = question_of("mcp:little/tool", form())
+    asked = make_question("mcp:little/tool", form())
     assert (asked.read("yes"), asked.read("hm"), asked.accept({})) == ({}, None, {})
 
 
 def test_a_refusal_in_words_is_a_decline_for_the_server() -> None:
-    asked = question_of("mcp:little/tool", page("https://pay.example/"))
+    asked = make_question("mcp:little/tool", page("https://pay.example/"))
     assert response_to(asked, InterruptAnswer(content="no")) == {"action": "decline"}
     assert response_to(asked, InterruptAnswer(content="yes")) == {"action": "accept"}
     assert response_to(asked, InterruptAnswer(action="cancel")) == {"action": "cancel"}
 
 
 def test_keys_of_servers_are_told_apart_however_they_look() -> None:
-    assert len({path_of(key) for key in ("a\nb", "a b", "x" * 200, "x" * 201)}) == 4
+    assert len({make_path(key) for key in ("a\nb", "a b", "x" * 200, "x" * 201)}) == 4
