@@ -26,6 +26,7 @@ PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() * 3 // 2)')
 # Everything but what takes long: true sizes, killed processes, the embedded server, the fuzz, a guest project, and the pages in a
 # browser, which `make test-all` needs Debian's chromium for: apt-get install chromium.
 test: .venv/made
+	@echo "Each process collects the tests first, a quarter of a minute on an idle machine."
 	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow"
 
 test-all: .venv/made
