@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.protocol.answers import Refusal
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, advance, begin, call, finish, loop, statuses, step
+from tests.plans.planned import planned
 
 
 def sending(plans: Plans, id_: str = "1", **arguments: Any) -> dict[str, Any]:
@@ -83,3 +85,26 @@ async def test_arguments_that_do_not_fit_fail_the_step(plans: Plans) -> None:
     output = await plans.ended({"steps": [sending(plans, who="ana")]}, {})
     assert output["steps"]["1"]["error"]["type"] == "bad_arguments"
     assert plans.calls() == []
+
+
+async def test_a_planner_is_told_what_its_tool_does_not_take(plans: Plans) -> None:
+    good = {"goal": "Send", "steps": [step("1", "ana"), sending(plans, "2", to="x", words="RESULT_FROM_1")]}
+    bad = {"goal": "Send", "steps": [step("1"), {**good["steps"][1], "arguments": {"who": "ana", "fail": "never"}}]}
+    run = await planned(plans, [bad, good], tools="plan_send")
+    assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "completed"}
+    _, again = [request for request in await plans.requests(run) if request["step"] == "think"]
+    errors = "\n".join(again["messages"][0]["content"]["errors"])
+    for problem in ("to is missing", "log is missing", "who is not", "fail fits none"):
+        assert f"steps[1].arguments: {problem}" in errors
+
+
+async def test_a_change_with_arguments_that_no_tool_takes_is_refused(plans: Plans) -> None:
+    steps = [step("0", "ASK_INFO: Go on?"), sending(plans, to="ana")]
+    run = await plans.start({"steps": steps}, {})
+    question = await plans.harness.one(run)
+    changed = {"goal": "A test", "steps": [*steps, sending(plans, "2", who="ben")]}
+    with pytest.raises(Refusal) as caught:
+        await plans.harness.runs.plans.change(run, changed)
+    assert "steps[2].arguments: to is missing" in caught.value.message
+    await plans.harness.answer(run, "yes", question)
+    assert statuses(await plans.harness.output(run)) == {"0": "completed", "1": "completed"}

@@ -94,10 +94,11 @@ class PlanStart:
         return "" if asked is None else text_of(asked)
 
     async def _check_tools(self, plan: PlanBody) -> None:
-        """Look up the tools. Raises `BlueprintError` if some cannot be called."""
+        """Look up the tools. Raises `BlueprintError` if some cannot be called, or not with the plan's arguments."""
         await self.catalogue.look_up(tools_of(plan), self.frame)
         # What the author wrote is shown in the confirmation, and is the author's to change.
-        if faults := self.catalogue.faults(plan, but=tools_of(self.author)):
+        faults = self.catalogue.faults(plan, but=tools_of(self.author))
+        if faults := [*faults, *self.catalogue.find_misfits(plan, kept=self.author.steps)]:
             raise BlueprintError(problems_of(faults))
 
     async def _again(self, planner: PlannerCall, plan: object, **more: Any) -> JSON:

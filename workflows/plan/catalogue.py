@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import AgentTool, Blueprint, PlanBody
+from holdfast.blueprint.jsonschemas import BadSchema
+from holdfast.blueprint.jsonschemas import problems_of as schema_problems
+from holdfast.blueprint.kinds import AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan.layout import Fault
+from holdfast.blueprint.plan.references import references_of
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.toolbox import describe_tools
@@ -56,6 +61,15 @@ class Catalogue:
             if tool in problems
         ]
 
+    def find_misfits(self, plan: PlanBody, kept: Container[PlanStep] = ()) -> list[Fault]:
+        """Return what a tool does not take of the arguments that the plan gives, but for the steps that are kept."""
+        return [
+            Fault(f"steps[{index}].arguments", "bad_value", f"{problem}, as {step.tools[0]} takes it")
+            for index, step in enumerate(plan.steps)
+            if step.arguments is not None and step not in kept and step.tools[0] in self.specs
+            for problem in _find_misfits(self.specs[step.tools[0]], step.arguments)
+        ]
+
     def described(self, tools: Iterable[str]) -> JSONObject:
         """Return what a model must know to call these tools, as far as it is known."""
         specs = {tool: self.specs[tool] for tool in sorted(set(tools)) if tool in self.specs}
@@ -64,6 +78,15 @@ class Catalogue:
 
 def _described_here(tools: Iterable[str], blueprint: Blueprint) -> list[ToolSpec]:
     return describe_tools([AgentTool(name=tool) for tool in tools], blueprint)
+
+
+def _find_misfits(spec: ToolSpec, args: JSONObject) -> Iterator[str]:
+    """Yield what does not fit of arguments, but for those whose references are filled in only when it is called."""
+    with suppress(BadSchema):  # of a foreign server, which says itself what it does not take
+        for path, message in schema_problems(spec.parameters, args):
+            name = re.split(r"[.\[]", path, maxsplit=1)[0]
+            if not references_of(args.get(name)):
+                yield f"{path or 'the arguments'} {message}"
 
 
 def _is_here(tool: str, blueprint: Blueprint) -> bool:

@@ -73,12 +73,18 @@ def _body_of(unit: Unit) -> list[str]:
 
 
 async def check_new_tools(new: PlanBody, state: PlanState) -> list[str]:
-    """Look up the tools that a change brings in, and return them. Raises `Refusal` if one cannot be called."""
-    before, catalogue = tools_of(state.context.plan), state.context.catalogue
+    """Look up the tools that a change brings in, and return them.
+
+    Raises `Refusal` if one cannot be called, or not with the arguments in the plan.
+    """
+    old, catalogue = state.context.plan, state.context.catalogue
+    before = tools_of(old)
     added = [tool for tool in tools_of(new) if tool not in before]
-    await catalogue.look_up(added, state.root.frame)
-    if faults := problems_of(catalogue.faults(new, but=before)):
-        raise _refusal(faults)
+    called = [step.tools[0] for step in new.steps if step.arguments is not None and step not in old.steps]
+    await catalogue.look_up([*added, *called], state.root.frame)
+    faults = [*catalogue.faults(new, but=before), *catalogue.find_misfits(new, kept=old.steps)]
+    if faults:
+        raise _refusal(problems_of(faults))
     return added
 
 
