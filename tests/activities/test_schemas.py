@@ -51,7 +51,7 @@ APIS = pytest.mark.parametrize("api", ["chat", "responses"])
 
 @APIS
 async def test_control_tools_take_any_object_where_they_say_object(provider: Provider, api: str) -> None:
-    tools = await sent(provider, api, *CONTROL_TOOLS)
+    tools = await sent(provider, api, *(tool.spec for tool in CONTROL_TOOLS.values()))
     free = [
         tools["execute_step_tool"]["parameters"]["properties"]["parameters"],
         tools["update_plan"]["parameters"]["properties"]["new_plan"],

@@ -27,10 +27,9 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.loop_guard import add_call, is_repetition
 from holdfast.workflows.plan.approval import approved_change
 from holdfast.workflows.plan.catalogue import tools_of
-from holdfast.workflows.plan.control import Control
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
 from holdfast.workflows.plan.handlers import PlanHandlers
-from holdfast.workflows.plan.navigation import ControlError, scope_around, what_is_next
+from holdfast.workflows.plan.navigation import ControlCall, ControlError, scope_around, what_is_next
 from holdfast.workflows.plan.outcome import output_of
 from holdfast.workflows.plan.results import Ending
 from holdfast.workflows.plan.revision import check_new_tools, check_questions_stay, needs_approval
@@ -51,7 +50,6 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
     @workflow.init
     def __init__(self, definition: DrivenDefinition, state: DrivenState) -> None:
         super().__init__(definition, state)
-        self.control: Control | None = None
         self._changes = 0
         """Number of changes of the state before the last call."""
         self._below = False
@@ -117,12 +115,11 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             **({"tools": tools} if tools else {}),
             **({} if task is None else {"input": task}),
         }
-        self.advance(tools=list(CONTROL_TOOLS), messages=[Message(role="user", content=content)])
+        self.advance(tools=_list_control_tools(), messages=[Message(role="user", content=content)])
 
     def _take_up(self) -> PlanState:
         """Go on from the carried progress, in this workflow or after a loop in another."""
         state = self.take_up(self._plan_frame())
-        self.control = Control(state, self._change_by_agent)
         state.settle()
         return state
 
@@ -140,7 +137,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         return False
 
     def _list_offered(self) -> list[ToolSpec]:
-        return list(CONTROL_TOOLS)
+        return _list_control_tools()
 
     def _conclude(self, reply: ModelReply) -> None:
         """See base class: text without calls does not end a plan."""
@@ -165,18 +162,18 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             return Result({"success": False, "error": error.content}, bad=True)
 
     async def _made_by_control(self, call: ToolCall, frame: Frame) -> dict[str, Any]:
-        assert self.control is not None
         if self._over(self.current_state()):
             raise ControlError("plan_over", "every step has ended; nothing is left to do")
-        spec = next((spec for spec in CONTROL_TOOLS if spec.name == call.name), None)
-        check_call(call, spec, [spec.name for spec in CONTROL_TOOLS])
+        tool = CONTROL_TOOLS.get(call.name)
+        check_call(call, None if tool is None else tool.spec, list(CONTROL_TOOLS))
+        assert tool is not None
         changes = self.current_state().context.changes
         if changes != self._changes:  # what was called before a change is no repetition after it
             self._changes = changes
             self.advance(recent=add_call([], call))
         if is_repetition(self.state.recent, call):
             await self._check_repetition(call, frame)
-        return await self.control.do(call, frame)
+        return await tool.do(ControlCall(self.current_state(), frame, self._change_by_agent), **call.args)
 
     # Loops
 
@@ -243,6 +240,10 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         if tools := self.catalogue.described(brought):
             text += f"\nTools that are new in it: {text_of(tools)}"
         self.mailbox.told.append(ToldText(text=text, by=payload.get("by")))
+
+
+def _list_control_tools() -> list[ToolSpec]:
+    return [tool.spec for tool in CONTROL_TOOLS.values()]
 
 
 def _refused(type_: str, message: str) -> Result:

@@ -19,7 +19,7 @@ from holdfast.workflows.plan.scope import ItemScope, PlanScope
 LONGEST_SHOWN, LONGEST_QUOTED = 2_000, 200
 
 
-async def start_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
+async def begin_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Begin a loop; return its items, or none if it has ended at once, as there are none, or no list of them."""
     scope.start_loop(unit)
     end = UnitResult(status="completed", reason=EMPTY_LOOP)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.plans import UnitResult
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.scope import ItemScope, PlanScope, StepRun
 from holdfast.workflows.plan.state import PlanState
 
@@ -22,6 +26,20 @@ class ControlError(Exception):
     def __init__(self, type_: str, message: str, **more: Any) -> None:
         super().__init__(message)
         self.content = {"type": type_, "message": message, **more}
+
+
+@dataclass(frozen=True)
+class ControlCall:
+    """A control call: the plan that it works on, and where it stands."""
+
+    state: PlanState
+    frame: Frame
+    change: Callable[[Any, str], Awaitable[int]]
+    """Asks for another plan in place of this one, with a reason; returns its number. Raises `Refusal`."""
+
+    @property
+    def context(self) -> PlanContext:
+        return self.state.context
 
 
 def loop_named(state: PlanState, name: str) -> LoopUnit:

@@ -15,7 +15,7 @@ from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.concurrency import end as end_tasks
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.definitions import define_loop
-from holdfast.workflows.plan.items import start_loop
+from holdfast.workflows.plan.items import begin_loop
 from holdfast.workflows.plan.results import Ending, result_in
 from holdfast.workflows.plan.scope import PlanScope, StepRun
 from holdfast.workflows.plan.state import PlanState
@@ -96,7 +96,7 @@ class Scheduler:
     async def _run(self, unit: Unit) -> None:
         if isinstance(unit, StepUnit):
             await run_step(StepRun(unit, self.scope))
-        elif isinstance(unit, LoopUnit) and (items := await start_loop(unit, self.scope)):
+        elif isinstance(unit, LoopUnit) and (items := await begin_loop(unit, self.scope)):
             await self._run_loop(unit, items)
 
     async def _run_loop(self, unit: LoopUnit, items: list[JSON]) -> None:

@@ -1,0 +1,62 @@
+"""Control tools that change the plan: its steps, and the tools of a step that lacks one."""
+
+from __future__ import annotations
+
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.kinds import PlanStep
+from holdfast.blueprint.plan import StepUnit
+from holdfast.protocol.agents import FindTool
+from holdfast.protocol.answers import Refusal
+from holdfast.workflows.plan.catalogue import tools_of
+from holdfast.workflows.plan.control_steps import make_tools
+from holdfast.workflows.plan.navigation import (
+    ControlCall,
+    ControlError,
+    next_units,
+    what_is_next,
+)
+from holdfast.workflows.plan.scope import StepRun
+
+
+async def update_plan(at: ControlCall, new_plan: JSONObject, reason: str) -> JSONObject:
+    before = tools_of(at.context.plan)
+    try:
+        revision = await at.change(new_plan, reason)
+    except Refusal as refusal:
+        raise ControlError("plan_refused", refusal.message) from None
+    at.state.settle()
+    tools = at.context.catalogue.described(tool for tool in tools_of(at.context.plan) if tool not in before)
+    return {
+        "success": True,
+        "revision": revision,
+        **({"tools": tools} if tools else {}),
+        "to_do": what_is_next(at.state),
+    }
+
+
+async def find_tool(at: ControlCall, instruction: str, service: str | None = None) -> JSONObject:
+    lacking = _step_without_tool(at)
+    step = PlanStep(id="plan") if lacking is None else lacking.unit.step
+    # For a step the plan's words count: by words of its own a model could bring any tool into it.
+    wanted = FindTool(
+        service=step.service or service,
+        instruction=instruction if lacking is None else step.instruction,
+        among=[tool.name for tool in at.context.policy_agent(step).tools],
+        missing=step.tools[0] if step.tools else "",
+    )
+    frame = at.state.root.frame
+    name = await frame.host.activities.find_tool(wanted, frame.address)
+    if name is None:
+        raise ControlError("missing", "no tool does that; finish what can be done without, or skip the step")
+    if lacking is not None:
+        replacements = at.state.replacements[lacking.key]
+        at.state.replacements[lacking.key] = list(dict.fromkeys([*replacements, name]))
+        await make_tools(lacking).can_call(name)  # if not, that is told when it is called
+    return {"tool_name": name, **at.context.catalogue.described([name]).get(name, {})}
+
+
+def _step_without_tool(at: ControlCall) -> StepRun | None:
+    """Return the step that lacked a tool last, of those that may be worked on."""
+    runs = [StepRun(unit, scope) for unit, scope in next_units(at.state) if isinstance(unit, StepUnit)]
+    by_key = {run.key: run for run in runs}
+    return next((by_key[key] for key in reversed(at.state.replacements) if key in by_key), None)
