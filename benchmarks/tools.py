@@ -1,4 +1,4 @@
-"""The tool of the agents that `benchmarks.agents` measures."""
+"""The tools that `benchmarks.agents` and `benchmarks.iteration` measure."""
 
 from __future__ import annotations
 
@@ -7,5 +7,11 @@ from holdfast.activities import tool
 
 @tool(idempotent=True)
 async def read_page(text: str) -> str:
+    """Gives its text."""
+    return text
+
+
+@tool(idempotent=True, local=True)
+async def read_page_locally(text: str) -> str:
     """Gives its text."""
     return text
