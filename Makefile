@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all test-pythons format lint typecheck contracts check bench drills simulate fuzz measure picture release all clean
+.PHONY: demo test test-all test-pythons format lint typecheck contracts check bench board drills cluster simulate fuzz measure picture release all clean
 
 all: check test-all
 
@@ -58,16 +58,24 @@ check: lint typecheck contracts
 drills: .venv/made
 	$(BIN)/python -m drills --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
-BENCHMARKS := iteration "long_loop 1000" agents parked conversation look_up "record 60" "inbox 500" start processes
+# The same on a cluster: Temporal's server built with Go into FOLDER, on PostgreSQL, its hosts killed as well
+cluster: .venv/made
+	$(BIN)/python -m drills --cluster $(or $(FOLDER),.cluster) --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
 
-# Each benchmark in turn, or one: make bench ONLY=agents
 # Runs of random blueprints under a simulated server, in every order in which things may come: make simulate SCHEDULES=1000000
 # SEED=7 repeats one of them, move by move, and shrinks it if it fails.
 simulate: .venv/made
 	$(BIN)/python -m drills.simulate --schedules $(or $(SCHEDULES),1000000) $(if $(SEED),--seed $(SEED))
 
+BENCHMARKS := iteration "long_loop 1000" agents parked conversation look_up "record 60" "inbox 500" start processes
+
+# Each benchmark in turn, or one: make bench ONLY=agents
 bench: .venv/made
 	for benchmark in $(or $(ONLY),$(BENCHMARKS)); do $(BIN)/python -m benchmarks.$$benchmark || exit 1; done
+
+# Other people's tests, from folders into which they were installed (docs/board.md): make board AGENTDOJO=DIR CONFORMANCE=DIR
+board: .venv/made
+	$(BIN)/python -m benchmarks.board $(if $(AGENTDOJO),--agentdojo $(AGENTDOJO)) $(if $(CONFORMANCE),--conformance $(CONFORMANCE))
 
 # At random, for SECONDS: expressions and templates, a minute of them; then raw bytes at every kind of question, for the
 # rest of the time, on a server of its own. Fails at the first that hangs, crashes, breaks a bound or strands a question.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from temporalio.runtime import Runtime, TelemetryConfig
 
+from drills.cluster import ClusterProcesses, NoToolchain, build
 from drills.disturbances import Processes, disturb_all
 from drills.people import OUTAGES, Person
 from drills.tools import list_effects
@@ -127,16 +128,14 @@ class Drill:
             tally.violations.append(f"{run}: its nodes are {outcome.output}")
 
 
-async def drill(folder: Path, seconds: float, seed: int, pauses: tuple[float, float]) -> list[str]:
+async def drill(processes: Processes, seconds: float, seed: int, pauses: tuple[float, float]) -> list[str]:
     """Run the drill, print what came of it, and return the violations."""
     dice = random.Random(seed)
-    (folder / "holdfast.toml").write_text('[record]\nstore = "sqlite:record.sqlite"\n')
-    processes = Processes(folder)
+    (processes.folder / "holdfast.toml").write_text('[record]\nstore = "sqlite:record.sqlite"\n')
     async with SlowProvider() as provider:
         provider.always(reply)
         try:
-            for name in ("server", "worker", "serve"):
-                processes.start(name)
+            await processes.begin()
             house = await processes.house()
             whole = Drill(processes, house, provider.url)
             work = asyncio.create_task(whole.work())
@@ -183,13 +182,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="how long it is disturbed (600)")
     parser.add_argument("--seed", type=int, default=None, help="the seed of the disturbances; default: a new one")
     parser.add_argument("--pauses", type=float, nargs=2, default=(1.0, 6.0), help="shortest and longest pause (1 6)")
+    parser.add_argument("--cluster", type=Path, help="run on a cluster; the folder into which its server is built")
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     # The SDK would log each request that an outage meets.
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
     folder = Path(tempfile.mkdtemp(prefix="holdfast-drill-"))
     print(f"seed {seed}, {options.seconds:g} s; logs in {folder}", flush=True)
-    return 1 if asyncio.run(drill(folder, options.seconds, seed, tuple(options.pauses))) else 0
+    try:
+        processes = Processes(folder) if options.cluster is None else ClusterProcesses(folder, options.cluster)
+        if options.cluster is not None:
+            build(options.cluster)
+    except NoToolchain as error:
+        print(f"no cluster: {error}")
+        return 2
+    return 1 if asyncio.run(drill(processes, options.seconds, seed, tuple(options.pauses))) else 0
 
 
 if __name__ == "__main__":

@@ -23,6 +23,14 @@ LONGEST_FREEZE = 6.0
 class Processes(Machines):
     """The server, the worker and `serve`, each of which can be disturbed."""
 
+    names: tuple[str, ...] = NAMES
+    """What is disturbed."""
+
+    async def begin(self) -> None:
+        """Start everything."""
+        for name in ("server", "worker", "serve"):
+            self.start(name)
+
     def start(self, name: str) -> None:
         """Start a process by its name."""
         match name:
@@ -55,7 +63,7 @@ async def disturb_all(
     end = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < end:
         await asyncio.sleep(dice.uniform(*pauses))
-        name, by = dice.choice(NAMES), dice.choice(SIGNALS)
+        name, by = dice.choice(processes.names), dice.choice(SIGNALS)
         await processes.disturb(name, by, dice)
         counts[f"{name} {by.name}"] += 1
     return counts

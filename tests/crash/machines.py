@@ -30,7 +30,7 @@ class Machines:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = find_free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -45,7 +45,7 @@ class Machines:
 
     def start_mcp_server(self) -> str:
         """The URL of a server that outlives the worker."""
-        port = _free_port()
+        port = find_free_port()
         self._start("mcp", [sys.executable, str(ROOT / "tests" / "activities" / "mcp_server.py"), str(port)])
         return f"http://127.0.0.1:{port}/mcp"
 
@@ -110,7 +110,7 @@ class Machines:
         return harness
 
 
-def _free_port() -> int:
+def find_free_port() -> int:
     """None of those that connections get: it has to be free when the server starts again."""
     for port in random.sample(range(10_000, 20_000), 100):
         with socket.socket() as one, suppress(OSError):

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from drills.__main__ import drill
+from drills.disturbances import Processes
 
 pytestmark = pytest.mark.slow
 
 
 async def test_a_short_drill_ends_without_a_violation(tmp_path: Path) -> None:
-    assert await drill(tmp_path, seconds=30, seed=22, pauses=(1, 4)) == []
+    assert await drill(Processes(tmp_path), seconds=30, seed=22, pauses=(1, 4)) == []
