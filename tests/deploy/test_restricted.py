@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.conftest import until
-from tests.crash.machines import Machines, _free_port
+from tests.crash.machines import Machines, find_free_port
 from tests.repository import ROOT
 from tests.skips import IN_TMP, UNSHARE
 
@@ -78,7 +78,7 @@ def without_capabilities(process: subprocess.Popen[bytes]) -> bool:
 
 
 async def test_a_worker_works_and_writes_its_cache_alone(machines: Machines) -> None:
-    port, house = _free_port(), await machines.house()
+    port, house = find_free_port(), await machines.house()
     more = {"HOLDFAST_HEALTH_PORT": str(port), "HOLDFAST_IMPORTS": "tests.tools"}
     process = await restricted(machines, "worker", "--processes", "2", port=port, **more)
     try:
@@ -94,7 +94,7 @@ async def test_a_worker_works_and_writes_its_cache_alone(machines: Machines) -> 
 
 async def test_the_inbox_is_ready_and_writes_its_state_alone(machines: Machines) -> None:
     await machines.house()
-    port = _free_port()
+    port = find_free_port()
     process = await restricted(machines, "serve", "--host", "127.0.0.1", "--port", str(port), port=port)
     try:
         assert without_capabilities(process)

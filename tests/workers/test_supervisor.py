@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import Harness, until
-from tests.crash.machines import Machines, _free_port, asked
+from tests.crash.machines import Machines, find_free_port, asked
 from tests.tools import calls
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ class Set:
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
-        self.health, self.metrics = _free_port(), _free_port()
+        self.health, self.metrics = find_free_port(), find_free_port()
 
     def start(self, count: int = 2, **environment: str) -> None:
         ports = {"HOLDFAST_HEALTH_PORT": str(self.health), "HOLDFAST_METRICS_PORT": str(self.metrics)}
