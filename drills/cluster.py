@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from drills.disturbances import NAMES, Processes
+from drills.disturbances import Processes
 from holdfast.runtime.embedded.server import find_temporal_binary
 from tests.crash.machines import find_free_port
 from tests.repository import ROOT
@@ -27,7 +27,18 @@ MODULE = "go.temporal.io/server"
 COMMANDS = (f"{MODULE}/cmd/server", f"{MODULE}/cmd/tools/sql")
 SHARDS = 8
 SERVICES = ("frontend", "history-1", "history-2", "matching", "system-worker")
-DISTURBED = (*NAMES, "frontend", "history-1", "history-1", "history-2", "history-2", "matching", "postgres")
+DISTURBED = (
+    "worker",
+    "worker",
+    "serve",
+    "frontend",
+    "history-1",
+    "history-1",
+    "history-2",
+    "history-2",
+    "matching",
+    "postgres",
+)
 """What a drill disturbs: the history hosts hold the runs, so they are hit twice as often."""
 POSTGRES = "/usr/lib/postgresql"
 USER = "temporal"
@@ -152,9 +163,9 @@ class ClusterProcesses(Processes):
         else:
             super().start(name)
 
-    async def disturb(self, name: str, by: signal.Signals, dice: random.Random) -> None:
+    async def disturb(self, name: str, by: signal.Signals, dice: random.Random) -> signal.Signals:
         """See base class. PostgreSQL is many processes: SIGQUIT ends them all, as a crash does."""
-        await super().disturb(name, signal.SIGQUIT if name == "postgres" else by, dice)
+        return await super().disturb(name, signal.SIGQUIT if name == "postgres" else by, dice)
 
     @property
     def _data(self) -> Path:

@@ -44,15 +44,16 @@ class Processes(Machines):
                 command = [sys.executable, "-m", "holdfast", "serve", "--port", "0"]
                 self._start("serve", command, HOLDFAST_PAYLOADS=payloads)
 
-    async def disturb(self, name: str, by: signal.Signals, dice: random.Random) -> None:
-        """Send a signal to a process, and have it there again."""
+    async def disturb(self, name: str, by: signal.Signals, dice: random.Random) -> signal.Signals:
+        """Send a signal to a process, and have it there again; return the signal."""
         os.kill(self.pid(name), by)
         if by == signal.SIGSTOP:
             await asyncio.sleep(dice.uniform(1, LONGEST_FREEZE))
             os.kill(self.pid(name), signal.SIGCONT)
-            return
+            return by
         await self.ended(name)
         self.start(name)
+        return by
 
 
 async def disturb_all(
@@ -64,6 +65,6 @@ async def disturb_all(
     while asyncio.get_running_loop().time() < end:
         await asyncio.sleep(dice.uniform(*pauses))
         name, by = dice.choice(processes.names), dice.choice(SIGNALS)
-        await processes.disturb(name, by, dice)
-        counts[f"{name} {by.name}"] += 1
+        sent = await processes.disturb(name, by, dice)
+        counts[f"{name} {sent.name}"] += 1
     return counts
