@@ -345,11 +345,6 @@ def agent_names() -> list[str]:
     return sorted(_agents)
 
 
-def find_registered(name: str) -> Tool | None:
-    """Return the tool that is registered under a name, if there is one; imports nothing."""
-    return _tools.get(name)
-
-
 def find(reference: str, allowed: Sequence[str]) -> Tool:
     """Return a tool by its name, or the function ``pkg.mod:function``. Raises `unknown_tool` or `not_allowed`.
 

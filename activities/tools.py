@@ -40,7 +40,7 @@ from holdfast.activities.interrupt import (
 from holdfast.activities.mcp_calls import MCP, McpCall
 from holdfast.activities.mcp_servers import LOST, NO_CHANNEL, McpServers
 from holdfast.activities.owner_gate import admitted
-from holdfast.activities.registry import Tool, find, find_registered, nearest_tool, wrong
+from holdfast.activities.registry import Tool, find, nearest_tool, wrong
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
 from holdfast.blueprint.json_values import JSON
@@ -111,7 +111,8 @@ class ToolActivities:
     async def _call(self, request: ToolRequest) -> ToolOutcome:
         if request.of_agent is not None:
             return await self._call_of_agent(request, request.of_agent)
-        tool = await self._find(request.tool)
+        # In a thread: it may import the author's module, and heartbeats go on meanwhile.
+        tool = await asyncio.to_thread(find, request.tool, self._allowed)
         local = tool.local and request.idempotent is not False
         if is_local() and not local:
             raise leave_to_server(f"{tool.name} is not declared local")
@@ -129,11 +130,6 @@ class ToolActivities:
         except Interrupt as interrupt:
             return interrupted(interrupt, tool.name)
         return _completed(result, tool.name, local=local and not is_local())
-
-    async def _find(self, name: str) -> Tool:
-        """Return a tool; in a thread if the author's module may have to be imported, so that heartbeats go on."""
-        tool = find_registered(name)
-        return tool if tool is not None else await asyncio.to_thread(find, name, self._allowed)
 
     async def _run(self, tool: Tool, request: ToolRequest, *, retryable: bool) -> object:
         """Return the result of the function; its exceptions become an `Interrupt` or a typed failure."""
@@ -251,7 +247,7 @@ class ToolActivities:
             for spec in wanted:
                 _check_parameters(spec)
             return wanted
-        tool = await self._find(name)
+        tool = await asyncio.to_thread(find, name, self._allowed)
         # Providers take only these characters, and at most 64 of them.
         fit_name = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.name.rpartition(":")[2])[:64]
         parameters, rule = tool.parameters(), tool.rule

@@ -21,11 +21,10 @@ from statistics import median
 from temporalio.client import Client, WorkflowHandle
 
 from benchmarks.by_hand import Answer, ByHand, Work
-from benchmarks.ground import question_id, server
+from benchmarks.ground import loop, question_id, server
 from benchmarks.hand_worker import HAND_QUEUE
 from benchmarks.table import Cell, print_table
 from benchmarks.worker_process import run_hand_worker, run_holdfast_worker
-from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer as SentAnswer
 
@@ -57,24 +56,9 @@ async def by_hand(client: Client, work: Work) -> Cost:
     return await _measure(handle, asks, answer)
 
 
-LOOP = """
-name: bench
-steps:
-  - kind: loop
-    name: loop
-    loop:
-      max_loops: {iterations}
-      checkpoint_every: 1000
-      body:
-        - {{name: draft, uses: {tool}}}
-        - {{kind: hitl, name: ask, message: "{{{{ previous_step }}}}?"}}
-"""
-
-
-async def by_holdfast(client: Client, tool: str = "read_page", *, through_runs: bool = False) -> Cost:
+async def by_holdfast(client: Client, *, through_runs: bool) -> Cost:
     runs = Runs(client)
-    blueprint = loads(LOOP.format(iterations=ITERATIONS, tool=tool), name="bench")
-    run = await runs.start(blueprint, "start")
+    run = await runs.start(loop(ITERATIONS, checkpoint=1000))
     handle = client.get_workflow_handle(f"{run}/loop:loop")
     open_question = ""
 
@@ -136,10 +120,9 @@ async def main(rounds: int) -> None:
         stack.enter_context(run_holdfast_worker(client, folder))
         kinds: dict[str, Callable[[], Awaitable[Cost]]] = {
             "by hand": lambda: by_hand(client, Work(iterations=ITERATIONS)),
-            "Holdfast, by update": lambda: by_holdfast(client),
+            "Holdfast, by update": lambda: by_holdfast(client, through_runs=False),
             "Holdfast, by `Runs`": lambda: by_holdfast(client, through_runs=True),
             "by hand, local activity": lambda: by_hand(client, Work(iterations=ITERATIONS, thinks="local")),
-            "Holdfast, local tool": lambda: by_holdfast(client, "read_page_locally"),
         }
         costs = [{kind: await measure() for kind, measure in kinds.items()} for _ in range(rounds)]
     head = ("an iteration", "history events", "bytes", "answer to next question, ms")

@@ -1,4 +1,4 @@
-"""The tools that `benchmarks.agents` and `benchmarks.iteration` measure."""
+"""The tool of the agents that `benchmarks.agents` measures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,5 @@ from holdfast.activities import tool
 
 @tool(idempotent=True)
 async def read_page(text: str) -> str:
-    """Gives its text."""
-    return text
-
-
-@tool(idempotent=True, local=True)
-async def read_page_locally(text: str) -> str:
     """Gives its text."""
     return text
