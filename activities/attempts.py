@@ -2,8 +2,6 @@
 
 A lost worker is no attempt: Temporal hands a call out again without limit, and counts what it handed out. What failed
 is counted here, in the details of the beats, which the server keeps from one attempt to the next.
-
-A local activity has no beats, and is tried once: what is no quick success is left to an ordinary activity.
 """
 
 from __future__ import annotations
@@ -12,17 +10,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
-from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.parts import Retry
-from holdfast.protocol.calls import LOCAL_BYTES, LOCAL_SECONDS, NOT_LOCAL, ActivityRequest
+from holdfast.protocol.calls import ActivityRequest
 from holdfast.protocol.tool_errors import TIMEOUT
-
-Result = TypeVar("Result")
 
 LONGEST_PAUSE = 2.0
 """Seconds between two beats. A cancellation arrives with one, so that a call hears of it within seconds."""
@@ -43,10 +38,6 @@ async def run_attempt(request: ActivityRequest) -> AsyncIterator[None]:
 @asynccontextmanager
 async def count_failures(request: ActivityRequest) -> AsyncIterator[None]:
     """Do the same without a time limit; the block has one of its own."""
-    if is_local():
-        async with _run_locally():
-            yield
-        return
     failures = count_earlier_failures()
     beats = asyncio.create_task(_send_beats(failures))
     try:
@@ -68,36 +59,6 @@ async def limit_time(seconds: float, failure: Callable[[float], ApplicationError
         if not limit.expired():
             raise
         raise failure(seconds) from None
-
-
-@asynccontextmanager
-async def _run_locally() -> AsyncIterator[None]:
-    """Run the block as the one attempt of a local activity, its failure typed."""
-    try:
-        async with limit_time(LOCAL_SECONDS, lambda seconds: leave_to_server(f"no result within {seconds:g} s")):
-            yield
-    except Exception as error:  # noqa: BLE001 as in `count_failures`
-        if activity.is_worker_shutdown():
-            raise leave_to_server("the worker ends") from None
-        typed = _typed(error)
-        raise typed.with_traceback(error.__traceback__) from error.__cause__
-
-
-def leave_to_server(reason: str) -> ApplicationError:
-    """Return the failure with which a local activity leaves its call to an ordinary one."""
-    return ApplicationError(reason, type=NOT_LOCAL, non_retryable=True)
-
-
-def is_local() -> bool:
-    """Return whether this is a local activity."""
-    return activity.info().is_local
-
-
-def check_local(result: Result) -> Result:
-    """Return the result; if it is too large for a local activity, raise what leaves the call to an ordinary one."""
-    if is_local() and (size := len(to_json(result))) > LOCAL_BYTES:
-        raise leave_to_server(f"the result has {size} bytes, over {LOCAL_BYTES}")
-    return result
 
 
 def count_earlier_failures() -> int:

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.attempts import check_local, run_attempt
+from holdfast.activities.attempts import run_attempt
 from holdfast.activities.imports import import_alone
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON
@@ -85,7 +85,7 @@ class CacheActivities:
     async def cache_get(self, request: CacheLookup) -> CacheHit:
         """Return the value under a key, if there is one."""
         async with run_attempt(request):
-            return check_local(await self._store.get(request.key))
+            return await self._store.get(request.key)
 
     @activity.defn(name="cache_put")
     async def cache_put(self, entry: CacheEntry) -> None:

@@ -85,7 +85,7 @@ class LookUpActivities:
     async def _check_tool(self, wanted: RequiredName) -> None:
         try:
             # In a thread: it may import the author's module, and heartbeats go on meanwhile.
-            await asyncio.to_thread(self._tools.check, wanted.name, idempotent=wanted.idempotent, local=wanted.local)
+            await asyncio.to_thread(self._tools.check, wanted.name, idempotent=wanted.idempotent)
         except ApplicationError as error:
             replaceable = wanted.kind == "plan_tool" and error.type == UNKNOWN_TOOL
             if not replaceable or nearest_tool(wanted.about, "", missing=wanted.name) is None:

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
-from holdfast.activities.attempts import check_local, count_failures, is_local, leave_to_server
+from holdfast.activities.attempts import count_failures
 from holdfast.activities.files import FileActivities
 from holdfast.activities.imports import import_alone
 from holdfast.activities.message_files import with_contents
@@ -51,7 +51,7 @@ class ModelActivities:
         """Return the reply, its output checked against the schema. Failures are typed; final ones are not retried."""
         async with count_failures(request):
             reply = await self._reply(await with_contents(request, self._files))
-            return check_local(storable(validated(reply, request.output_schema), guard.DEPLOYMENT.limits.reply))
+            return storable(validated(reply, request.output_schema), guard.DEPLOYMENT.limits.reply)
 
     async def _reply(self, request: ModelRequest) -> ModelReply:
         if request.use is not None:
@@ -61,8 +61,6 @@ class ModelActivities:
         provider, colon, rest = target.model.partition(":")
         if provider == "echo":
             return ModelReply(output=request.messages[-1].content)
-        if is_local():  # the workflow took it for the model `echo`, but here it is an alias of another
-            raise leave_to_server(f"{request.model} is {target.model} here")
         if provider == "scripted":
             return reply_from(rest, request)
         if not colon:

@@ -77,8 +77,6 @@ class Tool:
     """What its owner demands before a call."""
     context: Callable[[], object] | None = None
     """Of a graph: makes the context of each call, on the worker."""
-    local: bool = False
-    """True if it may run as a local activity, inside a workflow task."""
 
     @property
     def is_graph(self) -> bool:
@@ -194,7 +192,6 @@ def tool(
     risk: Risk | None = None,
     permission: str = "",
     context: Callable[[], object] | None = None,
-    local: bool = False,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -209,7 +206,6 @@ def tool(
     risk: Risk | None = None,
     permission: str = "",
     context: Callable[[], object] | None = None,
-    local: bool = False,
 ) -> Function | Callable[[Function], Function]:
     """Register a function, sync or async, or a graph of LangGraph, so that blueprints can say `uses: <its name>`.
 
@@ -227,13 +223,8 @@ def tool(
         risk: How much may go wrong: `low`, `medium`, `high` or `critical`; shown to that person.
         permission: The question that the person is asked.
         context: Of a graph with a `context_schema`: makes the context of each call, on the worker.
-        local: The tool is quick, and a call costs a run one event in place of six: it runs as a local activity, inside
-            the run's workflow task. It runs at least once: a worker that is lost meanwhile runs it again, with no
-            limit. It has 5 seconds and 16 KiB for its result; with more, and after a failure, it is called again as an
-            ordinary activity. Needs `idempotent=True`.
 
-    Raises `ValueError` if another module has registered a tool of this name, the expression cannot be read, or a tool
-    is local that may not run twice.
+    Raises `ValueError` if another module has registered a tool of this name, or the expression cannot be read.
     """
     rule, table = _owner_rule(approve, review, risk, permission), _table(interrupts)
 
@@ -242,7 +233,7 @@ def tool(
         existing = _tools.get(known_as)
         if existing is not None and existing.function.__module__ != function.__module__:
             raise ValueError(f"a tool named {existing.name!r} is already registered by {existing.function.__module__}")
-        made = Tool(known_as, function, idempotent, table, rule, context, local)
+        made = Tool(known_as, function, idempotent, table, rule, context)
         _check_parts(made)
         _tools[known_as] = made
         return function
@@ -264,13 +255,7 @@ def _table(interrupts: Sequence[type[BaseException]] | InterruptTable) -> dict[t
 
 
 def _check_parts(tool: Tool) -> None:
-    """Raise `ValueError` for what is no function, what cannot be local, and what only a graph can use."""
-    place = f"{getattr(tool.function, '__module__', '')}: the tool {tool.name!r}"
-    if tool.local and tool.is_graph:
-        raise ValueError(f"{place} is a graph, which is never local: leave local=True out")
-    if tool.local and not tool.idempotent:
-        way_out = "write idempotent=True beside it if a second run does no harm, else leave local=True out"
-        raise ValueError(f"{place} is local, so that it may run twice where a worker is lost: {way_out}")
+    """Raise `ValueError` for what is no function, and for what only a graph can use."""
     if tool.is_graph:
         return
     check_callable(tool.function, tool.name)

@@ -17,15 +17,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
-from holdfast.activities.attempts import (
-    check_local,
-    count_failures,
-    is_local,
-    leave_to_server,
-    limit_time,
-    run_attempt,
-    was_lost,
-)
+from holdfast.activities.attempts import count_failures, limit_time, run_attempt, was_lost
 from holdfast.activities.failure_types import classify_error, explain_unused, replace_surrogates
 from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
 from holdfast.activities.interrupt import (
@@ -58,7 +50,6 @@ from holdfast.protocol.agents import (
     ToolSpec,
     ToolsRequest,
 )
-from holdfast.protocol.calls import NOT_LOCAL
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, OUTCOME_UNKNOWN, TIMEOUT
 from holdfast.protocol.tool_rules import OwnerRule
 
@@ -106,16 +97,13 @@ class ToolActivities:
             if request.tool.startswith(MCP):
                 return await self._call_mcp(request)
             with secret_scope(self._secrets) as scope:
-                return check_local(await refuse_leaks(self._call(request), scope, request.tool))
+                return await refuse_leaks(self._call(request), scope, request.tool)
 
     async def _call(self, request: ToolRequest) -> ToolOutcome:
         if request.of_agent is not None:
             return await self._call_of_agent(request, request.of_agent)
         # In a thread: it may import the author's module, and heartbeats go on meanwhile.
         tool = await asyncio.to_thread(find, request.tool, self._allowed)
-        local = tool.local and request.idempotent is not False
-        if is_local() and not local:
-            raise leave_to_server(f"{tool.name} is not declared local")
         idempotent = tool.idempotent if request.idempotent is None else request.idempotent
         idempotent = idempotent or request.args is not None  # conditions and mappers have no effect
         if tool.is_graph:
@@ -129,7 +117,7 @@ class ToolActivities:
                     result = await self._run(tool, request, retryable=idempotent)
         except Interrupt as interrupt:
             return interrupted(interrupt, tool.name)
-        return _completed(result, tool.name, local=local and not is_local())
+        return _completed(result, tool.name)
 
     async def _run(self, tool: Tool, request: ToolRequest, *, retryable: bool) -> object:
         """Return the result of the function; its exceptions become an `Interrupt` or a typed failure."""
@@ -194,7 +182,7 @@ class ToolActivities:
         async with run_attempt(request):
             for name in request.tools:
                 specs += await (self._described_or_problem(name) if request.lenient else self.described(name))
-            return check_local(specs)
+        return specs
 
     async def _described_or_problem(self, name: str) -> list[ToolSpec]:
         """Return the tool, or why it cannot be called; nothing if a retry may help, as with a server that is down."""
@@ -212,17 +200,13 @@ class ToolActivities:
                 return FoundTool()
             return FoundTool(name=nearest_tool(wanted.service or "", wanted.instruction, among, wanted.missing))
 
-    def check(self, name: str, *, idempotent: bool = False, local: bool = False) -> None:
+    def check(self, name: str, *, idempotent: bool = False) -> None:
         """Raise what a call would raise if the worker has no such tool or function, or cannot run it.
 
         Args:
             idempotent: The blueprint says that it may run twice.
-            local: The blueprint says that it runs as a local activity.
         """
         tool = find(name, self._allowed)
-        if local and not tool.local:
-            way_out = "declare it with @tool(idempotent=True, local=True), or leave local: true out of the step"
-            raise wrong(NOT_LOCAL, f"{name} is not declared local, so that it runs as an ordinary activity: {way_out}")
         if tool.is_graph:
             self._graphs.check(tool, idempotent=idempotent or tool.idempotent)
         elif ":" not in tool.name:  # a plain function may be a condition or a mapper, which is called as it is
@@ -251,12 +235,7 @@ class ToolActivities:
         # Providers take only these characters, and at most 64 of them.
         fit_name = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.name.rpartition(":")[2])[:64]
         parameters, rule = tool.parameters(), tool.rule
-        description, local = tool.description, tool.local
-        return [
-            ToolSpec(
-                name=fit_name, description=description, parameters=parameters, reference=name, rule=rule, local=local
-            )
-        ]
+        return [ToolSpec(name=fit_name, description=tool.description, parameters=parameters, reference=name, rule=rule)]
 
 
 def _check_parameters(spec: ToolSpec) -> None:
@@ -299,13 +278,13 @@ def _no_result(request: ToolRequest, name: str, seconds: float) -> ApplicationEr
     return ApplicationError(text, type=TIMEOUT, non_retryable=request.unsure_is_final)
 
 
-def _completed(result: object, name: str, *, local: bool = False) -> Completed:
+def _completed(result: object, name: str) -> Completed:
     try:
         plain = to_jsonable_python(result)
     except ValueError as error:
         raise wrong("tool_output", f"{name} returned something that is not JSON: {error}") from None
     check_result(plain, guard.DEPLOYMENT.limits.result, name)
-    return Completed(result=plain, local=local)
+    return Completed(result=plain)
 
 
 def _is_encodable(error: BaseException | None) -> bool:

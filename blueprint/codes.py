@@ -25,7 +25,6 @@ ERRORS = {
     "no_tests": "A file has no tests in it; they belong in a file beside the blueprint.",
     "no_worker": "No worker polls the task queue of a workflow that the blueprint starts.",
     "not_allowed": "A function may not be called from a blueprint.",
-    "not_local": "A step says `local: true`, and its tool is not declared local.",
     "unknown_agent": "The worker does not know an agent of your own code, or the agent has no such tool.",
     "unknown_filter": "No filter has this name.",
     "unknown_group": "No group has this name where the worker runs.",

@@ -55,8 +55,6 @@ class Requirement:
     it that need turns with a model, and `model`; for its tool: the object. For a workflow: its task queue."""
     idempotent: bool = False
     """True if a call may be made twice, as the blueprint says."""
-    local: bool = False
-    """True if a call is a local activity, as the blueprint says."""
 
 
 class Part(BaseModel):

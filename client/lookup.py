@@ -52,11 +52,7 @@ def find_problems(result: LookedUp, requirements: Sequence[Requirement], placed:
 
 def _wanted(requirement: Requirement) -> RequiredName:
     return RequiredName(
-        kind=requirement.kind,
-        name=requirement.name,
-        idempotent=requirement.idempotent,
-        local=requirement.local,
-        about=requirement.about,
+        kind=requirement.kind, name=requirement.name, idempotent=requirement.idempotent, about=requirement.about
     )
 
 

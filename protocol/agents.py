@@ -71,8 +71,6 @@ class ToolSpec(Value):
     """What its owner demands before a call."""
     problem: str = ""
     """Reason why it cannot be called; only filled in for a lenient `ToolsRequest`."""
-    local: bool = False
-    """True if its owner lets it run as a local activity."""
 
 
 class MessageFile(Value):
@@ -255,8 +253,6 @@ class ToolRequest(ActivityRequest):
     """True if a remote timeout is not retried, since the call may have taken effect there."""
     of_agent: ObjectCall | None = None
     """For a tool of an agent object."""
-    local: bool = False
-    """True if it may run as a local activity, as far as the workflow knows."""
 
 
 class Completed(Value):
@@ -267,8 +263,6 @@ class Completed(Value):
     """For a tool of an agent object: the results as its library makes them."""
     again: bool = False
     """For a tool of an agent object: true if the model is asked to call it again, otherwise."""
-    local: bool = False
-    """From an ordinary activity: true if the next call can be a local one."""
 
 
 class Parent(Value):

@@ -7,13 +7,6 @@ from typing import Self
 from holdfast.blueprint.parts import Retry
 from holdfast.protocol.values import Value
 
-LOCAL_SECONDS = 5.0
-"""How long a local activity may take. It runs inside a workflow task, and meanwhile the workflow hears nobody."""
-LOCAL_BYTES = 16 * 1024
-"""Most bytes of its result. Fifty may come with one task, in a message of at most 4 MiB."""
-NOT_LOCAL = "not_local"
-"""Type of the failure of a local activity that leaves the call to an ordinary one. It is no failure of the call."""
-
 
 class ActivityRequest(Value):
     """A request to an activity. The values of a class are those of requests about which the author says nothing."""

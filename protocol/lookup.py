@@ -15,7 +15,6 @@ CODES = (
     "model_auth",
     "no_worker",
     "not_allowed",
-    "not_local",
     "unknown_agent",
     "unknown_group",
     "unknown_model",
@@ -35,8 +34,6 @@ class RequiredName(Value):
     name: str
     idempotent: bool = False
     """True if the blueprint says that a call may be made twice."""
-    local: bool = False
-    """True if the blueprint says that a call is a local activity."""
     about: str = ""
     """For a `plan_tool`: its task. The plan may use another tool that fits it. For an `agent`: the keys beside it that
     need turns with a model, and `model`; for an `agent_tool`: the agent. For an `own_workflow`: its queue."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any, NamedTuple
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 from temporalio.workflow import ActivityCancellationType
 
 from holdfast.blueprint.kinds import Retry
@@ -20,7 +18,6 @@ from holdfast.protocol.agents import (
     CacheEntry,
     CacheHit,
     CacheLookup,
-    Completed,
     FindTool,
     FoundTool,
     ModelReply,
@@ -32,15 +29,13 @@ from holdfast.protocol.agents import (
     Usage,
 )
 from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequest
-from holdfast.protocol.calls import LOCAL_SECONDS, NOT_LOCAL, ActivityRequest
+from holdfast.protocol.calls import ActivityRequest
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import LossPolicy, summary_of
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import await_end
 
-ECHO = "echo"
-"""The model that repeats its input."""
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
 DESCRIBE_TOOLS = "describe_tools"
@@ -48,10 +43,6 @@ FIND_TOOL = "find_tool"
 CACHE_GET = "cache_get"
 CACHE_PUT = "cache_put"
 
-WORKER_SHUTDOWN = "WorkerShutdown"
-"""Type of the SDK's failure of a local activity that its worker did not wait for."""
-MOST_IN_ROW = 50
-"""Local calls in a row. Each result is kept until the workflow task ends, in a message of at most 4 MiB."""
 MARGIN_SECONDS = 60.0
 """An activity keeps its own time limit. Temporal's is later by this, so that it only ever ends what was lost."""
 
@@ -68,10 +59,6 @@ class Activities:
         self.under_way = 0
         self.parked = 0
         """Those of them that do nothing but wait for people."""
-        self.local_in_row = 0
-        """Local calls since the workflow has last waited for something else."""
-        self._is_local: dict[tuple[str, str], bool] = {}
-        """By activity and tool: whether calls can be local, as this history has shown."""
 
     @property
     def moving(self) -> bool:
@@ -87,8 +74,7 @@ class Activities:
         retry: Retry | None = None,
     ) -> ModelReply:
         """Send one request to a model; retried, as a repeated request has no effect outside."""
-        local = request.model == ECHO
-        call = _ActivityCall(CALL_MODEL, request.with_policy(timeout, retry), ModelReply, summary, local=local)
+        call = _ActivityCall(CALL_MODEL, request.with_policy(timeout, retry), ModelReply, summary)
         reply: ModelReply = await self._run(call, place)
         self._count(reply.usage)
         return reply
@@ -101,11 +87,8 @@ class Activities:
         ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
         # A server may ask people while it is called, which the activity leaves out of its time.
         patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0.0
-        whole = request.with_policy(timeout, retry)
-        call = _ActivityCall(CALL_TOOL, whole, ToolOutcome, summary, ends, patience, request.local, request.tool)
+        call = _ActivityCall(CALL_TOOL, request.with_policy(timeout, retry), ToolOutcome, summary, ends, patience)
         outcome: ToolOutcome = await self._run(call, request.address)
-        if isinstance(outcome, Completed) and outcome.local:
-            self._is_local.setdefault(call.subject, True)
         return outcome
 
     async def read_file(self, path: str, place: Address, *, summary: str) -> str:
@@ -116,13 +99,12 @@ class Activities:
 
     async def look_up(self, key: str, place: Address) -> CacheHit:
         """Return the cache's entry for a key."""
-        call = _ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key, local=True)
-        hit: CacheHit = await self._run(call, place)
+        hit: CacheHit = await self._run(_ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key), place)
         return hit
 
     async def keep(self, entry: CacheEntry, place: Address) -> None:
         """Put a value into the cache."""
-        await self._run(_ActivityCall(CACHE_PUT, entry, None, entry.key, local=True), place)
+        await self._run(_ActivityCall(CACHE_PUT, entry, None, entry.key), place)
 
     async def find_tool(self, request: FindTool, place: Address) -> str | None:
         """Return the name of the tool that fits best, if any does."""
@@ -142,30 +124,17 @@ class Activities:
         With `lenient` also while the run is paused: a look-up is no work of the run, and a paused plan may be changed.
         """
         request, summary = ToolsRequest(tools=list(tools), lenient=lenient), ", ".join(tools)
-        local = not any(tool.startswith(MCP) for tool in tools)  # a server may take its time
-        call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary, local=local)
+        call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary)
         specs: list[ToolSpec] = await self._run(call, place, at_once=lenient)
         return specs
 
     async def _run(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
-        if self._is_local.get(call.subject, call.local) and self.local_in_row < MOST_IN_ROW:
-            self.local_in_row += 1
-            try:
-                id_ = self._next_id(call.activity, place)
-                return await self._start(partial(call.result_locally, id_), at_once=at_once)
-            except ActivityError as error:
-                call = call.after(error)
-                self._is_local[call.subject] = False
-        self.local_in_row = 0
         id_ = self._next_id(call.activity, place)
-        return await self._start(partial(call.result, id_, self._losses), at_once=at_once)
-
-    async def _start(self, start: Callable[[], Awaitable[Any]], *, at_once: bool) -> Any:
         if not at_once:
             await self._ready()
         self.under_way += 1
         try:
-            return await start()
+            return await call.result(id_, self._losses)
         finally:
             self.under_way -= 1
 
@@ -194,14 +163,6 @@ class _ActivityCall(NamedTuple):
     cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL
     patience: float = 0.0
     """Seconds that people may have in the middle of it."""
-    local: bool = False
-    """True if it may be a local activity: it is quick, and may run twice."""
-    tool: str = ""
-
-    @property
-    def subject(self) -> tuple[str, str]:
-        """What calls have in common that are all local, or none of them."""
-        return self.activity, self.tool
 
     async def result(self, id_: str, losses: LossPolicy) -> Any:
         """Return the result. Failures are typed, and final: the activity counts them, and says when to try again."""
@@ -220,46 +181,6 @@ class _ActivityCall(NamedTuple):
             cancellation_type=self.cancellation,
         )
         return await await_end(handle)
-
-    async def result_locally(self, id_: str) -> Any:
-        """Return the result of a local activity, which is tried once for as long as its worker lasts."""
-        handle: workflow.ActivityHandle[Any] = workflow.start_local_activity(
-            self.activity,
-            self.request,
-            activity_id=id_,
-            result_type=self.result_type,
-            summary=summary_of(self.summary),
-            # The activity keeps a limit of its own. This one ends what occupies the worker's event loop.
-            start_to_close_timeout=timedelta(seconds=2 * LOCAL_SECONDS),
-            retry_policy=RetryPolicy(maximum_attempts=1),
-            cancellation_type=self.cancellation,
-        )
-        try:
-            return await await_end(handle)
-        except FailureError as error:  # of a local activity core gives the cause alone
-            raise ActivityError(
-                "the local activity failed",
-                scheduled_event_id=0,
-                started_event_id=0,
-                identity="",
-                activity_type=self.activity,
-                activity_id=id_,
-                retry_state=None,
-            ) from error
-
-    def after(self, error: ActivityError) -> _ActivityCall:
-        """Return the ordinary call that follows a local one, with one attempt less if that was one.
-
-        Raises the error if no attempt is left.
-        """
-        cause = error.cause
-        if not isinstance(cause, ApplicationError) or cause.type in (NOT_LOCAL, WORKER_SHUTDOWN):
-            return self  # its limits, or its end with the worker: no failure of the call
-        retry = self.request.retry
-        if cause.non_retryable or retry.attempts <= 1:
-            raise error
-        left = retry.model_copy(update={"attempts": retry.attempts - 1})
-        return self._replace(request=self.request.model_copy(update={"retry": left}))
 
 
 def _policy(losses: LossPolicy) -> RetryPolicy:

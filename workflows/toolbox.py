@@ -122,7 +122,6 @@ class Toolbox:
             idempotent=tool.idempotent,
             consent=allowed.consent,
             unsure_is_final=self.unsure_is_final,
-            local=spec.local,
         )
         return await call_tool(request, frame, call.name, timeout=tool.timeout, retry=tool.retry)
 

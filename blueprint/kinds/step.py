@@ -105,13 +105,10 @@ class PlainStep(AskingStep):
     idempotent: bool | None = Field(
         None, description="Of a tool or a graph: may a call be run again if it was lost? Default: what the tool says."
     )
-    local: bool = Field(
-        False, description="Of a tool that is declared local: the first call runs inside the workflow task, too."
-    )
 
     def requires(self) -> Iterator[Requirement]:
         if self.uses is not None and self.uses not in BUILTINS:
-            yield Requirement("tool", self.uses, ("uses",), idempotent=self.idempotent is True, local=self.local)
+            yield Requirement("tool", self.uses, ("uses",), idempotent=self.idempotent is True)
         yield from super().requires()
 
     @property
@@ -195,7 +192,6 @@ class PlainStep(AskingStep):
         _check_attachments(self, path, findings)
         _check_config(self, path, findings)
         _check_activity(self, path, findings)
-        _check_local(self, path, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         input_text = filled(self.input_template, names)
@@ -216,8 +212,7 @@ class PlainStep(AskingStep):
         if self.uses in BUILTINS:
             return StepDescription(f"{_builtin(self.uses, self.input, input_text, names)}.")
         noun = "the function" if ":" in self.uses else "the tool"
-        where = ", inside the workflow task" if self.local else ""
-        text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}{where}.{attempts(self.timeout, self.retry)}"
+        text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}.{attempts(self.timeout, self.retry)}"
         text += "".join(f" {sentence}" for sentence in error_sentences(self.tool_errors))
         text += self.asked_sentence(names)
         return StepDescription(text, calls=True)
@@ -341,23 +336,6 @@ def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
         if getattr(step, key) is not None:
             message = f"{key!r} belongs to steps that run one activity: {reason}"
             findings.add_key(f"{path}.{key}", "conflict", message, "remove it")
-
-
-def _check_local(step: PlainStep, path: str, findings: Findings) -> None:
-    """Refuse `local` where nothing can run as a local activity."""
-    if not step.local:
-        return
-    hint = "remove it"
-    if step.uses is None or step.import_alias is not None or step.uses in BUILTINS:
-        message = "'local' belongs to steps that call a tool"
-    elif step.uses.startswith(MCP):
-        message = "a tool of an MCP server is never local"
-    elif step.idempotent is False:
-        message = "a local call may run twice where a worker is lost, and idempotent: false forbids that"
-        hint = "keep one of them"
-    else:
-        return
-    findings.add_key(f"{path}.local", "conflict", message, hint)
 
 
 _BUILTIN = {

@@ -13,7 +13,7 @@ def policy_of(number: str) -> dict[str, Any]:
     return POLICIES[number]
 
 
-@tool(idempotent=True, local=True)
+@tool(idempotent=True)
 def weather_of_the_day(number: str) -> str:
     """The weather where the policy's holder lives."""
     return "hail"

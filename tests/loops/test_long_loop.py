@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import tests.tools  # noqa: F401 registers the tools
 from benchmarks.ground import LOOP
 from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import Harness
@@ -29,9 +28,9 @@ async def test_a_long_loop_loses_nothing_and_no_history_grows(house: Harness, it
 
 @pytest.mark.parametrize(("steps", "events"), [(3, 100), pytest.param(30, 1_000, marks=pytest.mark.slow)])
 async def test_a_loop_that_would_outgrow_its_history_continues_before(house: Harness, steps: int, events: int) -> None:
-    body = "[" + ", ".join(f"{{name: a{n}, uses: stringy}}" for n in range(steps)) + "]"
+    body = "[" + ", ".join(f"{{name: a{n}, agent: e}}" for n in range(steps)) + "]"
     loop = f"{{max_loops: 12, body: {body}}}"
-    text = f"steps: [{{kind: loop, name: l, loop: {loop}}}]"
+    text = f"agents: {{e: {{model: echo}}}}\nsteps: [{{kind: loop, name: l, loop: {loop}}}]"
     run = await house.start(text, "x", history_limits=HistoryLimits(events=events))
     assert await house.output(run) == "x"
     lengths = [len(history.events) for history in await house.histories(run)]

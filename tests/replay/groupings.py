@@ -41,7 +41,7 @@ class Recorded:
         `most`: how many of its results, at most.
         """
         whole = self.activations[index]
-        results = [job for job in whole.jobs if _kind(job) not in MESSAGES + FIRST and not is_local(job)][:most]
+        results = [job for job in whole.jobs if _kind(job) not in MESSAGES + FIRST][:most]
         if not index or not results or any(_kind(job) in FIRST for job in whole.jobs):
             return None
         brought, rest = _copy(whole, results), _copy(whole, [job for job in whole.jobs if job not in results])
@@ -64,20 +64,9 @@ class Recorded:
             return None
         first, second = self.activations[index], self.activations[index + 1]
         jobs = [*first.jobs, *second.jobs]
-        # Core puts signals before results, then updates, and what is local last.
+        # Core puts signals before results, and updates last.
         merged = _copy(second, sorted(jobs, key=_core_rank))
         return _Fed(self).feed(*self.activations[:index], merged, *self.activations[index + 2 :]).comparable()
-
-    def commands_one_by_one(self, index: int) -> list[str] | None:
-        """What it leads to if the results of local activities come one at a time, as they do live.
-
-        In replay core gives at once what the markers of a task hold.
-        """
-        whole = self.activations[index]
-        if len(whole.jobs) < 2 or not all(map(is_local, whole.jobs)):
-            return None
-        parts = [_copy(whole, [job]) for job in whole.jobs]
-        return _Fed(self).feed(*self.activations[:index], *parts, *self.activations[index + 1 :]).comparable()
 
 
 class Recorder(WorkflowRunner):
@@ -195,14 +184,7 @@ def _clone(job: WorkflowActivationJob) -> WorkflowActivationJob:
 
 def _core_rank(job: WorkflowActivationJob) -> int:
     order = {"signal_workflow": 1, "do_update": 3}
-    if is_local(job):
-        return 4
     return 0 if _kind(job) in FIRST else order.get(_kind(job), 2)
-
-
-def is_local(job: WorkflowActivationJob) -> bool:
-    """Whether a job is the result of a local activity, which comes from the worker and never with a query."""
-    return job.HasField("resolve_activity") and job.resolve_activity.is_local
 
 
 def _kind(job: WorkflowActivationJob) -> str:

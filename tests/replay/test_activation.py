@@ -7,8 +7,6 @@ import asyncio
 from temporalio import workflow
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
 
-from holdfast.protocol.agents import ModelReply
-from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows.human import HumanInTheLoop
 from tests.people.activations import SIGNAL, FedRun
 
@@ -40,33 +38,6 @@ def fail_activity(number: int) -> WorkflowActivationJob:
     job.resolve_activity.result.failed.failure.message = "no"
     job.resolve_activity.result.failed.failure.application_failure_info.non_retryable = True
     return job
-
-
-def complete_locally(number: int) -> WorkflowActivationJob:
-    job = WorkflowActivationJob()
-    job.resolve_activity.seq = number
-    job.resolve_activity.is_local = True
-    [reply] = DATA_CONVERTER.payload_converter.to_payloads([ModelReply(output="x")])
-    job.resolve_activity.result.completed.result.CopyFrom(reply)
-    return job
-
-
-def test_results_of_local_activities_come_last_as_core_has_them() -> None:
-    calls = f"local: [{{name: one, agent: a, input: x}}, {{name: two, uses: t}}], asks: [{ASK}, {{name: two, uses: t}}]"
-    text = f"{AGENT}steps: [{{kind: parallel, name: p, branches: {{{calls}}}}}]"
-    together, apart = FedRun(text), FedRun(text)
-    together.feed(complete_locally(1), together.answer("me", by=SIGNAL))
-    commands = list(together.commands)
-    apart.feed(apart.answer("me", by=SIGNAL))
-    first = list(apart.commands)
-    apart.feed(complete_locally(1))
-    scheduled = [
-        [one.schedule_activity.activity_id for one in commands if one.HasField("schedule_activity")]
-        for commands in (commands, [*first, *apart.commands])
-    ]
-    assert len(scheduled[0]) == 2
-    assert scheduled[0] == scheduled[1]
-    together.replay()
 
 
 def test_an_end_that_a_query_has_brought_is_withheld_and_comes_with_the_task() -> None:

@@ -41,7 +41,7 @@ def regroup(recorded: Recorded) -> int:
     expected, ways = recorded.commands(), 0
     for index, activation in enumerate(recorded.activations):
         found = [recorded.commands_by_query(index, most) for most in range(1, len(activation.jobs) + 1)]
-        found += [recorded.commands_merged(index), recorded.commands_one_by_one(index)]
+        found.append(recorded.commands_merged(index))
         for commands in found:
             if commands is not None:
                 ways += 1

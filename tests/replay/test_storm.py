@@ -15,7 +15,6 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-import tests.tools  # noqa: F401 registers the tools
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.runtime.workers import NoWorker
@@ -28,35 +27,23 @@ steps:
   - kind: parallel
     name: p
     branches:
-      plain: [{name: one, uses: stringy}, {kind: hitl, name: h, message: Plain?}, {name: two, uses: stringy}]
+      plain: [{name: one, agent: a}, {kind: hitl, name: h, message: Plain?}, {name: two, agent: a}]
       late: [{kind: timer, name: t, for: 1s}, {kind: hitl, name: h, message: Late?}, {name: two, agent: a}]
-      local: [{name: one, agent: a}, {kind: hitl, name: h, message: Local?}, {name: two, uses: quick_text, local: true}]
-      mixed:
-        - kind: parallel
-          name: q
-          branches:
-            one: [{name: a, agent: a}, {name: b, uses: stringy}, {name: c, agent: a}, {name: d, uses: quick_text}]
-            two: [{name: a, uses: stringy}, {name: b, agent: a}, {name: c, uses: quick_text, local: true}]
-            three: [{name: a, uses: quick_text, local: true}, {name: b, agent: a}, {name: c, uses: stringy}]
       rounds:
         - kind: loop
           name: l
           loop:
             max_loops: 4
             checkpoint_every: 2
-            body:
-              - {name: d, uses: stringy}
-              - {kind: hitl, name: h, message: "Round {{ iteration }}?"}
-              - {name: e, agent: a}
-              - {name: f, uses: quick_text}
+            body: [{name: d, agent: a}, {kind: hitl, name: h, message: "Round {{ iteration }}?"}, {name: e, agent: a}]
       items:
         - kind: map
           name: m
           map:
             iterable_input: "[1, 2, 3]"
-            body: [{kind: hitl, name: h, message: "Item {{ item }}?"}, {name: e, uses: stringy}, {name: f, agent: a}]
+            body: [{kind: hitl, name: h, message: "Item {{ item }}?"}, {name: e, agent: a}]
 """
-ANSWERS = 10
+ANSWERS = 9
 PATIENCE = 240.0
 TROUBLES = (NoWorker, RPCError, Refusal, UnknownRun, TimeoutError)
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import Harness, until
-from tests.crash.machines import Machines, find_free_port, asked
+from tests.crash.machines import Machines, asked, find_free_port
 from tests.tools import calls
 
 pytestmark = pytest.mark.slow

@@ -122,7 +122,6 @@ class Host:
     async def ask(self, request: QuestionRequest) -> Reply:
         """Ask a question, and wait for its end."""
         self.count(Usage(questions=1) if request.asked.for_people else Usage(timers=1))
-        self.activities.local_in_row = 0
         return await self.questions.ask(request)
 
     def change_question(self, address: Address, asked: Asked, parents: Sequence[JSONObject]) -> None:

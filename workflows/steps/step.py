@@ -39,7 +39,7 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
             frame.address,
         )
     by_name = step.arguments is not None
-    request = ToolRequest(tool=step.uses, input=value, by_name=by_name, idempotent=step.idempotent, local=step.local)
+    request = ToolRequest(tool=step.uses, input=value, by_name=by_name, idempotent=step.idempotent)
     if step.tool_errors is not None:
         request = request.model_copy(update={"unsure_is_final": step.tool_errors.timeout is not None})
 
