@@ -8,12 +8,11 @@ merges a task that was lost with the next one. It refuses a replay whose command
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
 from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ActivityCancellationType, WorkflowCommand
 from temporalio.exceptions import ApplicationError, CancelledError
@@ -48,11 +47,6 @@ class Event:
     """Of a task that was completed."""
     updates: list[WorkflowActivationJob] = field(default_factory=list)
     """Those that a completed task has accepted."""
-    results: dict[int, ActivityResolution] = field(default_factory=dict)
-    """Of local activities that ended in a completed task, by number."""
-
-
-RunLocal = Callable[[WorkflowCommand], ActivityResolution]
 
 
 class Core:
@@ -61,19 +55,15 @@ class Core:
     Args:
         history: Its events; read as far as they are applied.
         run_id: Temporal's id of the history.
-        run_local: Runs a local activity.
     """
 
-    def __init__(self, history: Sequence[Event], run_id: str, run_local: RunLocal) -> None:
+    def __init__(self, history: Sequence[Event], run_id: str) -> None:
         self.run_id, self.applied = run_id, 0
         self.evicting = False
         """Whether our runner has asked for its removal."""
         self.taken_back: set[int] = set()
         """Activities that ended for the workflow before the server says so, by number."""
-        self._run_local = run_local
         self._unsent: list[WorkflowCommand] = []
-        self._results: dict[int, ActivityResolution] = {}
-        self._recorded: dict[int, ActivityResolution] = {}
         self._modes: dict[int, int] = {}
         self._over: set[tuple[str, int]] = set()
         """What has ended by an event: to cancel it then does nothing."""
@@ -120,8 +110,6 @@ class Core:
 
     def replay(self, history: Sequence[Event]) -> None:
         """Apply all tasks of the history that were completed, and compare their commands."""
-        for event in history:
-            self._recorded.update(event.results)
         jobs: list[WorkflowActivationJob] = []
         for index, event in enumerate(history):
             if event.job is not None:
@@ -131,18 +119,12 @@ class Core:
                 self.apply(order([*jobs, *following.updates]), event.time, index + 1, replaying=True)
                 match_commands(following.commands, [identify(command) for command in self.take()])
                 jobs, self.applied = [], index + 1
-        self._recorded.clear()
 
     def take(self) -> list[WorkflowCommand]:
         """Return what the next completed task sends, an end last; nothing is left."""
         commands, self._unsent = self._unsent, []
         ends = [command for command in commands if name_kind(command) in ENDS]
         return [*(command for command in commands if name_kind(command) not in ENDS), *ends[:1]]
-
-    def take_results(self) -> dict[int, ActivityResolution]:
-        """Return the results of local activities that the next completed task records."""
-        results, self._results = self._results, {}
-        return results
 
     def discard(self) -> None:
         """Evict the instance: what waits in it ends inside its loop."""
@@ -165,12 +147,8 @@ class Core:
     def _take(self, commands: Sequence[WorkflowCommand]) -> list[WorkflowActivationJob]:
         """Keep the commands until the task is completed; return the jobs that they lead to at once."""
         jobs: list[WorkflowActivationJob] = []
-        ends = [command for command in commands if command.HasField("request_cancel_local_activity")]
-        stopped = {command.request_cancel_local_activity.seq for command in ends}
         for command in commands:
             kind = name_kind(command)
-            if kind == "request_cancel_local_activity":  # leaves nothing in the history
-                continue
             if kind in _STARTS and (kind, getattr(command, kind).seq) in self._over:
                 continue
             if kind in _STARTS and self._withdraw(_STARTS[kind], getattr(command, kind).seq):
@@ -200,8 +178,6 @@ class Core:
                 seq = command.request_cancel_activity.seq
                 if self._modes[seq] != ActivityCancellationType.WAIT_CANCELLATION_COMPLETED:
                     jobs.append(self._end_call(seq))
-            elif kind == "schedule_local_activity":
-                jobs.append(self._run(command, stopped))
         return jobs
 
     def _withdraw(self, kind: str, seq: int) -> bool:
@@ -220,22 +196,6 @@ class Core:
         job.resolve_activity.result.cancelled.failure.CopyFrom(failure)
         return job
 
-    def _run(self, command: WorkflowCommand, stopped: Container[int]) -> WorkflowActivationJob:
-        """Run a local activity, or take its result from the history; one that is cancelled at once has not begun."""
-        seq = command.schedule_local_activity.seq
-        if (result := self._recorded.get(seq)) is None:
-            result = ActivityResolution()
-            if seq in stopped:
-                failure = encode_failure(CancelledError("cancelled"), activity=True)
-                result.cancelled.failure.CopyFrom(failure)
-            else:
-                result = self._run_local(command)
-        self._results[seq] = result
-        job = WorkflowActivationJob()
-        job.resolve_activity.seq, job.resolve_activity.is_local = seq, True
-        job.resolve_activity.result.CopyFrom(result)
-        return job
-
 
 def _list_ends(jobs: Sequence[WorkflowActivationJob]) -> list[tuple[str, int]]:
     ended = [("request_cancel_activity", job.resolve_activity.seq) for job in jobs if job.HasField("resolve_activity")]
@@ -251,8 +211,8 @@ def identify(command: WorkflowCommand) -> Identity:
     """Return what a command and the event that it has left are compared by."""
     kind = name_kind(command)
     match kind:
-        case "schedule_activity" | "schedule_local_activity":
-            call = getattr(command, kind)
+        case "schedule_activity":
+            call = command.schedule_activity
             return (kind, call.activity_id, call.activity_type)
         case "start_timer" | "cancel_timer" | "request_cancel_activity":
             return (kind, getattr(command, kind).seq)

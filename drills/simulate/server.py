@@ -119,9 +119,6 @@ class Run:
 class World(Protocol):
     """What the server hands work to."""
 
-    def run_local(self, run: Run, command: WorkflowCommand) -> ActivityResolution:
-        """Run a local activity."""
-
     def note_closed(self, run: Run) -> None:
         """Look at a history that has just ended."""
 
@@ -300,7 +297,7 @@ class Server:
     def _load(self, run: Run) -> Core:
         """Return the workflow in the worker's cache; what was evicted is replayed."""
         if run.core is None:
-            run.core = Core(run.events, run.run_id, lambda command: self.world.run_local(run, command))
+            run.core = Core(run.events, run.run_id)
             run.core.replay(run.events)
         return run.core
 
@@ -336,7 +333,7 @@ class Server:
         """Complete the task under way with what the workflow has commanded."""
         core = run.core
         assert core is not None
-        commands, results = core.take(), core.take_results()
+        commands = core.take()
         refused = _list_refusals(run, commands)
         kept = [command for command in commands if command not in refused]
         if kept and name_kind(kept[-1]) in ENDS and run.aside:
@@ -356,7 +353,7 @@ class Server:
                 if command.HasField("update_response") and command.update_response.HasField("accepted")
             ]
             identities = [identify(command) for command in kept]
-            run.events.append(Event("completed", self.now, None, identities, accepted, results))
+            run.events.append(Event("completed", self.now, None, identities, accepted))
             run.task, run.of_update = None, False
             for command in kept:
                 run.events.append(Event("command", self.now))
@@ -411,7 +408,7 @@ class Server:
                 run.memo.update(command.modify_workflow_properties.upserted_memo.fields)
             case "update_response":
                 self._tell(run, command, given)
-            case "schedule_local_activity" | "set_patch_marker":
+            case "set_patch_marker":
                 pass
             case kind if kind in ENDS:
                 self._end(run, command)

@@ -220,7 +220,7 @@ class Simulation:
     def _read_journal(self, run: Run) -> list[Event]:
         if not run.events:
             return []
-        core = Core(run.events, run.run_id, lambda command: self.world.run_local(run, command))
+        core = Core(run.events, run.run_id)
         core.replay(run.events)
         events: list[Event] = []
         first = unpack(core.query(VIEW, None), WorkflowView).first_offset

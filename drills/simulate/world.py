@@ -15,7 +15,6 @@ from typing import Any
 from temporalio.api.common.v1 import Payload
 from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
-from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import WorkflowCommand
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from drills.simulate.sdk import decode_failure, encode_failure, get_converter
@@ -280,11 +279,6 @@ class World:
         return self.server.current[RUN]
 
     # What the server asks
-
-    def run_local(self, run: Run, command: WorkflowCommand) -> ActivityResolution:
-        """Run a local activity."""
-        call = command.schedule_local_activity
-        return self.activities.run(call.activity_type, call.arguments[0])
 
     def note_closed(self, run: Run) -> None:
         """Look at a history that has just ended: no tool may still be at work in it."""
