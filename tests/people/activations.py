@@ -21,6 +21,7 @@ from temporalio.common import Priority, RawValue, TypedSearchAttributes
 from temporalio.converter import PayloadConverter
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
+from drills.simulate.sdk import name_worker
 from holdfast.blueprint.load import loads
 from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.events import Event
@@ -206,23 +207,6 @@ class FedRun:
         [command] = [command for command in self.commands if command.HasField("complete_workflow_execution")]
         raw = RawValue(command.complete_workflow_execution.result)
         return _converter().from_payloads([raw.payload], [dict])[0]["output"]
-
-
-def name_worker(evict: Callable[[str], None]) -> dict[str, Callable[..., Any]]:
-    """A function with a worker in its closure, as the SDK gives its instances one; by its name."""
-
-    class Bridge:
-        request_workflow_eviction = staticmethod(evict)
-
-    class Worker:
-        _bridge_worker = Bridge()
-
-    self = Worker()
-
-    def check_activity(activity: str) -> None:
-        assert self
-
-    return {"__temporal_assert_local_activity_valid": check_activity}
 
 
 def _made(class_: type, evict: Callable[[str], None]) -> WorkflowInstance:

@@ -15,7 +15,7 @@ from temporalio.bridge.proto.workflow_completion import WorkflowActivationComple
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker._command_aware_visitor import CommandInfo
 
-from tests.people.activations import name_worker
+from drills.simulate.sdk import name_worker
 
 MESSAGES = ("signal_workflow", "do_update")
 TIMES = re.compile(r'(\\"seconds\\":[0-9.e-]+,?)|(20[0-9-]{8}T[0-9:.]+Z)')
