@@ -14,7 +14,7 @@ from pathlib import Path
 
 from temporalio.runtime import Runtime, TelemetryConfig
 
-from drills.cluster import ClusterProcesses, NoToolchain, build
+from drills.cluster import NoToolchain, make_cluster
 from drills.disturbances import Processes, disturb_all
 from drills.people import OUTAGES, Person
 from drills.tools import list_effects
@@ -190,9 +190,7 @@ def main(arguments: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="holdfast-drill-"))
     print(f"seed {seed}, {options.seconds:g} s; logs in {folder}", flush=True)
     try:
-        processes = Processes(folder) if options.cluster is None else ClusterProcesses(folder, options.cluster)
-        if options.cluster is not None:
-            build(options.cluster)
+        processes = Processes(folder) if options.cluster is None else make_cluster(folder, options.cluster.resolve())
     except NoToolchain as error:
         print(f"no cluster: {error}")
         return 2

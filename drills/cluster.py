@@ -20,7 +20,7 @@ import yaml
 
 from drills.disturbances import Processes
 from holdfast.runtime.embedded.server import find_temporal_binary
-from tests.crash.machines import find_free_port
+from tests.crash.machines import find_free_port, wait_for_port
 from tests.repository import ROOT
 
 MODULE = "go.temporal.io/server"
@@ -42,8 +42,6 @@ DISTURBED = (
 """What a drill disturbs: the history hosts hold the runs, so they are hit twice as often."""
 POSTGRES = "/usr/lib/postgresql"
 USER = "temporal"
-SECONDS = 120
-"""For a part of the cluster to begin, on a loaded machine."""
 
 
 class NoToolchain(RuntimeError):
@@ -128,11 +126,11 @@ class ClusterProcesses(Processes):
             "SQL_PASSWORD": USER,
             "TEMPORAL_ADDRESS": self.address,
         }
-        await self._wait_for(self._sql_port)
+        await wait_for_port(self._sql_port)
         await asyncio.to_thread(_run, ["sh", ROOT / "deploy/schema.sh"], env=environment)
         for name in SERVICES:  # the frontend first: all at once they race for the metadata of the cluster
             self.start(name)
-            await self._wait_for(self._ports[name][0])
+            await wait_for_port(self._ports[name][0])
         await asyncio.to_thread(_run, ["sh", ROOT / "deploy/setup.sh"], env=environment)
         for name in ("worker", "serve"):
             self.start(name)
@@ -181,17 +179,6 @@ class ClusterProcesses(Processes):
         init = [self._postgres / "initdb", "-D", self._data, "-U", USER, f"--pwfile={password}", "-A", "md5"]
         _run(_as_postgres(init), cwd="/")
 
-    async def _wait_for(self, port: int) -> None:
-        async with asyncio.timeout(SECONDS):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except OSError:
-                    await asyncio.sleep(0.2)
-                else:
-                    writer.close()
-                    return
-
     def _configure(self, name: str) -> dict[str, object]:
         """Return the configuration of a service: every service knows the places of all others."""
         store = {
@@ -203,10 +190,8 @@ class ClusterProcesses(Processes):
             "maxConns": 10,
             "maxIdleConns": 10,
         }
-        own = {"history": "history-1", "worker": "system-worker", name.partition("-")[0]: name}
-        if name == "system-worker":
-            own |= {"worker": name, "history": "history-1"}
-        places = {service: own.get(service, service) for service in ("frontend", "history", "matching", "worker")}
+        history = name if name.startswith("history") else "history-1"
+        places = {"frontend": "frontend", "history": history, "matching": "matching", "worker": "system-worker"}
         address = f"127.0.0.1:{self.port}"
         return {
             "log": {"stdout": True, "level": "warn"},
@@ -220,12 +205,7 @@ class ClusterProcesses(Processes):
                 },
             },
             "global": {"membership": {"maxJoinDuration": "30s", "broadcastAddress": "127.0.0.1"}},
-            "services": {
-                service: {
-                    "rpc": {"grpcPort": ports[0], "membershipPort": ports[1], "bindOnLocalHost": True},
-                }
-                for service, ports in ((service, self._ports[place]) for service, place in places.items())
-            },
+            "services": {service: {"rpc": self._configure_ports(place)} for service, place in places.items()},
             "clusterMetadata": {
                 "enableGlobalNamespace": False,
                 "failoverVersionIncrement": 10,
@@ -247,6 +227,20 @@ class ClusterProcesses(Processes):
                 "pollInterval": "60s",
             },
         }
+
+    def _configure_ports(self, name: str) -> dict[str, object]:
+        rpc, membership = self._ports[name]
+        return {"grpcPort": rpc, "membershipPort": membership, "bindOnLocalHost": True}
+
+
+def make_cluster(folder: Path, built: Path) -> ClusterProcesses:
+    """Return the processes of a drill on a cluster, whose server is built into an absolute path.
+
+    Raises `NoToolchain`.
+    """
+    processes = ClusterProcesses(folder, built)
+    build(built)
+    return processes
 
 
 def _as_postgres(command: Sequence[str | Path]) -> list[str]:

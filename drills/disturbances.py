@@ -15,16 +15,14 @@ IMPORTS = "drills.tools"
 GRACE = "1"
 """Seconds that a worker leaves to what is under way."""
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
-NAMES = ("worker", "worker", "server", "serve")
-"""The worker twice as often: it is what most depends on."""
 LONGEST_FREEZE = 6.0
 
 
 class Processes(Machines):
     """The server, the worker and `serve`, each of which can be disturbed."""
 
-    names: tuple[str, ...] = NAMES
-    """What is disturbed."""
+    names: tuple[str, ...] = ("worker", "worker", "server", "serve")
+    """What is disturbed; the worker twice as often: it is what most depends on."""
 
     async def begin(self) -> None:
         """Start everything."""

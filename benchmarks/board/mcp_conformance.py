@@ -25,7 +25,7 @@ from starlette.responses import StreamingResponse
 
 from benchmarks.board.table import Row
 from benchmarks.ground import server
-from tests.activities.mcp_processes import free_port
+from tests.crash.machines import find_free_port, wait_for_port
 
 PACKAGE = Path("node_modules/@modelcontextprotocol/conformance")
 CLIENT_SCENARIOS = ("initialize", "tools_call", "sse-retry")
@@ -94,29 +94,17 @@ async def assistants_server() -> AsyncIterator[str]:
         scopes = ["--scope", "read", "--scope", "answer", "--scope", "steer"]
         create = [*holdfast, "token", "create", "--user", "ana", *scopes]
         token = subprocess.run(create, env=environment, capture_output=True, text=True, check=True).stdout.split()[0]
-        port, front = free_port(), free_port()
+        port, front = find_free_port(), find_free_port()
         with subprocess.Popen([*holdfast, "mcp", "--http", str(port)], env=environment) as process:
             proxy = uvicorn.Server(uvicorn.Config(_add_token(port, token), port=front, log_level="warning"))
             serving = asyncio.create_task(proxy.serve())
             try:
-                await _wait_for(port)
+                await wait_for_port(port)
                 yield f"http://127.0.0.1:{front}/mcp"
             finally:
                 proxy.should_exit = True
                 await serving
                 process.terminate()
-
-
-async def _wait_for(port: int) -> None:
-    async with asyncio.timeout(SECONDS):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.2)
-            else:
-                writer.close()
-                return
 
 
 def _add_token(port: int, token: str) -> Starlette:

@@ -24,6 +24,9 @@ from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from tests.conftest import Harness, until
 from tests.repository import ROOT
 
+LONGEST_START = 120
+"""Seconds for a process to listen, on a loaded machine."""
+
 
 class Machines:
     """A server with its state in a file, and a worker: processes that can be killed and started again."""
@@ -117,6 +120,19 @@ def find_free_port() -> int:
             one.bind(("127.0.0.1", port))
             return port
     raise AssertionError("no port is free")
+
+
+async def wait_for_port(port: int) -> None:
+    """Until something listens there."""
+    async with asyncio.timeout(LONGEST_START):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.2)
+            else:
+                writer.close()
+                return
 
 
 async def asked(house: Harness, run: str, message: str) -> Question:
