@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from holdfast import Answer, Question, Refusal, Runs, loads
+from holdfast import Answer, Refusal, loads
 from holdfast.activities import all_activities
 from holdfast.client.history import histories
 from holdfast.workflows import RUNNER, WORKFLOWS
@@ -22,40 +21,11 @@ from tests.conftest import RUNNERS, Replays, until
 from tests.flows import ASK, repeat, written
 from tests.own import Either
 from tests.own_blueprints import Agency
+from tests.own_desk import Desk
 from tests.own_questions import Inquiry
 from tests.progress import has_continued
 
 OWN = [*WORKFLOWS, Agency, Either, Inquiry]
-
-
-@dataclass
-class Desk:
-    """Starts workflows of the tests' own, and answers them."""
-
-    client: Client
-    queue: str
-    name: str = field(default_factory=lambda: f"own-{uuid.uuid4().hex[:8]}")
-    started: list[str] = field(default_factory=list)
-
-    @property
-    def runs(self) -> Runs:
-        return Runs(self.client, self.queue)
-
-    async def start(self, workflow: Any, *args: Any) -> WorkflowHandle[Any, Any]:
-        id_ = f"{self.name}-{len(self.started)}"
-        self.started.append(id_)
-        return await self.client.start_workflow(workflow, args=args, id=id_, task_queue=self.queue)
-
-    async def question(self, handle: WorkflowHandle[Any, Any], message: str = "") -> Question:
-        async def asked() -> list[Question]:
-            return [open_ for open_ in await self.runs.questions(handle.id) if message in open_.message]
-
-        [question] = await until(asked, "a question")
-        return question
-
-    async def answer(self, handle: WorkflowHandle[Any, Any], content: Any, by: str | None = None, **more: Any) -> None:
-        question = await self.question(handle)
-        await self.runs.answer(handle.id, [Answer(question=question.id, content=content, **more)], by=by)
 
 
 @pytest_asyncio.fixture(scope="module")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from itertools import count
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from temporalio import workflow
 
+from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Blueprint, Option
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import OwnChildStarted
@@ -33,10 +33,15 @@ from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import failure
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.handlers.forwarders import list_handlers
-from holdfast.workflows.human_requests import Audience, Escalation, Form, Wording, make_people, make_question
+from holdfast.workflows.human_requests import Audience, Wording, make_people, make_question
+from holdfast.workflows.own_blueprints import LoopEnd, describe_problem, read_output, wrap_agent, wrap_loop
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
 
-_UNSET: Any = object()
+if TYPE_CHECKING:
+    from holdfast.blueprint.build.agents import NamedAgent
+
+Output = TypeVar("Output")
+Model = TypeVar("Model", bound=BaseModel)
 RENAME = "which HumanInTheLoop has itself: rename it"
 KEPT_REPLIES = 200
 CARRIED = 20
@@ -59,44 +64,17 @@ class Human:
         self,
         message: str,
         *,
-        kind: str = "input",
-        options: Sequence[str | JSONObject | Option] = (),
-        schema: Form | None = None,
-        payload: JSON = None,
-        multiple: int = 1,
-        allow_custom: bool | None = None,
-        timeout: timedelta | None = None,
-        default: Any = _UNSET,
-        assignees: Sequence[str] = (),
-        not_by: Sequence[str] = (),
-        quorum: int = 1,
-        proof: Literal["person"] | None = None,
-        escalate: Escalation = (),
-        remind_every: timedelta | None = None,
-        on_decline: Literal["fail", "continue"] | None = None,
+        schema: AnswerForm | None = None,
         name: str | None = None,
+        **options: Unpack[AskOptions],
     ) -> Any:
         """Ask a person and return what the caller may act on; `replies` tells who answered, and how.
 
         Args:
             message: The text of the question.
-            kind: `input`, `clarification`, `decision`, `permission`, `review`, `secret` or `hold`.
-            options: Texts, or objects with `id`, `label`, `risk` and so on; for the first three kinds.
             schema: JSON Schema of the answer, of a reviewed payload or of the secrets asked for; or a pydantic model.
-            payload: The value to review, or details shown beside the message.
-            multiple: How many options may be chosen.
-            allow_custom: Whether own words are accepted beside the options; None: as the kind has it.
-            timeout: Time until the question expires; None: it waits for as long as it takes.
-            default: The answer in place of one that did not come in time.
-            assignees: Who may answer (`user:x`, `group:y`); empty: anyone.
-            not_by: Who may not, even if assigned.
-            quorum: How many different people must accept.
-            proof: `person` takes only answers of people who have signed in.
-            escalate: Pairs of a time after asking and the assignees from then on.
-            remind_every: Time between reminders, 15 minutes or more.
-            on_decline: `fail` raises if the person declines or says no, `continue` returns None (a permission
-                False); by default a no goes on and a decline raises, but a permission or review takes it for a no.
             name: The question's name in its address; asked while it is open there, it gets `~2`, `~3` and so on.
+            options: What else is said of it: see `AskOptions`.
 
         Returns:
             Text, an option's id (a list with `multiple`), or a value that fits the schema: an instance, if that is a
@@ -108,28 +86,34 @@ class Human:
                 `question_cancelled` by a person, as `on_decline` says.
         """
         await self._host.until_resumed()
+        check_options(options)
         self._asked += 1
         address = self._choose_address(name or f"question-{self._asked}")
-        wording = Wording(message, kind, options, schema, payload, multiple, allow_custom)
-        asked = make_question(wording, None if default is _UNSET else default, address)
-        people = make_people(Audience(assignees, not_by, quorum, proof, escalate, remind_every), address)
+        wording = Wording.read(message, schema, options)
+        asked = make_question(wording, options.get("default"), address)
+        timeout = options.get("timeout")
         seconds = None if timeout is None else timeout.total_seconds()
-        reply, value = await self._ask_until_it_fits(
-            QuestionRequest(asked, address, timeout=seconds, people=people), wording
-        )
-        takes_default = reply.status == "expired" and default is not _UNSET
-        self._keep_reply(address, describe_reply(asked, reply) | (DEFAULT if takes_default else {}))
-        if takes_default:
-            return asked.read_output(asked.accept(default)) if asked.yes_or_no else default
-        if reply.status == "answered" and not (on_decline == "fail" and asked.says_no(reply.content)):
-            return value
-        goes_on = on_decline == "continue" or (on_decline is None and asked.yes_or_no)
-        if goes_on and reply.status != "expired":
-            return asked.output_without_answer
-        status = "declined" if reply.status == "answered" else reply.status
-        raise failure(f"question_{status}", f"{message!r} was {status}", address)
+        people = make_people(Audience.read(options), address)
+        request = QuestionRequest(asked, address, timeout=seconds, people=people)
+        reply, value = await self._ask_until_it_fits(request, wording)
+        return self._read_reply(asked, reply, value, options, address)
 
-    async def run(self, blueprint: Blueprint, input: JSON = None, *, name: str | None = None) -> JSON:
+    @overload
+    async def run(
+        self, blueprint: Blueprint, input: object = None, *, output: type[Model], name: str | None = None
+    ) -> Model: ...
+
+    @overload
+    async def run(self, blueprint: Blueprint, input: object = None, *, name: str | None = None) -> JSON: ...
+
+    async def run(
+        self,
+        blueprint: Blueprint,
+        input: object = None,
+        *,
+        output: type[BaseModel] | None = None,
+        name: str | None = None,
+    ) -> Any:
         """Run a blueprint as a child of this workflow to its end, and return its output.
 
         Its questions and its trace are found under this workflow, which it is paused and cancelled with. What its
@@ -137,25 +121,108 @@ class Human:
 
         Args:
             blueprint: The blueprint, loaded while the module is imported: `load` reads a file.
-            input: A value that fits the blueprint's `inputs`.
+            input: A value that fits the blueprint's `inputs`; or a pydantic model.
+            output: The model of the output; None: it is returned as it is.
             name: Its name in the address; by default the blueprint's.
 
         Raises:
             ChildWorkflowError: It failed or was cancelled.
+            ApplicationError: `output_invalid`, if the output breaks a rule of its model.
         """
+        return await self._run(blueprint, input, output, self._place_child(name or blueprint.name))
+
+    async def agent(self, agent: NamedAgent[Output], input: object, *, name: str | None = None) -> Output:
+        """Have an agent work on an input, as a child of this workflow, and return its output.
+
+        Its tools' approvals and its questions are found under this workflow; see `run`.
+
+        Args:
+            agent: The agent, made while the module is imported: see `holdfast.build.agent`.
+            input: What the agent gets: text, or a value; or a pydantic model.
+            name: The name of this use in the address; by default the agent's.
+
+        Returns:
+            Text; with an output schema a value that fits it, an instance if that is a model's.
+
+        Raises:
+            ChildWorkflowError: It failed or was cancelled.
+            ApplicationError: `output_invalid`, if the output breaks a rule of its model.
+        """
+        name = name or agent.name
+        address = self._place_child(name)
+        return cast("Output", await self._run(wrap_agent(agent, name, address), input, agent.model, address))
+
+    @overload
+    async def loop(
+        self, body: Blueprint, input: object = None, *, output: type[Model], name: str, **end: Unpack[LoopEnd]
+    ) -> Model: ...
+
+    @overload
+    async def loop(self, body: Blueprint, input: object = None, *, name: str, **end: Unpack[LoopEnd]) -> JSON: ...
+
+    async def loop(
+        self,
+        body: Blueprint,
+        input: object = None,
+        *,
+        output: type[BaseModel] | None = None,
+        name: str,
+        **end: Unpack[LoopEnd],
+    ) -> Any:
+        """Repeat the steps of a blueprint until an exit holds, and return the output of the last iteration.
+
+        It is a loop like that of a blueprint: a workflow of its own, which continues as new between iterations, so that
+        it may ask people for months. It is found under this workflow; see `run`.
+
+        Args:
+            body: The blueprint whose steps are an iteration; the output of one is the input of the next.
+            input: The input of the first iteration, and the `input` of all; or a pydantic model.
+            output: The model of the output; None: it is returned as it is.
+            name: The name of the loop in the address.
+            end: When it ends: see `LoopEnd`.
+
+        Raises:
+            ChildWorkflowError: It failed or was cancelled.
+            ApplicationError: `bad_loop` for an end that cannot be used; `output_invalid`, if the output breaks a rule
+                of its model.
+        """
+        address = self._place_child(name)
+        return await self._run(wrap_loop(body, name, end, address), input, output, address)
+
+    def _place_child(self, name: str) -> Address:
+        return Address(within(self._host.identity.address, "child", name))
+
+    async def _run(self, blueprint: Blueprint, input: object, output: type[Any] | None, address: Address) -> Any:
+        """Run a blueprint at an address, and return its output as its model has it."""
         host = self._host
         await host.until_resumed()
         identity = host.identity
-        address = Address(within(identity.address, "child", name or blueprint.name))
         definition = Definition(blueprint=blueprint, **identity.run_fields)
+        given = input.model_dump(mode="json") if isinstance(input, BaseModel) else input
         state = PipelineState(
-            input=input, started_by=identity.started_by, address=address, paused=host.paused, kept=host.hints
+            input=given, started_by=identity.started_by, address=address, paused=host.paused, kept=host.hints
         )
         summary = f"{identity.blueprint}: {blueprint.name}"
         start = prepare_start(PIPELINE_WORKFLOW, [definition, state], RunResult, summary, blueprint.name)
         id_ = child_workflow_id(identity.run, address)
         result: RunResult = await host.children.run_counted(id_, start, address, OwnChildStarted, paused=state.paused)
-        return result.output
+        return read_output(output, result.output, address)
+
+    def _read_reply(self, asked: Asked, reply: Reply, value: Any, options: AskOptions, address: Address) -> Any:
+        """Keep a reply, and return what its question gives. Raises a failure where it gives nothing."""
+        takes_default = reply.status == "expired" and "default" in options
+        self._keep_reply(address, describe_reply(asked, reply) | (DEFAULT if takes_default else {}))
+        if takes_default:
+            default = options["default"]
+            return asked.read_output(asked.accept(default)) if asked.yes_or_no else default
+        on_decline = options.get("on_decline")
+        if reply.status == "answered" and not (on_decline == "fail" and asked.says_no(reply.content)):
+            return value
+        goes_on = on_decline == "continue" or (on_decline is None and asked.yes_or_no)
+        if goes_on and reply.status != "expired":
+            return asked.output_without_answer
+        status = "declined" if reply.status == "answered" else reply.status
+        raise failure(f"question_{status}", f"{asked.message!r} was {status}", address)
 
     async def _ask_until_it_fits(self, request: QuestionRequest, wording: Wording) -> tuple[Reply, Any]:
         """Ask until an answer fits, or the question ends without one; return the reply, and the value of the answer."""
@@ -163,7 +230,7 @@ class Human:
             try:
                 return reply, wording.read_answer(request.asked.read_output(reply.content))
             except ValidationError as error:  # the model has rules that its JSON Schema cannot say
-                request = request.asking_again(_describe_problem(error))
+                request = request.asking_again(describe_problem(error))
         return reply, None
 
     def _keep_reply(self, address: Address, reply: JSONObject) -> None:
@@ -292,10 +359,3 @@ def collect_memo(instance: HumanInTheLoop) -> JSONObject:
 
 def _is_replaced(cls: type, name: str) -> bool:
     return inspect.getattr_static(cls, name) is not inspect.getattr_static(HumanInTheLoop, name)
-
-
-def _describe_problem(error: ValidationError) -> str:
-    """Return the first problem of an answer, for the person who gave it."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]

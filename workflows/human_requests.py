@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from holdfast.blueprint.ask_options import AnswerForm, AskOptions, Escalation, read_schema
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
@@ -17,10 +18,6 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.people import People, Rung
 from holdfast.workflows.failures import failure
 
-Form = JSONObject | type[BaseModel]
-"""JSON Schema, or a pydantic model that has one."""
-Escalation = Sequence[tuple[timedelta, Sequence[str]]]
-"""Times after asking, rising, each with the assignees from then on."""
 SHORTEST_REMINDER = timedelta(minutes=15)
 
 
@@ -31,15 +28,23 @@ class Wording:
     message: str
     kind: str
     options: Sequence[str | JSONObject | Option]
-    schema: Form | None
+    schema: AnswerForm | None
     payload: JSON
     multiple: int
     allow_custom: bool | None
 
-    @property
-    def form(self) -> JSONObject | None:
-        """Return the JSON Schema of the answer."""
-        return self.schema.model_json_schema() if isinstance(self.schema, type) else self.schema
+    @classmethod
+    def read(cls, message: str, schema: AnswerForm | None, options: AskOptions) -> Wording:
+        """Return what the options say of the question itself."""
+        return cls(
+            message,
+            options.get("kind", "input"),
+            options.get("options", ()),
+            schema,
+            options.get("payload"),
+            options.get("multiple", 1),
+            options.get("allow_custom"),
+        )
 
     def read_answer(self, output: Any) -> Any:
         """Return an output as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
@@ -60,6 +65,18 @@ class Audience:
     escalate: Escalation
     remind_every: timedelta | None
 
+    @classmethod
+    def read(cls, options: AskOptions) -> Audience:
+        """Return what the options say of the people."""
+        return cls(
+            options.get("assignees", ()),
+            options.get("not_by", ()),
+            options.get("quorum", 1),
+            options.get("proof"),
+            options.get("escalate", ()),
+            options.get("remind_every"),
+        )
+
 
 def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
     """Return the question. Raises a failure for a kind, an option or a message that cannot be used."""
@@ -72,7 +89,13 @@ def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
         raise failure("empty_message", "the message is empty; a person must see what is asked", address)
     options = [_make_option(option, address) for option in wording.options]
     draft = Draft(
-        wording.message, default, wording.payload, wording.form, options, wording.allow_custom, wording.multiple
+        wording.message,
+        default,
+        wording.payload,
+        read_schema(wording.schema),
+        options,
+        wording.allow_custom,
+        wording.multiple,
     )
     asked = kind.of(draft)
     if asked.yes_or_no and default is not None:

@@ -84,6 +84,14 @@ def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: 
     return _Loading().text(text, file, folder, name or _name_of(file))
 
 
+def parse_document(document: PlacedDict, *, folder: Path | None, name: str) -> Parsed:
+    """Parse a document that is not in a text, such as one that Python built; it is changed."""
+    loading = _Loading()
+    parsed = loading.document(document, folder, name)
+    warnings = [] if parsed.problems else in_order(loading.warnings)
+    return replace(parsed, problems=in_order(parsed.problems), warnings=warnings)
+
+
 @dataclass
 class _Loading:
     """The state of one load: files that are read already, and the chain of imports, to detect a cycle."""

@@ -46,6 +46,9 @@ class Machines:
     def start_worker(self, *arguments: str, **environment: str) -> None:
         self._start("worker", [sys.executable, str(ROOT / "worker.py"), *arguments], **environment)
 
+    def start_program(self, name: str, *command: str) -> None:
+        self._start(name, list(command))
+
     def start_mcp_server(self) -> str:
         """The URL of a server that outlives the worker."""
         port = find_free_port()

@@ -1,0 +1,62 @@
+"""What Python code may say of a question beside its message: for authors' own workflows, and for `holdfast.ask`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Literal, TypedDict
+
+from pydantic import BaseModel
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.parts import Option
+
+AnswerForm = JSONObject | type[BaseModel]
+"""JSON Schema, or a pydantic model that has one."""
+Escalation = Sequence[tuple[timedelta, Sequence[str]]]
+"""Times after asking, rising, each with the assignees from then on."""
+
+
+class AskOptions(TypedDict, total=False):
+    """What is said of a question, beside its message."""
+
+    kind: str
+    """`input` (default), `clarification`, `decision`, `permission`, `review`, `secret` or `hold`."""
+    options: Sequence[str | JSONObject | Option]
+    """Texts, or objects with `id`, `label`, `risk` and so on; for the first three kinds."""
+    payload: JSON
+    """The value to review, or details shown beside the message."""
+    multiple: int
+    """How many options may be chosen."""
+    allow_custom: bool | None
+    """Whether own words are accepted beside the options; None: as the kind has it."""
+    timeout: timedelta | None
+    """Time until the question expires; None: it waits for as long as it takes."""
+    default: Any
+    """The answer in place of one that did not come in time; that of a permission or a review must be a no."""
+    assignees: Sequence[str]
+    """Who may answer (`user:x`, `group:y`); empty: anyone."""
+    not_by: Sequence[str]
+    """Who may not, even if assigned."""
+    quorum: int
+    """How many different people must accept."""
+    proof: Literal["person"] | None
+    """`person` takes only answers of people who have signed in."""
+    escalate: Escalation
+    """Pairs of a time after asking and the assignees from then on."""
+    remind_every: timedelta | None
+    """Time between reminders, 15 minutes or more."""
+    on_decline: Literal["fail", "continue"] | None
+    """`fail` raises if the person declines or says no, `continue` returns None (a permission False); by default a no
+    goes on and a decline raises, but a permission or review takes it for a no."""
+
+
+def read_schema(form: AnswerForm | None) -> JSONObject | None:
+    """Return the JSON Schema of a form."""
+    return form.model_json_schema() if isinstance(form, type) else form
+
+
+def check_options(options: AskOptions) -> None:
+    """Raise `TypeError` for a key that no question has."""
+    if unknown := sorted(set(options) - set(AskOptions.__annotations__)):
+        raise TypeError(f"a question has no {', '.join(unknown)}; it has {', '.join(AskOptions.__annotations__)}")
