@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
+from holdfast.blueprint.questions import list_kinds_for_steps
 
 AnswerForm = JSONObject | type[BaseModel]
 """JSON Schema, or a pydantic model that has one."""
@@ -60,3 +61,11 @@ def check_options(options: AskOptions) -> None:
     """Raise `TypeError` for a key that no question has."""
     if unknown := sorted(set(options) - set(AskOptions.__annotations__)):
         raise TypeError(f"a question has no {', '.join(unknown)}; it has {', '.join(AskOptions.__annotations__)}")
+
+
+def read_instance(form: AnswerForm | None, kind: str, output: JSON) -> Any:
+    """Return what a question of a kind gives, as the model of its form has it. Raises `ValidationError`."""
+    known = list_kinds_for_steps()[kind]
+    if not isinstance(form, type) or known.hidden or known.scopes or (known.consents and output is None):
+        return output
+    return form.model_validate(output)

@@ -1,6 +1,6 @@
 """Durable agent pipelines that stop for people, on Temporal: the public names of Holdfast.
 
-Tool authors import `tool`, `Interrupt`, `resumed`, `BadAnswer`, `level` and the question kinds; callers import
+Tool authors import `tool`, `Interrupt`, `resumed`, `BadAnswer`, `level` and the question kinds; programs import `ask`,
 `connect`, `Runs`, `Answer`; authors of their own workflows import `HumanInTheLoop`, those with clients and workers of
 their own `Plugin`. What is not in `__all__` is an implementation detail.
 """
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from holdfast.client.answering import Answering
     from holdfast.client.runs import Runs
+    from holdfast.client.single_question import AskCancelled, AskDeclined, AskError, AskExpired, ask
     from holdfast.plugin import Plugin
     from holdfast.protocol.answers import Answer, Receipt, Refusal
     from holdfast.protocol.questions import Question
@@ -48,6 +49,13 @@ _MODULES = {
     "holdfast.client.answering": ("Answering",),
     "holdfast.runtime.connection": ("connect",),
     "holdfast.client.runs": ("Runs",),
+    "holdfast.client.single_question": (
+        "AskCancelled",
+        "AskDeclined",
+        "AskExpired",
+        "AskError",
+        "ask",
+    ),
     "holdfast.runtime.secrets": ("keeper",),
     "holdfast.protocol.answers": ("Answer", "Receipt", "Refusal"),
     "holdfast.protocol.questions": ("Question",),
@@ -59,6 +67,10 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "Answer",
     "Answering",
+    "AskCancelled",
+    "AskDeclined",
+    "AskError",
+    "AskExpired",
     "BadAnswer",
     "Blueprint",
     "BlueprintError",
@@ -78,6 +90,7 @@ __all__ = [
     "Review",
     "Runs",
     "agent",
+    "ask",
     "connect",
     "keeper",
     "level",

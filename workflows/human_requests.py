@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from holdfast.blueprint.ask_options import AnswerForm, AskOptions, Escalation, read_schema
+from holdfast.blueprint.ask_options import AnswerForm, AskOptions, Escalation, read_instance, read_schema
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
@@ -48,10 +48,7 @@ class Wording:
 
     def read_answer(self, output: Any) -> Any:
         """Return an output as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
-        kind = list_kinds_for_steps()[self.kind]
-        if not isinstance(self.schema, type) or kind.hidden or kind.scopes or (kind.consents and output is None):
-            return output
-        return self.schema.model_validate(output)
+        return read_instance(self.schema, self.kind, output)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ PUBLIC = [
         "agent",
         "connect",
     ),
+    *("AskCancelled", "AskDeclined", "AskError", "AskExpired", "ask"),
     *("keeper", "level", "load", "loads", "question_kind", "resumed", "secret", "tool"),
 ]
 LOADED = "import sys, json; print(json.dumps(sorted(sys.modules)))"

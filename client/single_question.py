@@ -1,0 +1,241 @@
+"""Ask people one question from any program: a run of one step, the same for the same key. Programs import `ask`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, Unpack, overload
+
+from pydantic import BaseModel, ValidationError
+
+from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options, read_instance, read_schema
+from holdfast.blueprint.build.places import to_placed
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.load import parse_document
+from holdfast.blueprint.parts import Option
+from holdfast.blueprint.source import PlacedDict, Source
+from holdfast.client.answering import Answering
+from holdfast.client.outcomes import archived_end
+from holdfast.client.runs import Runs
+from holdfast.client.starting import new_run_id
+from holdfast.client.states import Outcome
+from holdfast.protocol.answers import Refusal
+from holdfast.protocol.runs import LONGEST_RUN_ID
+from holdfast.runtime.connection import connect
+from holdfast.runtime.errors import BadInput, RunExists
+
+Model = TypeVar("Model", bound=BaseModel)
+NAME = "question"
+"""The name of the blueprint and of its step."""
+MOST_TRIES = 100
+"""Questions about one answer, each with the reason why the last answer breaks a rule of its model."""
+
+
+class AskError(Exception):
+    """A question that has ended without an answer that the program may act on."""
+
+    def __init__(self, message: str, run: str) -> None:
+        super().__init__(message)
+        self.run = run
+        """The run of the question, where `holdfast show` tells more."""
+
+
+class AskExpired(AskError):
+    """Nobody answered in time, and there was no default."""
+
+
+class AskDeclined(AskError):
+    """A person declined to answer; or said no, where `on_decline` is `fail`."""
+
+
+class AskCancelled(AskError):
+    """The question was withdrawn, or its run was cancelled."""
+
+
+_ENDS: Mapping[str, type[AskError]] = {
+    "question_expired": AskExpired,
+    "question_declined": AskDeclined,
+    "question_cancelled": AskCancelled,
+    "cancelled": AskCancelled,
+}
+"""By the type of the run's failure."""
+
+
+@overload
+async def ask(
+    message: str,
+    *,
+    schema: type[Model],
+    key: str | None = None,
+    by: str | None = None,
+    runs: Runs | None = None,
+    **options: Unpack[AskOptions],
+) -> Model: ...
+
+
+@overload
+async def ask(
+    message: str,
+    *,
+    schema: JSONObject | None = None,
+    key: str | None = None,
+    by: str | None = None,
+    runs: Runs | None = None,
+    **options: Unpack[AskOptions],
+) -> Any: ...
+
+
+async def ask(
+    message: str,
+    *,
+    schema: AnswerForm | None = None,
+    key: str | None = None,
+    by: str | None = None,
+    runs: Runs | None = None,
+    **options: Unpack[AskOptions],
+) -> Any:
+    """Ask people a question, wait for as long as it takes, and return the answer.
+
+    Args:
+        message: The text of the question.
+        schema: JSON Schema of the answer, of a reviewed payload or of the secrets asked for; or a pydantic model.
+        key: The question's own name: under the same key it is asked once, and its answer is returned to everyone who
+            asks it, in another process and after the answer, too. Without a key each call asks anew, and a call that
+            is cancelled withdraws its question.
+        by: Who asks, such as `user:ana`.
+        runs: The runs of the deployment; by default of the configured one, else the embedded server, which is started.
+        options: What else is said of the question: see `AskOptions`.
+
+    Returns:
+        As `self.human.ask` of an author's workflow does: text, an option's id (a list with `multiple`), True or False
+        of a permission, the approved payload of a review, or a value that fits the schema: an instance, if that is a
+        model.
+
+    Raises:
+        AskError: `AskExpired`, `AskDeclined` or `AskCancelled`.
+        BadInput: The options cannot be used.
+        Refusal: `key_conflict`: another question was asked under the key.
+    """
+    check_options(options)
+    runs = runs or await _connect()
+    text = message
+    for attempt in range(1, MOST_TRIES + 1):
+        blueprint = make_blueprint(text, schema, options)
+        run = new_run_id(blueprint) if key is None else _make_id(key, attempt)
+        outcome = await _ask_once(runs, blueprint, run, by, withdraw=key is None)
+        output = _read_output(outcome)
+        try:
+            return None if output is None else read_instance(schema, options.get("kind", "input"), output)
+        except ValidationError as error:  # the model has rules that its JSON Schema cannot say
+            first = error.errors(include_url=False, include_input=False)[0]
+            text = f"{message}\n\n{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    raise BadInput(f"no answer to {message!r} fits the model in {MOST_TRIES} tries")
+
+
+def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions) -> Blueprint:
+    """Return the blueprint of one question. Raises `BadInput` for options that cannot be used.
+
+    What people read stands in the context: there a text with braces is no template.
+    """
+    shown = {
+        "message": message,
+        "options": [_describe_option(option) for option in options.get("options", ())],
+        "payload": options.get("payload"),
+        "default": options.get("default"),
+    }
+    step: dict[str, Any] = {"kind": "hitl", "name": NAME, "message": "{{ context.message }}"}
+    step |= {"input": "{{ context.payload }}", "input_schema": read_schema(schema), **_list_keys(options)}
+    step = {key: value for key, value in step.items() if value is not None}
+    place = Source(NAME, "").at(0)
+    document = to_placed({"name": NAME, "description": " ".join(message.split()), "context": shown}, place)
+    assert isinstance(document, PlacedDict)
+    document.put("steps", to_placed([step], place), place)
+    parsed = parse_document(document, folder=Path.cwd(), name=NAME)
+    if parsed.problems:
+        raise BadInput("; ".join(f"{one.path.removeprefix('steps[0].')}: {one.message}" for one in parsed.problems))
+    return parsed.valid()
+
+
+def _list_keys(options: AskOptions) -> dict[str, Any]:
+    """Return the keys of the step that the options say."""
+    same: dict[str, Any] = {
+        key: value
+        for key, value in options.items()
+        if key in ("multiple", "allow_custom", "not_by", "assignees", "quorum", "proof", "on_decline")
+    }
+    for key in ("not_by", "assignees"):
+        if key in same:
+            same[key] = list(same[key])
+    same["ask"] = options.get("kind", "input")
+    if options.get("options"):
+        same["options"] = "{{ context.options }}"
+    if "default" in options:
+        same["default"] = "{{ context.default }}"
+    if (timeout := options.get("timeout")) is not None:
+        same["timeout"] = timeout.total_seconds()
+    if (every := options.get("remind_every")) is not None:
+        same["remind_every"] = every.total_seconds()
+    if rungs := options.get("escalate"):
+        same["escalate"] = [{"after": after.total_seconds(), "assignees": list(names)} for after, names in rungs]
+        same["on_timeout"] = "escalate"
+    return same
+
+
+def _describe_option(option: str | JSONObject | Option) -> JSONObject:
+    match option:
+        case Option():
+            return option.model_dump(mode="json", exclude_defaults=True)
+        case str():
+            return {"id": option, "label": option}
+    return option
+
+
+def _make_id(key: str, attempt: int) -> str:
+    """Return the id of the run that asks under a key; a key that no id may hold is digested."""
+    later = "" if attempt == 1 else f"~{attempt}"
+    plain = f"{NAME}-{key}{later}"
+    if key.strip() and "/" not in key and "~" not in key and len(plain.encode()) <= LONGEST_RUN_ID:
+        return plain
+    return f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()}{later}"
+
+
+async def _ask_once(runs: Runs, blueprint: Blueprint, run: str, by: str | None, *, withdraw: bool) -> Outcome:
+    """Start the run of a question, or find it, and return how it ended."""
+    if await archived_end(runs.tree, run) is not None:
+        await _check_same(runs, blueprint, run)
+    else:
+        try:
+            await runs.start(blueprint, run=run, started_by=by)
+        except RunExists:
+            await _check_same(runs, blueprint, run)
+    try:
+        return await runs.result(run)
+    except asyncio.CancelledError:
+        if withdraw:
+            await runs.control.cancel(run, wait=0)
+        raise
+
+
+async def _check_same(runs: Runs, blueprint: Blueprint, run: str) -> None:
+    """Raise `Refusal` (`key_conflict`) if the run asks another question."""
+    asked = await runs.watch.blueprint(run)
+    if asked.model_dump(mode="json") != blueprint.model_dump(mode="json"):
+        raise Refusal("key_conflict", f"run {run} asks another question under this key; use a new key")
+
+
+def _read_output(outcome: Outcome) -> Any:
+    if outcome.error is None:
+        return outcome.output
+    error = _ENDS.get(outcome.error.type)
+    raise BadInput(outcome.error.message) if error is None else error(outcome.error.message, outcome.run)
+
+
+async def _connect() -> Runs:
+    """Return the runs of the configured deployment."""
+    connection = await connect()
+    config = connection.config
+    answering = Answering(keys=config.answer_keys(), groups=config.groups, limits=config.limits)
+    return Runs(connection.client, connection.task_queue, answering)

@@ -1,0 +1,157 @@
+"""`holdfast.ask`: one question from any program, once for a key."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from holdfast import AskCancelled, AskDeclined, AskExpired, Refusal, ask
+from holdfast.runtime.errors import BadInput
+from tests.client.command import Holdfast
+from tests.conftest import Harness, until
+
+
+class Trip(BaseModel):
+    """A model with a rule that no JSON Schema says."""
+
+    start: int
+    end: int
+
+    @field_validator("end")
+    @classmethod
+    def _not_before_the_start(cls, end: int, info: Any) -> int:
+        if end < info.data.get("start", end):
+            raise ValueError("the end is before the start")
+        return end
+
+
+@pytest.fixture
+def key(house: Harness) -> str:
+    """A key whose question is replayed at the end."""
+    house.started.append(f"question-{house.unique}")
+    return house.unique
+
+
+@pytest.fixture
+def asking(house: Harness, key: str) -> Callable[..., asyncio.Task[Any]]:
+    """Ask under the key, and go on."""
+
+    def start(message: str = "Roll out?", **more: Any) -> asyncio.Task[Any]:
+        call: Awaitable[Any] = ask(message, runs=house.runs, **{"key": key, **more})
+        return asyncio.ensure_future(call)
+
+    return start
+
+
+async def reply(house: Harness, key: str, content: object, **how: Any) -> str:
+    """Answer the question of a key, once it is there; what it asks."""
+    run = f"question-{key}"
+    await until(lambda: is_there(house, run), "the question's run")
+    question = await house.one(run)
+    await house.answer(run, content, question, **how)
+    return question.message
+
+
+async def is_there(house: Harness, run: str) -> bool:
+    return any([execution async for execution in house.client.list_workflows(f"WorkflowId = '{run}'")])
+
+
+async def test_a_question_gives_its_answer_and_the_same_again(house: Harness, key: str, asking: Any) -> None:
+    call = asking(options=["yes", "no"], assignees=["user:ana"])
+    assert await reply(house, key, "yes", by="user:ana") == "Roll out?"
+    assert await call == "yes"
+    assert await asking(options=["yes", "no"], assignees=["user:ana"]) == "yes"
+
+
+async def test_two_who_ask_at_once_get_one_answer(house: Harness, key: str, asking: Any) -> None:
+    calls = [asking(kind="permission") for _ in range(2)]
+    await reply(house, key, "yes")
+    assert await asyncio.gather(*calls) == [True, True]
+
+
+async def test_another_question_under_the_key_is_refused(house: Harness, key: str, asking: Any) -> None:
+    call = asking("Roll out {{ 1 }}?")
+    assert await reply(house, key, "yes") == "Roll out {{ 1 }}?"
+    assert await call == "yes"
+    with pytest.raises(Refusal, match="asks another question under this key"):
+        await asking("Roll back?")
+
+
+async def test_an_answer_is_an_instance_and_asked_again_where_it_breaks_a_rule(
+    house: Harness, key: str, asking: Any
+) -> None:
+    call = asking("When?", schema=Trip)
+    await reply(house, key, {"start": 2, "end": 1})
+    assert (await reply(house, f"{key}~2", {"start": 2, "end": 3})).endswith(
+        "end: Value error, the end is before the start"
+    )
+    assert await call == Trip(start=2, end=3)
+    assert await asking("When?", schema=Trip) == Trip(start=2, end=3)
+
+
+async def test_a_decline_is_typed(house: Harness, key: str, asking: Any) -> None:
+    call = asking()
+    await until(lambda: is_there(house, f"question-{key}"), "the question's run")
+    await house.decline(f"question-{key}")
+    with pytest.raises(AskDeclined):
+        await call
+
+
+async def test_a_timeout_is_typed_or_takes_the_default(house: Harness, key: str, asking: Any) -> None:
+    with pytest.raises(AskExpired):
+        await asking(timeout=timedelta(seconds=1))
+    house.started.append(f"question-{key}-d")
+    assert await asking(timeout=timedelta(seconds=1), default="later", key=f"{key}-d") == "later"
+
+
+async def test_a_cancel_of_the_run_is_typed(house: Harness, key: str, asking: Any) -> None:
+    call = asking()
+    await until(lambda: is_there(house, f"question-{key}"), "the question's run")
+    await house.runs.control.cancel(f"question-{key}")
+    with pytest.raises(AskCancelled):
+        await call
+
+
+async def test_a_call_without_a_key_that_is_cancelled_withdraws_its_question(house: Harness) -> None:
+    call = asyncio.ensure_future(ask("Anybody?", runs=house.runs))
+
+    async def open_run() -> str | None:
+        rows, _ = await house.runs.lists.waiting()
+        return next((row.run for row in rows for one in row.open or () if one.message == "Anybody?"), None)
+
+    run = await until(open_run, "the question")
+    house.started.append(run)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (await house.result(run)).status == "cancelled"
+
+
+async def test_options_that_cannot_be_used_are_refused_before_anything_starts(house: Harness) -> None:
+    with pytest.raises(BadInput, match="assignees"):
+        await ask("Go?", runs=house.runs, assignees=["ana"])
+    with pytest.raises(TypeError, match="a question has no asignees"):
+        await ask("Go?", runs=house.runs, asignees=["user:ana"])  # type: ignore[call-overload]
+
+
+PROGRAM = "import asyncio, holdfast; print(asyncio.run(holdfast.ask('Ship?', options=['yes', 'no'], key='ship')))"
+
+
+@pytest.mark.slow
+def test_two_processes_that_ask_under_a_key_print_the_same_answer(holdfast: Holdfast) -> None:
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, **holdfast.place())
+
+    first = start()
+    holdfast.listed("question-ship")
+    [question] = holdfast.rest("question-ship")["questions"]
+    second = start()
+    assert holdfast("answer", "question-ship", question["id"], "yes").code == 0
+    assert {first.communicate()[0], second.communicate()[0], start().communicate()[0]} == {"yes\n"}
