@@ -50,12 +50,13 @@ MOST_ITERATIONS = 10
 MOST_DONE = 10
 """The most completed steps listed for a failed run."""
 MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "waiting": "?", "cancelled": "✗"}
-MARKS |= {"denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
+MARKS |= {"superseded": "·", "denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
 RISK_STYLES = {"low": "dim", "medium": "yellow", "high": "bold red", "critical": "bold white on red"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
 STYLES |= {
     "denied": "yellow",
     "skipped": "dim",
+    "superseded": "dim",
     "pending": "dim",
     "waiting_input": "yellow",
     "completed_with_errors": "yellow",

@@ -15,7 +15,14 @@ from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, key_digest
-from holdfast.protocol.events import ChildStarted, QuestionCancelled, QuestionClosed, QuestionExpired, QuestionReplied
+from holdfast.protocol.events import (
+    ChildStarted,
+    QuestionCancelled,
+    QuestionClosed,
+    QuestionExpired,
+    QuestionReplied,
+    QuestionSuperseded,
+)
 from holdfast.protocol.runs import WorkflowView
 
 
@@ -166,5 +173,7 @@ def refusal_of_closed(reply: EarlierReply) -> Refusal:
     data, at = reply.data, reply.at.isoformat()
     if isinstance(data, QuestionExpired):
         return Refusal("expired", f"question {data.id} expired at {at}")
+    if isinstance(data, QuestionSuperseded):
+        return Refusal("already_answered", f"question {data.id} is not needed since {at}: another branch came first")
     ending = data.type.removeprefix("question.")
     return Refusal("already_answered", f"question {data.id} was {ending} by {data.by or 'somebody'} at {at}")

@@ -37,6 +37,7 @@ from holdfast.protocol.events import (
     QuestionReleased,
     QuestionReminded,
     QuestionReturned,
+    QuestionSuperseded,
     QuestionVerified,
     RunResumed,
     StepCompleted,
@@ -166,6 +167,8 @@ def closing_text(closed: QuestionClosed) -> str:
     if isinstance(closed, QuestionExpired):
         default = "" if closed.default is None else f", and the default counts: {preview(closed.default)}"
         return f"its deadline has passed{default}"
+    if isinstance(closed, QuestionSuperseded):
+        return "another branch came first"
     by = f" by {one_line(closed.by)}" if closed.by else ""
     return f"it was {closed.type.removeprefix('question.')}{by} meanwhile"
 

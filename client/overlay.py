@@ -19,6 +19,7 @@ STATES: dict[Mark, State] = {
     "paused": "running",
     "skipped": "skipped",
     "denied": "skipped",
+    "superseded": "skipped",
 }
 _STRONGEST: tuple[State, ...] = ("running", "failed", "done", "skipped")
 """The order in which a state wins where a step ran for several items."""

@@ -20,6 +20,7 @@ from holdfast.protocol.events import (
     AgentTold,
     AnyEvent,
     BranchStarted,
+    BranchSuperseded,
     Event,
     ItemCompleted,
     ItemStarted,
@@ -154,6 +155,8 @@ class Trace:
                 self._end_item(event, completed)
             case BranchStarted(branch=branch):
                 self._branch(address, branch)
+            case BranchSuperseded():
+                self._supersede(address)
             case data if span is not None:
                 _change(span, data)
         self._stamp(event)
@@ -237,6 +240,13 @@ class Trace:
             self._lists[address] = step.branches.setdefault(branch, [])
         else:
             step.branch, self._lists[address] = branch, step.steps
+
+    def _supersede(self, branch: str) -> None:
+        """Record that what was under way in a branch has lost."""
+        for step in self._lists.get(branch, []):
+            for span in (step, *step.below()):
+                if span.status == "running":
+                    span.status = "superseded"
 
     def _nearest(self, address: str) -> str:
         """Return the address of the nearest step, call or list above an address."""

@@ -44,6 +44,15 @@ def within(parent: Address, type_: str, id_: str, sub: object = None) -> Address
     return Address(f"{parent};{segment(type_, id_, sub)}")
 
 
+def is_within(address: str, place: str) -> bool:
+    """Return whether an address is a place, or stands below it.
+
+    >>> is_within("pipeline:p;step:ab", "pipeline:p"), is_within("pipeline:p;step:ab", "pipeline:p;step:a")
+    (True, False)
+    """
+    return address == place or address.startswith(f"{place};")
+
+
 def in_order(address: str) -> list[str | int]:
     """Return a key by which addresses sort with their counters as numbers: item 2 before item 10.
 

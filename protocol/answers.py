@@ -92,7 +92,7 @@ class Closed(NamedTuple):
     # A named tuple and no model: it is a list on the wire, and every continue-as-new carries many of them.
 
     question: str
-    status: Literal["answered", "declined", "cancelled", "expired", "waiting_quorum", "taken"]
+    status: Literal["answered", "declined", "cancelled", "expired", "superseded", "waiting_quorum", "taken"]
     at: datetime
     by: str | None = None
     key: str | None = None

@@ -201,6 +201,13 @@ class BranchCompleted(EventData):
     message: str | None = None
 
 
+class BranchSuperseded(EventData):
+    """The end of a branch that lost: others came first, and what was under way in it is cancelled."""
+
+    type: ClassVar[str] = "branch.superseded"
+    branch: str
+
+
 class ModelRequested(EventData):
     type: ClassVar[str] = "model.requested"
     model: str
@@ -361,6 +368,12 @@ class QuestionCancelled(QuestionClosed):
     type: ClassVar[str] = "question.cancelled"
 
 
+class QuestionSuperseded(QuestionClosed):
+    """Its branch has lost, so that nobody needs to answer any more."""
+
+    type: ClassVar[str] = "question.superseded"
+
+
 class QuestionVerified(QuestionEvent):
     """The verdict of an agent on an answer: it stands, or the question is asked again."""
 
@@ -476,6 +489,7 @@ AnyEvent = (
     | ItemCompleted
     | BranchStarted
     | BranchCompleted
+    | BranchSuperseded
     | ModelRequested
     | ModelReplied
     | AgentCompleted
@@ -496,6 +510,7 @@ AnyEvent = (
     | QuestionDeclined
     | QuestionExpired
     | QuestionCancelled
+    | QuestionSuperseded
     | QuestionVerified
     | QuestionReturned
     | TimerStarted

@@ -162,7 +162,8 @@ class Children:
         async def has_started() -> None:
             begun(id_)
 
-        result: RawValue = await Child(id_, starting).result(has_started)
+        reason = partial(self._host.superseding.reason_for, start.address)
+        result: RawValue = await Child(id_, starting, reason).result(has_started)
         return result
 
     async def run_counted(
@@ -194,9 +195,10 @@ class Children:
             event: The class of that event.
             paused: Whether it begins paused.
         """
-        hint_ids = [hint.id for hint in self._host.hints]
+        host = self._host
+        hint_ids = [hint.id for hint in host.hints]
         id_ = self._choose_id(id_)
-        child = Child(id_, partial(start, id=id_))
+        child = Child(id_, partial(start, id=id_), partial(host.superseding.reason_for, address))
         self.starting += 1
         try:
             return await child.result(partial(self._has_started, child, address, event, paused, hint_ids))
@@ -260,9 +262,10 @@ def read_address(definition: Definition) -> Address:
 class Child:
     """A child workflow, from its start to its end."""
 
-    def __init__(self, id_: str, start: Callable[[], Awaitable[Handle]]) -> None:
+    def __init__(self, id_: str, start: Callable[[], Awaitable[Handle]], reason: Callable[[], str]) -> None:
+        """`reason` returns that of a cancellation, when it is sent."""
         self.id = id_
-        self._start = start
+        self._start, self._reason = start, reason
         self._started = False
         self._cancel_requested = False
 
@@ -298,7 +301,7 @@ class Child:
         return await handle
 
     async def _cancel(self) -> None:
-        await deliver(workflow.get_external_workflow_handle(self.id).cancel())
+        await deliver(workflow.get_external_workflow_handle(self.id).cancel(reason=self._reason()))
 
 
 def _policy(retry: Retry) -> RetryPolicy:

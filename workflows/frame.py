@@ -46,6 +46,7 @@ from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
+from holdfast.workflows.superseding import Superseding
 from holdfast.workflows.turns import Speakers, make_messages
 
 DEFAULT_INPUT = Step.model_fields["input"].default
@@ -83,6 +84,7 @@ class Runtime(Protocol):
     speakers: Speakers
     activities: Activities
     door: Door
+    superseding: Superseding
 
     @property
     def paused(self) -> bool: ...

@@ -13,9 +13,9 @@ from holdfast.blueprint.questions import Asked
 
 @dataclass(frozen=True)
 class Reply:
-    """The end of a question: answered with content, declined, cancelled, or expired."""
+    """The end of a question: answered with content, declined, cancelled, expired, or superseded."""
 
-    status: Literal["answered", "declined", "cancelled", "expired"]
+    status: Literal["answered", "declined", "cancelled", "expired", "superseded"]
     content: JSON = None
     by: str | None = None
     comment: str | None = None

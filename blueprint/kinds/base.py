@@ -70,6 +70,8 @@ class Step(Part):
     """The steps inside run in iterations."""
     runs_steps_in_child: ClassVar[bool] = False
     """The steps inside run in a child workflow."""
+    passes_input: ClassVar[bool] = False
+    """The output is the input: that the step has ended is what others wait for."""
     runs_branches_at_once: ClassVar[bool] = False
     skips_known_results: ClassVar[bool] = False
     """The steps inside do not run where their result is stored already."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.findings import Findings, check_known, check_path
+from holdfast.blueprint.findings import Findings, check_known, check_path, is_literal
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches
+from holdfast.blueprint.kinds.known import KnownValue
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     object_form,
 )
-from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel
+from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Template
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, filled, listed
+from holdfast.blueprint.words.text import Vocabulary, condition, filled, listed, unquoted
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -35,6 +36,7 @@ _MERGED = {
     "error_on_conflict": "If two write the same place of the context, it fails.",
     "no_merge": "What they write to the context is dropped.",
 }
+_RACED = "the names of the winners, and the result of each by its name"
 _REDUCED = {
     "": "the result of each by its name",
     "keys": "their names",
@@ -69,6 +71,17 @@ class Parallel(Step):
     reduce: Reducer | None = Field(
         None, description="One value from the outputs, in declared order, instead of an object of them."
     )
+    until: Literal["first"] | Annotated[int, Field(strict=True)] | str | None = Field(
+        None,
+        description="Go on before all have ended: once the `first` branch, or so many, have completed with a result, "
+        "or once an expression on the outputs so far holds (`output`, by branch). The others are cancelled.",
+        examples=["first", 2, "output.by_hand is defined or output | length >= 2"],
+    )
+    choose: Template = Field(
+        None,
+        description="The branches that run: a template of a list of their names, or of one name; default: all.",
+        examples=["{{ steps.triage.output.teams }}", ["legal", "money"]],
+    )
     on_branch_failure: Literal["propagate", "ignore"] = Field(
         "propagate", description="A failing branch cancels the others and fails the step; or its output is null."
     )
@@ -83,8 +96,35 @@ class Parallel(Step):
 
     max_parallel: MaxParallel = None
 
+    @property
+    def until_expression(self) -> str | None:
+        """The expression on the outputs so far that ends the step; None if it counts them, or waits for all."""
+        return self.until if isinstance(self.until, str) and self.until != "first" else None
+
+    @property
+    def winners_wanted(self) -> int | None:
+        """How many branches must complete with a result; None if an expression decides, or all must end."""
+        return 1 if self.until == "first" else self.until if isinstance(self.until, int) else None
+
+    def reads(self) -> Mapping[str, Template]:
+        return {**super().reads(), "choose": self.choose}
+
     def blocks(self) -> Mapping[str, Block]:
-        return {f"branches.{name}": Block(tuple(steps)) for name, steps in self.branches.items()}
+        branches = {f"branches.{name}": Block(tuple(steps)) for name, steps in self.branches.items()}
+        # In a block of its own, as `output` is not the previous step's there.
+        ends = (
+            {} if self.until_expression is None else {"until": Block((), conditions={"until": self.until_expression})}
+        )
+        return {**branches, **ends}
+
+    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
+        if self.output_schema is not None or self.until is None or self.reduce is not None:
+            return super().known_output(input, blueprint)
+        names = sorted(self.branches)
+        outputs = {"type": "object", "properties": {name: {} for name in names}, "additionalProperties": False}
+        winner = {"type": "array", "items": {"enum": names}}
+        properties = {"winner": winner, "outputs": outputs}
+        return KnownValue({"type": "object", "properties": properties, "additionalProperties": False})
 
     @classmethod
     def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:
@@ -109,6 +149,15 @@ class Parallel(Step):
         super().check(path, blueprint, findings)
         instead = "remove it: branches all run at once"
         check_most(self.max_parallel, list(self.branches.values()), f"{path}.", findings, instead)
+        if isinstance(self.until, int) and not 1 <= self.until <= len(self.branches):
+            message = f"'until' waits for {self.until} branches, but there are {len(self.branches)}"
+            findings.add(f"{path}.until", "bad_value", message, f"write a number from 1 to {len(self.branches)}")
+        if isinstance(self.until, str) and self.until.strip().isdecimal():
+            message = f"'until' is a number from 1 to {len(self.branches)} without quotes, and not {self.until!r}"
+            findings.add(f"{path}.until", "bad_value", message, "until: 1")
+        chosen = [self.choose] if isinstance(self.choose, str) else self.choose
+        for name in chosen if isinstance(chosen, list) and is_literal(chosen) else []:
+            check_known(str(name), "branch", self.branches, f"{path}.choose", findings)
         for branch, paths in (self.field_mapping or {}).items():
             check_known(branch, "branch", self.branches, f"{path}.field_mapping.{branch}", findings)
             for index, target in enumerate(paths):
@@ -116,7 +165,10 @@ class Parallel(Step):
 
     def describe(self, names: Vocabulary) -> StepDescription:
         inside = names.after(names.previous if self.input == PREVIOUS else filled(self.input, names))
-        sentences = ["runs its branches at the same time."]
+        chosen = "" if self.choose is None else f" that are named by {filled(self.choose, names)}"
+        sentences = [f"runs {'those of ' if chosen else ''}its branches{chosen} at the same time."]
+        if self.until is not None:
+            sentences.append(f"It goes on once {self._end(names)}; the others are then cancelled.")
         if self.on_branch_failure == "ignore":
             sentences.append("One that fails returns nothing; if all fail, so does the step.")
         if self.merge_strategy != "context_update":
@@ -125,7 +177,8 @@ class Parallel(Step):
             sentences.append(f"They see only {listed(self.context_include_keys)} of the context.")
         for branch, paths in (self.field_mapping or {}).items():
             sentences.append(f"Of what {branch} writes to the context only {listed(paths)} is kept.")
-        sentences.append(f"It returns {_REDUCED[self.reduce or '']}.")
+        returned = _RACED if self.until is not None and self.reduce is None else _REDUCED[self.reduce or ""]
+        sentences.append(f"It returns {returned}.")
         blocks = [
             NestedSteps(f"{name}{colon_or_nothing(steps)}", steps, inside, name, name)
             for name, steps in self.branches.items()
@@ -133,4 +186,17 @@ class Parallel(Step):
         return StepDescription(" ".join(sentences), tuple(blocks))
 
     def draw(self, names: Vocabulary) -> Drawing:
-        return Drawing("fork", ["at the same time"], framed=True)
+        lines = ["at the same time"]
+        if self.choose is not None:
+            lines.append(f"those named by {unquoted(self.choose, names)}")
+        if self.until is not None:
+            lines.append(f"until {self._end(names)}")
+        return Drawing("fork", lines, framed=True)
+
+    def _end(self, names: Vocabulary) -> str:
+        """Return the clause that says when the step goes on."""
+        if self.until_expression is not None:
+            so_far = "the results so far"
+            return condition(self.until_expression, names.with_roots(output=so_far, previous_step=so_far))
+        wanted = self.winners_wanted or 1
+        return f"{'one' if wanted == 1 else wanted} of them {'has' if wanted == 1 else 'have'} a result"

@@ -25,6 +25,8 @@ class Timer(Step):
 
     other_names: ClassVar[tuple[str, ...]] = ("sleep", "delay", "pause")
 
+    passes_input: ClassVar[bool] = True
+
     kind: Literal["timer"]
     length: Template | None = Field(
         None,

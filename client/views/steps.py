@@ -17,7 +17,7 @@ from holdfast.protocol.events import AgentTold, LoopCompleted, PlanRevised, Ques
 from holdfast.protocol.questions import Question
 from holdfast.protocol.tracebacks import find_raise
 
-Mark = Literal["running", "waiting", "paused", "completed", "failed", "cancelled", "skipped", "denied"]
+Mark = Literal["running", "waiting", "paused", "completed", "failed", "cancelled", "superseded", "skipped", "denied"]
 STRONGEST: tuple[Mark, ...] = (
     "running",
     "waiting",
@@ -26,6 +26,7 @@ STRONGEST: tuple[Mark, ...] = (
     "cancelled",
     "completed",
     "denied",
+    "superseded",
     "skipped",
 )
 """The mark of several steps is the first of these, the one that a reader looks for."""

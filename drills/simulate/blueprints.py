@@ -161,7 +161,26 @@ def _make_map(gen: Generator, depth: int) -> Json:
 
 
 def _make_parallel(gen: Generator, depth: int) -> Json:
+    if gen.choices.chance(0.3):
+        return _make_race(gen, depth)
     return {"branches": {name: gen.make_steps(depth + 1) for name in ("x", "y", "z")[: 2 + gen.choices.below(2)]}}
+
+
+def _make_race(gen: Generator, depth: int) -> Json:
+    """Return a race that the same branches win in any order of things: in the others nobody ever answers."""
+    n = gen.count
+    ask = {"kind": "hitl", "message": f"{NOBODY} this."}
+    loop = {"kind": "loop", "loop": {"max_loops": 9, "body": [{**ask, "name": f"never{n}"}]}}
+    lost = loop if gen.choices.chance(0.5) else ask
+    branches = {"lost": [{**lost, "name": f"lost{n}"}]}
+    winners = ("x", "y")[: 1 + gen.choices.below(2)]
+    for name in winners:
+        branches[name] = [*gen.make_steps(depth + 1), {"name": f"won{n}{name}", "input": "a text"}]
+    if gen.choices.chance(0.5):  # the order of the winners is that of things
+        return {"branches": branches, "until": len(winners), "reduce": "values"}
+    branches["unchosen"] = [{**ask, "name": f"unchosen{n}"}]
+    wanted = " and ".join(f"output.{name} is defined" for name in winners)
+    return {"branches": branches, "until": wanted, "reduce": "keys", "choose": ["lost", *winners]}
 
 
 def _make_clarify(gen: Generator, depth: int) -> Json:
@@ -175,7 +194,8 @@ def _make_cache(gen: Generator, depth: int) -> Json:
 
 
 def _make_timer(gen: Generator, depth: int) -> Json:
-    return {"for": ("1h", "1s", "2d")[gen.choices.below(3)]}
+    # Short: an event that comes before it is waited for is kept for a day.
+    return {"for": ("10m", "1s", "30m")[gen.choices.below(3)]}
 
 
 def _make_workflow(gen: Generator, depth: int) -> Json:

@@ -217,20 +217,20 @@ class Server:
         if run.task is None:
             run.task, run.of_update = "scheduled", True
 
-    def cancel(self, id_: str) -> bool:
+    def cancel(self, id_: str, reason: str = "a person") -> bool:
         """Request the cancellation of a workflow; return whether it is open."""
         run = self.find_open(id_)
         if run is not None and not run.cancel_requested:
-            self._cancel(run)
+            self._cancel(run, reason)
         return run is not None
 
-    def _cancel(self, run: Run) -> None:
+    def _cancel(self, run: Run, reason: str = "a parent") -> None:
         run.cancel_requested = True
         if not is_ours(run.start.workflow_type):
             self._close(run, "cancelled", encode_failure(CancelledError("cancelled")))
             return
         job = WorkflowActivationJob()
-        job.cancel_workflow.reason = "a person"
+        job.cancel_workflow.reason = reason
         self._add(run, job)
 
     def query(self, run: Run, name: str, argument: Payload | None = None) -> Payload:
@@ -473,7 +473,7 @@ class Server:
         request = command.request_cancel_external_workflow_execution
         job = WorkflowActivationJob()
         job.resolve_request_cancel_external_workflow.seq = request.seq
-        if not self.cancel(request.workflow_execution.workflow_id):
+        if not self.cancel(request.workflow_execution.workflow_id, f"by a workflow with reason: {request.reason}"):
             failure = make_application_failure("CancelExternal", "the workflow was not found")
             job.resolve_request_cancel_external_workflow.failure.CopyFrom(failure)
         self._add(run, job)

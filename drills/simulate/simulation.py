@@ -16,7 +16,7 @@ from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
 from drills.simulate.world import World, pack, unpack
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.events import Event
+from holdfast.protocol.events import Event, QuestionClosed
 from holdfast.protocol.runs import EVENTS, VIEW, Definition, HistoryLimits, RunResult, WorkflowView
 
 SCHEDULES = 10
@@ -43,7 +43,7 @@ DISTURBING = {
     "cancel run": 0.02,
     "fire": 0.05,
 }
-CLOSINGS = ("question.answered", "question.declined", "question.expired", "question.cancelled")
+CLOSINGS = tuple(kind.type for kind in QuestionClosed.__subclasses__())
 
 
 class Outcome(NamedTuple):

@@ -25,6 +25,7 @@ ACTIONS = {
     "question.declined": "decline",
     "question.cancelled": "cancel",
     "question.expired": "expire",
+    "question.superseded": "supersede",
     "question.reminded": "remind",
     "question.escalated": "escalate",
     "question.claimed": "claim",

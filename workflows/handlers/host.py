@@ -34,6 +34,7 @@ from holdfast.workflows.history import History
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.rest import await_rest
+from holdfast.workflows.superseding import Superseding
 from holdfast.workflows.turns import Speakers
 
 
@@ -49,10 +50,13 @@ class Host:
         self.progress = RunProgress(usage=state.usage, previous_run=state.previous_run)
         self.permits = list(state.permits)
         self.speakers = Speakers(state.speakers)
+        self.superseding = Superseding()
         self.activities = Activities(self.until_resumed, self.count, identity.loss_policy)
         self.children = Children(self)
         self.door = Door(identity, self.history, state)
-        self.questions = Questions(identity.run, self.journal, self.door.receipts, self._hand_over_event)
+        self.questions = Questions(
+            identity.run, self.journal, self.door.receipts, self.superseding, self._hand_over_event
+        )
         self.assignments = Assignments(self.door, self.questions)
         self.answers = Answers(self.door, self.questions)
         self.events = Events(self.door, self.journal, self.questions, self.children, state.kept)

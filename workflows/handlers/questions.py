@@ -31,6 +31,7 @@ from holdfast.protocol.events import (
     QuestionEscalated,
     QuestionExpired,
     QuestionReminded,
+    QuestionSuperseded,
 )
 from holdfast.protocol.people import People, Rung, user_of
 from holdfast.protocol.questions import Question, QuestionRequest, question_of, shown_of
@@ -38,17 +39,20 @@ from holdfast.workflows.door import Receipts
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.rest import await_rest
+from holdfast.workflows.superseding import Superseding
 
 MOST_SHOWN = 50
 """Closed questions that a workflow keeps in memory as they were shown, for the record."""
 MOST_REMINDERS = 100
 
 
-_CLOSING: dict[str, type[QuestionAnswered | QuestionDeclined | QuestionCancelled | QuestionExpired]] = {
+_Closing = QuestionAnswered | QuestionDeclined | QuestionCancelled | QuestionExpired | QuestionSuperseded
+_CLOSING: dict[str, type[_Closing]] = {
     "answered": QuestionAnswered,
     "declined": QuestionDeclined,
     "cancelled": QuestionCancelled,
     "expired": QuestionExpired,
+    "superseded": QuestionSuperseded,
 }
 """By the status of a reply: the event that closes the question."""
 
@@ -149,9 +153,17 @@ class OpenQuestion:
 class Questions:
     """The open questions of one workflow, and receipts of the closed ones."""
 
-    def __init__(self, run: str, journal: Journal, receipts: Receipts, opened: Callable[[Question], None]) -> None:
+    def __init__(
+        self,
+        run: str,
+        journal: Journal,
+        receipts: Receipts,
+        superseding: Superseding,
+        opened: Callable[[Question], None],
+    ) -> None:
         """`opened` is called with each question that was just asked."""
         self._run, self._journal, self._receipts, self._opened = run, journal, receipts, opened
+        self._superseding = superseding
         self._open: dict[str, OpenQuestion] = {}
         self._rounds: dict[Address, int] = {}
         self._shown: dict[str, Question] = {}
@@ -181,7 +193,8 @@ class Questions:
             # An answer of the same activation has closed it already: it stands, and the cancellation ends the step all
             # the same.
             if question.id in self._open:
-                self._close(question, Reply("cancelled"), None, None)
+                superseded = self._superseding.covers(question.address)
+                self._close(question, Reply("superseded" if superseded else "cancelled"), None, None)
             raise
 
     def _make_question(self, request: QuestionRequest) -> Question:
@@ -425,10 +438,17 @@ def _are_alike(a: object, b: object) -> bool:
 def _refuse_closed(closed: Closed) -> Refusal:
     if closed.status == "expired":
         return Refusal("expired", describe_expiry(closed.question, closed.at))
+    if closed.status == "superseded":
+        return Refusal("already_answered", describe_superseded(closed.question, closed.at))
     person = closed.by or "somebody"
     return Refusal(
         "already_answered", f"question {closed.question} was {closed.status} by {person} at {closed.at.isoformat()}"
     )
+
+
+def describe_superseded(question: str, at: datetime) -> str:
+    """Return the message of a refusal of an answer in a branch that has lost."""
+    return f"question {question} is not needed since {at.isoformat()}: another branch came first"
 
 
 def describe_expiry(question: str, at: datetime) -> str:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Parallel
+from holdfast.blueprint.questions import brief
 from holdfast.protocol.context import Path, changes, keys_of, with_changes
 from holdfast.protocol.events import BranchCompleted, BranchStarted
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import is_cancelled, run_together
 from holdfast.workflows.failures import HANDLED, StepFailure, failure, find_context, find_failure
-from holdfast.workflows.frame import ContextStore, Frame
+from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.items import take_changes
 from holdfast.workflows.limits import Meter
+from holdfast.workflows.races import Race
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A branch that has ended: its output or failure, what it changed in the context, and whether it can win."""
+
+    output: JSON | _Failed
+    changed: dict[Path, JSON]
+    has_result: bool
 
 
 class _Failed:
@@ -27,24 +40,72 @@ class _Failed:
 
 async def run_parallel(step: Parallel, frame: Frame) -> JSON:
     value = frame.read_input(step)
-    shares = frame.meter.split(len(step.branches))
-    works = [
-        _branch(step, name, steps, value, share, frame)
-        for (name, steps), share in zip(step.branches.items(), shares, strict=True)
-    ]
-    done = dict(zip(step.branches, await run_together(works), strict=True))
-    _check_some(done)
+    branches = _choose_branches(step, frame.after(value))
+    shares = frame.meter.split(len(branches))
+    works = {
+        name: _branch(step, name, steps, value, share, frame)
+        for (name, steps), share in zip(branches.items(), shares, strict=True)
+    }
+    if step.until is None:
+        done = dict(zip(works, await run_together(works.values()), strict=True))
+        _check_some(done)
+        winners = list(done)
+    else:
+        race: Race[_Ended] = Race(frame, lambda ended: ended.has_result)
+        done, others = await race.run(works, lambda so_far: _is_over(step, so_far, frame))
+        if not _is_over(step, done, frame):
+            raise _fail_without_winner(step, done, others, frame)
+        winners = list(done)
+        done = {name: done[name] for name in branches if name in done}
     if step.merge_strategy != "no_merge":
-        changed = {name: _map_paths(step, name, own) for name, (_, own) in done.items()}
+        changed = {name: _map_paths(step, name, ended.changed) for name, ended in done.items()}
         take_changes(frame, changed, step.merge_strategy, began=_base(step, frame))
-    outputs = {name: output for name, (output, _) in done.items()}
-    return _reduce(step, outputs, frame)
+    outputs = _reduce(step, {name: ended.output for name, ended in done.items()}, frame)
+    return {"winner": winners, "outputs": outputs} if step.until is not None and step.reduce is None else outputs
 
 
-async def _branch(
-    step: Parallel, name: str, steps: list[AnyStep], value: object, share: Meter, frame: Frame
-) -> tuple[JSON, dict[Path, JSON]]:
-    """Run a branch; return its output, and what it changed."""
+def _choose_branches(step: Parallel, frame: Frame) -> dict[str, list[AnyStep]]:
+    """Return the branches that run, in declared order."""
+    if step.choose is None:
+        return step.branches
+    chosen = frame.render(step.choose)
+    names = [chosen] if isinstance(chosen, str) else chosen
+    if not isinstance(names, list):
+        raise failure(
+            "unknown_branch", f"'choose' of {step.name} gives {brief(chosen)}, no list of names", frame.address
+        )
+    for name in names:
+        if not isinstance(name, str) or name not in step.branches:
+            there = ", ".join(step.branches)
+            message = f"'choose' of {step.name} names {brief(name)}, which is no branch; branches: {there}"
+            raise failure("unknown_branch", message, frame.address)
+    return {name: steps for name, steps in step.branches.items() if name in names}
+
+
+def _is_over(step: Parallel, winners: Mapping[str, _Ended], frame: Frame) -> bool:
+    """Return whether the branches that have completed with a result are enough."""
+    if step.until_expression is None:
+        return len(winners) >= (step.winners_wanted or 1)
+    so_far: JSONObject = {name: winners[name].output for name in step.branches if name in winners}
+    return frame.after(so_far).holds(step.until_expression)[0]
+
+
+def _fail_without_winner(
+    step: Parallel, winners: Mapping[str, _Ended], others: Mapping[str, _Ended], frame: Frame
+) -> ApplicationError:
+    """Return the failure of a race in which every branch has ended."""
+    told = [f"{name} completed" for name in winners]
+    for name, ended in others.items():
+        is_failed = isinstance(ended.output, _Failed)
+        told.append(f"{name} {'failed' if is_failed else 'gave no result'}")
+    ends = ", ".join(told) or "no branch was chosen"
+    return failure(
+        "no_winner", f"every branch of {step.name} has ended, and none of them ended it: {ends}", frame.address
+    )
+
+
+async def _branch(step: Parallel, name: str, steps: list[AnyStep], value: object, share: Meter, frame: Frame) -> _Ended:
+    """Run a branch to its end."""
     base, schema = _base(step, frame), frame.store.schema if step.context_include_keys is None else None
     fork = ContextStore(base, schema, frame.store.reducers)
     counts = frame.request_counts.within(step.name, name)
@@ -59,9 +120,18 @@ async def _branch(
         if cause.final or step.on_branch_failure == "propagate":
             raise _with_all_keys(error, cause, base, inside, frame) from error
         inside.note(BranchCompleted(branch=name, error=cause.type, message=cause.message))
-        return _Failed(error), {}
+        return _Ended(_Failed(error), {}, has_result=False)
     inside.note(BranchCompleted(branch=name))
-    return output, changes(base, fork.value)
+    return _Ended(output, changes(base, fork.value), _has_result(steps, inside.scope, output))
+
+
+def _has_result(steps: Sequence[AnyStep], scope: Scope, output: JSON) -> bool:
+    """Return whether a branch has completed with a result: a skipped one only passes its input on.
+
+    A timer passes on its input, too, but that it is over is what its branch waits for.
+    """
+    ended = [step for step in steps if scope.steps[step.name]["status"] != "skipped"]
+    return bool(ended) and (output is not None or ended[-1].passes_input)
 
 
 def _base(step: Parallel, frame: Frame) -> JSONObject:
@@ -79,10 +149,10 @@ def _with_all_keys(error: BaseException, cause: Failure, base: JSONObject, insid
     return StepFailure(cause.model_copy(update={"reached": None}), with_changes(frame.store.value, reached))
 
 
-def _check_some(done: dict[str, tuple[Any, Any]]) -> None:
+def _check_some(done: Mapping[str, _Ended]) -> None:
     """Raise the first failure if every branch failed."""
-    failed = [output.error for output, _ in done.values() if isinstance(output, _Failed)]
-    if len(failed) == len(done):
+    failed = [ended.output.error for ended in done.values() if isinstance(ended.output, _Failed)]
+    if failed and len(failed) == len(done):
         raise failed[0]
 
 
@@ -133,7 +203,7 @@ def _dedupe(outputs: JSONObject) -> list[JSON]:
 def _majority(outputs: JSONObject) -> JSON:
     """Return the output that most branches gave; of several, the one declared first."""
     values = list(outputs.values())
-    return max(values, key=lambda value: sum(same(value, other) for other in values))
+    return max(values, key=lambda value: sum(same(value, other) for other in values), default=None)
 
 
 REDUCERS: dict[str, Callable[[JSONObject], Any]] = {
@@ -142,7 +212,7 @@ REDUCERS: dict[str, Callable[[JSONObject], Any]] = {
     "union": _unite,
     "concat": _concatenate,
     "dedupe": _dedupe,
-    "first": lambda outputs: next(iter(outputs.values())),
-    "last": lambda outputs: list(outputs.values())[-1],
+    "first": lambda outputs: next(iter(outputs.values()), None),
+    "last": lambda outputs: next(reversed(outputs.values()), None),
     "majority_vote": _majority,
 }

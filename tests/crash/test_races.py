@@ -1,0 +1,47 @@
+"""A race whose worker is killed again and again: before, while and after a branch wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import until
+from tests.crash.machines import Machines, asked
+from tests.tools import calls
+
+pytestmark = pytest.mark.slow
+
+KILLS = 10
+RACES = """
+steps:
+  - kind: loop
+    name: rounds
+    loop:
+      max_loops: {rounds}
+      checkpoint_every: 3
+      body:
+        - kind: parallel
+          name: race
+          until: first
+          reduce: keys
+          branches:
+            asks: [{{kind: hitl, name: ask, message: "Round {{{{ iteration }}}}?"}}]
+            loops: [{{kind: loop, name: inner, loop: {{max_loops: 2, body: {{kind: hitl, name: b, message: B?}}}}}}]
+        - {{name: count, uses: counted, input: {{folder: "{folder}", name: "won-{{{{ previous_step[0] }}}}"}}}}
+"""
+
+
+async def test_ten_kills_change_no_winner(machines: Machines) -> None:
+    house = await machines.house()
+    machines.start_worker()
+    run = await house.start(RACES.format(folder=machines.folder, rounds=KILLS))
+    for number in range(1, KILLS + 1):
+        question = await asked(house, run, f"Round {number}?")
+        if number % 2:
+            machines.restart_worker()
+        await house.answer(run, "mine", question)
+        machines.restart_worker()
+    assert await house.output(run) == f"won-asks {KILLS}"
+    assert calls(machines.folder, "won-asks") == KILLS
+    types = await until(lambda: house.types(run), "the events")
+    assert types.count("branch.superseded") == KILLS
+    await house.replay()
