@@ -1,4 +1,4 @@
-"""Verification of answers by an agent: an answer stands, or it is given back with a reason. For `hitl` steps."""
+"""Answers that do not stand: an agent gives them back with a reason, or they settle nothing. For `hitl` steps."""
 
 from __future__ import annotations
 
@@ -34,14 +34,21 @@ _TASK = (
 )
 
 
-async def ask_until_verified(step: Hitl, request: QuestionRequest, frame: Frame) -> Reply:
-    """Ask, and ask again as long as the step's agent gives the answer back; return the reply that stands.
+async def ask_until_settled(step: Hitl, request: QuestionRequest, frame: Frame) -> tuple[Asked, Reply]:
+    """Ask, and ask again as long as an answer settles nothing, or the step's agent gives it back.
 
     Only answers are verified: no decline, no denial, no expiry. Each round is a question with an id of its own.
+
+    Returns:
+        The question as it was asked last, and the reply that stands.
     """
-    verify, asked, remaining = step.verify, request.asked, 0 if step.verify is None else step.verify.rounds
+    verify, remaining = step.verify, 0 if step.verify is None else step.verify.rounds
     while True:
-        reply = await frame.put(request)
+        reply, asked = await frame.put(request), request.asked
+        if reply.status == "answered" and (again := asked.ask_again(reply.content)) is not None:
+            await frame.host.until_resumed()
+            request = replace(request, asked=again)
+            continue
         if verify is None or reply.status != "answered" or asked.says_no(reply.content):
             break
         verdict = await _ask_verdict(verify, step, reply, frame.after(_describe_shown(asked)))
@@ -53,7 +60,7 @@ async def ask_until_verified(step: Hitl, request: QuestionRequest, frame: Frame)
             break
         remaining -= 1
         request = replace(request, asked=add_problem(asked, verdict.reason or ""))
-    return reply
+    return asked, reply
 
 
 def _describe_shown(asked: Asked) -> JSONObject:

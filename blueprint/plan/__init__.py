@@ -4,6 +4,7 @@ from holdfast.blueprint.plan.answers import answer_of, asks, confirms, informs, 
 from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id
+from holdfast.blueprint.plan.questions import compile_question
 from holdfast.blueprint.plan.references import Reference, filled
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "filled",
     "informs",
     "compile_plan",
+    "compile_question",
     "options_of",
     "question_text",
     "known_id",

@@ -82,6 +82,27 @@ def filled(text: str, value_of: Callable[[Reference], Any]) -> JSON:
     return _TOKEN.sub(lambda match: _shown(value_of(_reference(match))), text)
 
 
+def make_template(text: str) -> str:
+    """Return the template of a text: a reference is a name in it, and gives nothing where it is null.
+
+    >>> make_template("RESULT_FROM_1"), make_template("{1: LOOP_INDEX}")
+    ('{{ RESULT_FROM_1 }}', '{{ "{" }}1: {{ "" if LOOP_INDEX is none else LOOP_INDEX }}}')
+    """
+    whole = _TOKEN.fullmatch(text.strip())
+    if whole is not None:
+        return f"{{{{ {whole.group()} }}}}"
+    return _TOKEN.sub(r'{{ "" if \g<0> is none else \g<0> }}', escape_template(text))
+
+
+def escape_template(text: str) -> str:
+    """Return the template that gives this very text.
+
+    >>> escape_template("Dear {{ name }}")
+    'Dear {{ "{" }}{{ "{" }} name }}'
+    """
+    return text.replace("{", '{{ "{" }}')
+
+
 def whole_reference(text: str) -> Reference | None:
     """Return the reference that a text consists of, if it is one."""
     match = _TOKEN.fullmatch(text.strip())

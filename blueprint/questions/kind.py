@@ -287,6 +287,11 @@ class Asked(QuestionKind):
         return False
 
     @property
+    def lacks_options(self) -> bool:
+        """True if only an option can answer it, and there is none."""
+        return False
+
+    @property
     def most_choices(self) -> int:
         """Return the number of options that may be chosen."""
         return 1
@@ -373,6 +378,14 @@ class Asked(QuestionKind):
     @property
     def output_without_answer(self) -> JSON:
         """The output of a step that goes on although nobody has answered."""
+        return None
+
+    def read_refusal(self, reason: str | None) -> JSON:
+        """Return the output of a step that goes on although its question was declined."""
+        return self.output_without_answer
+
+    def ask_again(self, content: JSON) -> Asked | None:
+        """Return the question that is asked next, if accepted content does not settle this one."""
         return None
 
     def read_remarks(self, content: JSON) -> JSONObject:

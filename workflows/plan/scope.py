@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.comparisons import is_answer
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.plan import (
@@ -26,6 +26,7 @@ from holdfast.blueprint.plan import (
     informs,
     known_id,
 )
+from holdfast.blueprint.plan.references import references_of
 from holdfast.protocol.agents import MadeCall, Usage, add_calls
 from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.people import People
@@ -117,6 +118,14 @@ class PlanScope:
             return self.around[-1]
         id_ = known_id(loop, [item.loop for item in self.around])
         return next((item for item in self.around if item.loop == id_), None)
+
+    def collect_names(self, step: PlanStep) -> JSONObject:
+        """Return the values to which a question's references refer, by the names that they have in its templates."""
+        texts = [step.instruction, *(option.text for option in step.options)]
+        names = {str(reference): self.value_of(reference) for reference in references_of(texts)}
+        return names | (
+            {"CURRENT_ITEM": self.around[-1].item, "LOOP_INDEX": self.around[-1].index} if self.around else {}
+        )
 
     def fill(self, value: object) -> JSON:
         """Return a text, or a value with texts in it, with the references filled in; values are not read again."""

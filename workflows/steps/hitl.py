@@ -16,7 +16,7 @@ from holdfast.workflows.attachments import read_attachments
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
-from holdfast.workflows.verification import ask_until_verified
+from holdfast.workflows.verification import ask_until_settled
 
 HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
 """The default message: a question shows the previous output, a hold shows nothing of it."""
@@ -39,7 +39,7 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
         label=frame.label,
         attachments=attached,
     )
-    reply = await ask_until_verified(step, request, frame)
+    asked, reply = await ask_until_settled(step, request, frame)
     described = describe_reply(asked, reply)
     frame.scope.replies[step.name] = described
     # Also where the step fails or nobody has answered: a yes to an earlier question is no answer to this one.
@@ -62,6 +62,9 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
             return output
         case "expired":
             raise failure("question_expired", f"nobody answered {step.name} in time", frame.address)
+        case "declined":
+            output = asked.read_refusal(reply.comment)
+            frame.scope.take_answer(output)
     goes_on = step.on_decline == "continue" or (step.on_decline is None and asked.yes_or_no)
     return output if goes_on else _fail_declined(step, reply, frame)
 
@@ -102,7 +105,10 @@ def _make_question(step: Hitl, frame: Frame) -> Asked:
             "empty_message", f"the message of {step.name} is empty; a person must see what is asked", frame.address
         )
     default, options = frame.render(step.default), _list_options(step, frame)
-    return step.make_question(message, default, options, frame.previous, _describe_action(step, frame))
+    asked = step.make_question(message, default, options, frame.previous, _describe_action(step, frame))
+    if asked.lacks_options:
+        raise failure("bad_options", f"nothing is left of the options of {step.name}", frame.address)
+    return asked
 
 
 def _describe_action(step: Hitl, frame: Frame) -> JSONObject:
