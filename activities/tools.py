@@ -109,7 +109,7 @@ class ToolActivities:
         if tool.is_graph:
             self._graphs.check(tool, idempotent=idempotent)
         repeatable = idempotent or tool.is_graph and self._graphs.goes_on(tool)
-        _refuse_lost(tool.name, repeatable)
+        _refuse_lost(tool.name, request, repeatable)
         try:
             async with _call_limit(request, tool.name, repeatable=repeatable):
                 request = admitted(tool, request)
@@ -148,7 +148,7 @@ class ToolActivities:
     async def _call_of_agent(self, request: ToolRequest, call: ObjectCall) -> ToolOutcome:
         """Return the outcome of a tool of an agent object, or of the check of its output."""
         idempotent = request.idempotent or False
-        _refuse_lost(request.tool, idempotent)
+        _refuse_lost(request.tool, request, idempotent)
         objects = await self._agents.objects()
 
         async def made() -> Completed:
@@ -165,7 +165,7 @@ class ToolActivities:
         return Completed.model_validate(completed)
 
     async def _call_mcp(self, request: ToolRequest) -> ToolOutcome:
-        _refuse_lost(request.tool, request.idempotent or False)
+        _refuse_lost(request.tool, request, request.idempotent or False)
         try:
             outcome = await McpCall(self._servers, request).outcome()
         except ApplicationError as error:
@@ -246,9 +246,14 @@ def _check_parameters(spec: ToolSpec) -> None:
         raise wrong("bad_tool", text) from None
 
 
-def _refuse_lost(name: str, repeatable: bool) -> None:
-    if was_lost() and not repeatable:
+def _refuse_lost(name: str, request: ToolRequest, repeatable: bool) -> None:
+    """Raise `outcome_unknown` if the call was begun before, here or by the run that this one goes on from."""
+    if repeatable:
+        return
+    if was_lost():
         raise wrong(OUTCOME_UNKNOWN, f"the worker that called {name} was lost")
+    if request.begun:
+        raise wrong(OUTCOME_UNKNOWN, f"the call of {name} was under way when the earlier run ended")
 
 
 @asynccontextmanager

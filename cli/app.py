@@ -50,6 +50,7 @@ GROUPS = {
         "pause": "Pause a run: no further step starts.",
         "resume": "Resume a run after a pause, a hold or a stop.",
         "cancel": "Cancel a run.",
+        "retry": "Go on with a run that has failed, where it failed.",
         "tell": "Send a message to an agent of a run.",
         "edit": "Change the context of a run that has stopped.",
         "plan": "Show the plan of a run, or change what has not begun.",
@@ -91,7 +92,7 @@ EXTRAS = {
 def import_commands(name: str) -> typer.Typer:
     """Import the file of a command and return the commands in it."""
     match name:
-        case "run" | "start" | "attach":
+        case "run" | "start" | "attach" | "retry":
             from holdfast.cli.run import app as commands  # noqa: PLC0415  see the head of this file
         case "schedule":
             from holdfast.cli.schedule import app as commands  # noqa: PLC0415  see the head of this file

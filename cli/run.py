@@ -1,10 +1,11 @@
-"""The commands that start a run or attend one from this terminal: `run`, `start`, `attach`."""
+"""The commands that start a run or attend one from this terminal: `run`, `start`, `attach`, `retry`."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit, urlunsplit
 
 import typer
@@ -21,6 +22,7 @@ from holdfast.cli.prompts import AnswerFile, AnswerSource, Terminal
 from holdfast.cli.render import console, waiting_text
 from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
+from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
@@ -73,6 +75,28 @@ def start(
 def attach(run: RunName, answers: AnswersFile = None, by: By = None, as_json: AsJson = False) -> None:
     """Continue a run in this terminal: show its progress, ask its questions, print its result."""
     perform(_attach(run, _Attendant(answers, by, as_json)), as_json)
+
+
+@app.command()
+def retry(
+    run: RunName,
+    blueprint: Annotated[
+        Path | None,
+        typer.Option("--blueprint", metavar="FILE", help="A mended blueprint; up to the failure it must do the same."),
+    ] = None,
+    answers: AnswersFile = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Attend the new run, as `run` does, or only print its id.")
+    ] = True,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run that has failed, or was ended, once the cause is mended.
+
+    A new run begins with all that the other had done: nothing is called, paid or asked again that had ended. What
+    failed is done again, and then what comes after it. The same retry twice is one run.
+    """
+    perform(_retry(run, blueprint, wait, _Attendant(answers, by, as_json)), as_json)
 
 
 @dataclass(frozen=True)
@@ -147,6 +171,23 @@ async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> i
     session.say_who_sees(blueprint, person(by))
     await session.say_if_nobody_works()
     print_json({"run": run}) if as_json else print_text(run)
+    return DONE
+
+
+async def _retry(run: str, file: Path | None, wait: bool, attendant: _Attendant) -> int:
+    blueprint = None if file is None else examine(file).valid()
+    sources = answer_sources(attendant.answers) if wait else []
+    session = await open_session(Startup.ALL)
+    run = await session.runs.resolve(run)
+    retried = await session.runs.retry(run, person(attendant.by), blueprint=blueprint)
+    at = f", at {place(retried.at)}" if retried.at else ""
+    text = f"goes on from {run}{at}" if retried.is_new else f"has gone on from {run} before"
+    await session.say_if_nobody_works()
+    if wait:
+        say(f"run {retried.run} {text}")
+        return await _attend(session, retried.run, sources, attendant)
+    say(f"it {text}")
+    print_json(retried.to_json()) if attendant.as_json else print_text(retried.run)
     return DONE
 
 

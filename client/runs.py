@@ -30,6 +30,7 @@ from holdfast.client.lookup import Checked, Placed
 from holdfast.client.outcomes import await_outcome, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.question_reader import QuestionReader
+from holdfast.client.retries import Retried, RunRetry
 from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun
@@ -144,6 +145,32 @@ class Runs:
             self.client, self.task_queue, definition, state, self.access.describe_start(blueprint, started_by)
         )
         return run
+
+    async def retry(self, run: str, by: str | None = None, *, blueprint: Blueprint | None = None) -> Retried:
+        """Go on with a run that has failed, or was ended: what it did is met, and what broke it off is done again.
+
+        The new run is one of its own, with the input, the starter and the access of the other. It calls, pays and asks
+        nothing again that had ended; a call whose end is not known, of a tool that may not run twice, asks a person.
+
+        Args:
+            run: The id of the run.
+            by: The person who asks for it; they must be allowed to steer the run.
+            blueprint: A mended blueprint; up to the failure it must do the same.
+
+        Returns:
+            The new run. The same retry twice is one run.
+
+        Raises:
+            BadInput: The run cannot be retried; the message says why.
+            Refusal: The person may not steer it.
+            UnknownRun: There is no such run.
+            NoWorker: No worker says how the questions of the run ended.
+
+        Nothing has been started when it raises.
+        """
+        await self.access.check_steering(run)
+        await check_hold(self.client, self.task_queue)
+        return await RunRetry(self.tree, self.answering, run, blueprint, self.answering.find_sender(by)).start()
 
     async def look_up(self, blueprint: Blueprint, placed: Placed | None = None, *, connect: bool = False) -> Checked:
         """Ask a worker for the tools, functions, models, MCP servers and groups that the blueprint names.

@@ -21,6 +21,7 @@ from holdfast.client.outgoing import check_outgoing
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit
+from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.runs import (
     ACCESS_MEMO,
     LONGEST_RUN_ID,
@@ -74,9 +75,14 @@ def define_run(
 
 
 async def start_pipeline(
-    client: Client, task_queue: str, definition: Definition, state: PipelineState, access: RunAccess
+    client: Client,
+    task_queue: str,
+    definition: Definition,
+    state: PipelineState,
+    access: RunAccess,
+    link: PastLink | None = None,
 ) -> None:
-    """Start the run's workflow. Raises `RunExists` if its id is taken."""
+    """Start the run's workflow; `link` is what it goes on from. Raises `RunExists` if its id is taken."""
     try:
         await client.start_workflow(
             PIPELINE_WORKFLOW,
@@ -87,7 +93,7 @@ async def start_pipeline(
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             static_summary=_summary(definition.blueprint),
             search_attributes=make_attributes(access),
-            memo={ACCESS_MEMO: access},
+            memo={ACCESS_MEMO: access, **({} if link is None else {PAST_MEMO: link})},
         )
     except WorkflowAlreadyStartedError:
         raise RunExists(definition.run) from None

@@ -253,6 +253,8 @@ class ToolRequest(ActivityRequest):
     """True if a remote timeout is not retried, since the call may have taken effect there."""
     of_agent: ObjectCall | None = None
     """For a tool of an agent object."""
+    begun: bool = False
+    """True if an earlier run began this call and nobody knows how it ended, as with a worker that was lost."""
 
 
 class Completed(Value):

@@ -47,6 +47,10 @@ class RunStarted(EventData):
     digest: str
     by: str | None = None
     """Who started it."""
+    past: str | None = None
+    """The run that it goes on from."""
+    past_by: str | None = None
+    """Who goes on from it."""
 
 
 class RunCompleted(EventData):
@@ -334,6 +338,16 @@ class QuestionReplied(QuestionEvent):
     """True for a consent that does not say by a digest what was shown."""
 
 
+class QuestionMet(QuestionReplied):
+    """A question that is not asked, as it was closed in the run that this one goes on from; `id` is the one there."""
+
+    type: ClassVar[str] = "question.met"
+    status: str
+    at: datetime
+    secret: bool | None = None
+    """True for a secret; `content` is then a reference."""
+
+
 class QuestionAccepted(QuestionReplied):
     """An answer below the quorum: the question stays open."""
 
@@ -505,6 +519,7 @@ AnyEvent = (
     | QuestionReleased
     | QuestionDelegated
     | QuestionReassigned
+    | QuestionMet
     | QuestionAccepted
     | QuestionAnswered
     | QuestionDeclined

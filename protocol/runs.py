@@ -19,6 +19,7 @@ from holdfast.protocol.context import Change
 from holdfast.protocol.display import markdown, one_line
 from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.incoming import KeptHint
+from holdfast.protocol.past import Past
 from holdfast.protocol.people import EVERYBODY, CanonicalName, People
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import Value
@@ -75,6 +76,8 @@ STATE_MEMO = "holdfastState"
 
 OWN_MEMO = "holdfastRun"
 """In the memo of a workflow that a step has started and that is no part of the run: the run's id."""
+PLACE_MEMO = "holdfastAddress"
+"""Beside it: the address of the step."""
 
 PAGE_BYTES = 12 * 1024
 """Size of a page of a view or of events: below the 16 KiB from which payloads and query results are stored outside."""
@@ -161,6 +164,8 @@ class Definition(Value):
     """For workflows inside an item of a map: what people read of the item."""
     people: People = EVERYBODY
     """For workflows inside a step with assignees: who may answer what is asked there."""
+    past: Past | None = None
+    """What the same workflow did in the run that this one goes on from; for its first history alone."""
 
 
 class PipelineState(Value):

@@ -75,6 +75,16 @@ def fails_always() -> None:
 
 
 @tool
+def mendable(folder: str, name: str, after: int = 0) -> str:
+    """Fails without effect while there is a file `broken` or `broken-NAME`, and not before so many payments."""
+    while calls(Path(folder), "pay") < after:
+        time.sleep(0.02)
+    if (Path(folder) / "broken").exists() or (Path(folder) / f"broken-{name}").exists():
+        raise ValueError("broken, and can be mended")
+    return f"{name} {count(folder, name)}"
+
+
+@tool
 def stringy(text: str) -> str:
     """Gives its text."""
     return text

@@ -35,6 +35,7 @@ from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import LossPolicy, summary_of
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import await_end
+from holdfast.workflows.earlier_run import EarlierRun
 
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
@@ -51,10 +52,14 @@ class Activities:
     """The activities of one workflow. None starts while its run is paused, or once it was asked to end."""
 
     def __init__(
-        self, ready: Callable[[], Awaitable[None]], count: Callable[[Usage], None], losses: LossPolicy
+        self,
+        ready: Callable[[], Awaitable[None]],
+        count: Callable[[Usage], None],
+        losses: LossPolicy,
+        earlier: EarlierRun,
     ) -> None:
         """`ready` is awaited before each start; `count` is given what a model has spent."""
-        self._ready, self._count, self._losses = ready, count, losses
+        self._ready, self._count, self._losses, self._earlier = ready, count, losses, earlier
         self._calls: dict[tuple[str, str], int] = {}
         self.under_way = 0
         self.parked = 0
@@ -132,6 +137,10 @@ class Activities:
         id_ = self._next_id(call.activity, place)
         if not at_once:
             await self._ready()
+        if (met := self._earlier.take_call(id_)) is not None:
+            if met.status != "begun":
+                return await self._earlier.meet_call(met, call.activity, call.request, call.result_type, place)
+            call = call.mark_begun()
         self.under_way += 1
         try:
             return await call.result(id_, self._losses)
@@ -163,6 +172,12 @@ class _ActivityCall(NamedTuple):
     cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL
     patience: float = 0.0
     """Seconds that people may have in the middle of it."""
+
+    def mark_begun(self) -> _ActivityCall:
+        """Return the call as one that an earlier run began: a tool that may not run twice asks a person."""
+        if not isinstance(self.request, ToolRequest):
+            return self
+        return self._replace(request=self.request.model_copy(update={"begun": True}))
 
     async def result(self, id_: str, losses: LossPolicy) -> Any:
         """Return the result. Failures are typed, and final: the activity counts them, and says when to try again."""

@@ -19,6 +19,7 @@ from temporalio.exceptions import CancelledError, ChildWorkflowError
 
 from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.expressions import names_in, names_in_expression
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback, Retry
 from holdfast.protocol.address import Address, child_workflow_id, root
 from holdfast.protocol.events import (
@@ -47,6 +48,7 @@ from holdfast.protocol.runs import (
     MAP_WORKFLOW,
     OWN_MEMO,
     PAUSE,
+    PLACE_MEMO,
     RESUME,
     AgentDefinition,
     AgentResult,
@@ -126,11 +128,21 @@ class Children:
         if isinstance(definition, DrivenDefinition) and definition.loop is not None:
             event = LoopStarted
         address = read_address(definition)
+        id_ = child_workflow_id(host.identity.run, address)
+        met = host.earlier.take_child(address)
+        if met is not None and met.status != "open":
+            host.note(definition.address, event(workflow=met.workflow))
+            work = host.earlier.meet_child(met, self._choose_id(id_), result_type)
+            return await self._count(id_, definition.address, work)
+        past = None if met is None else met.past
+        definition = definition.model_copy(update={"past": past})
+        if past is not None and past.state is not None:
+            state = _begin_with(past.state, type(state))
         # Only now, for a pause may have been waited for: no signal tells a child of a guarded run that it has ended.
-        state = state.model_copy(update={"paused": host.paused, "permits": host.permits, "kept": host.hints})
+        permits = list(dict.fromkeys([*host.permits, *state.permits]))
+        state = state.model_copy(update={"paused": host.paused, "permits": permits, "kept": host.hints})
         summary = f"{host.identity.blueprint}: {address.rpartition(';')[2]}"
         start = prepare_start(name, [definition, state], result_type, summary, host.identity.blueprint)
-        id_ = child_workflow_id(host.identity.run, address)
         return await self.run_counted(id_, start, definition.address, event, paused=state.paused)
 
     async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue:
@@ -145,6 +157,11 @@ class Children:
         """
         await self._host.until_resumed()
         id_ = start.id or self._choose_id(child_workflow_id(self._host.identity.run, start.address))
+        met = self._host.earlier.take_child(start.address)
+        if met is not None and met.status != "open":
+            begun(met.workflow)
+            ended: RawValue = await self._host.earlier.meet_child(met, id_, RawValue)
+            return ended
         starting = partial(
             workflow.start_child_workflow,
             start.name,
@@ -156,7 +173,7 @@ class Children:
             retry_policy=None if start.retry is None else _policy(start.retry),
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             static_summary=summary_of(start.summary),
-            memo={OWN_MEMO: self._host.identity.run},
+            memo={OWN_MEMO: self._host.identity.run, PLACE_MEMO: start.address},
         )
 
         async def has_started() -> None:
@@ -170,8 +187,12 @@ class Children:
         self, id_: str, start: Start, address: Address, event: type[AnyChildStarted], *, paused: bool
     ) -> Any:
         """Run a child as `run_as` does, and count what it used, however it ends; return its result."""
+        return await self._count(id_, address, self.run_as(id_, start, address, event, paused=paused))
+
+    async def _count(self, id_: str, address: Address, work: Awaitable[Any]) -> Any:
+        """Return the result of a child, and count what it used, however it ends."""
         try:
-            result = await self.run_as(id_, start, address, event, paused=paused)
+            result = await work
         except CancelledWithResult as cancelled:
             self._host.count(cancelled.result.usage)
             raise
@@ -231,6 +252,15 @@ class Children:
         """Return the id; a step that runs once more gets `~2`, as Temporal refuses a second start of one id."""
         count = self.starts[id_] = self.starts.get(id_, 0) + 1
         return id_ if count == 1 else f"{id_}~{count}"
+
+
+def _begin_with(state: JSONObject, type_: type[Carried]) -> Carried:
+    """Return the state of a child that is gone through again: that which its last history had in the earlier run.
+
+    Its events begin anew: those before are the earlier run's.
+    """
+    last = type_.model_validate(state)
+    return last.model_copy(update={"previous_run": None, "next_offset": 0, "closed": [], "refused": []})
 
 
 def make_cancelled(id_: str) -> ChildWorkflowError:

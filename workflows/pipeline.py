@@ -62,9 +62,14 @@ class PipelineWorkflow(RunWorkflow):
 
     async def _work(self, blueprint: Blueprint) -> JSON:
         identity, progress = self.host.identity, self.host.progress
-        self.host.note(
-            self.address, RunStarted(blueprint=identity.blueprint, digest=progress.digest, by=identity.started_by)
+        started = RunStarted(
+            blueprint=identity.blueprint,
+            digest=progress.digest,
+            by=identity.started_by,
+            past=self.host.earlier.run or None,
+            past_by=self.host.earlier.by,
         )
+        self.host.note(self.address, started)
         if (refusal := self._refusal) is not None:
             type_ = "too_large" if refusal.code == "too_large" else "input_invalid"
             raise failure(type_, f"the run's input cannot be accepted: {refusal.message}", self.address)

@@ -61,7 +61,7 @@ class RunWorkflow:
             history_limits=definition.history_limits,
             loss_policy=definition.loss_policy,
         )
-        self.host = Host(identity, state, most_rounds)
+        self.host = Host(identity, state, most_rounds, definition.past)
         self.host.view.read_context = self.current_context
         self.meter = Meter(state.budgets)
         self.request_counts = RequestCounts(state.request_counts)
@@ -168,7 +168,7 @@ class RunWorkflow:
         await end_if_cancelled()  # the new run would not hear of a cancellation of this one
         self.host.view.show()
         self.advance(**self.host.next_state, **self.collect_spending(), **self.collect_state())
-        workflow.continue_as_new(args=[self.definition, self.state])
+        workflow.continue_as_new(args=[self.definition.model_copy(update={"past": None}), self.state])
 
     def collect_state(self) -> dict[str, Any]:
         """Return fields of the state that are kept elsewhere while the workflow runs. For subclasses."""

@@ -64,6 +64,7 @@ _OF_A_RUN = (
     "find",
     "watch.blueprint",
     "state",
+    "retry",
     "questions",
     "lists.find_question",
     "open_questions",

@@ -249,6 +249,7 @@ DOORS: Mapping[str, Door] = {
     "API: edit": posted(lambda scene: f"{scene.api}/edit", lambda _: {"set": {"a": 1}, "digest": "x"}),
     "API: cancel": posted(lambda scene: f"{scene.api}/cancel"),
     "API: force": posted(lambda scene: f"{scene.api}/cancel", lambda _: {"force": True}),
+    "API: retry": posted(lambda scene: f"{scene.api}/retry"),
     "API: event to the run": event,
     "API: start": started,
     "assistant: runs": assisted("runs", lambda _: {}),

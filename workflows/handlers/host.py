@@ -16,12 +16,14 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import AnyEvent
 from holdfast.protocol.incoming import KeptHint
+from holdfast.protocol.past import Past
 from holdfast.protocol.questions import Question, QuestionRequest
 from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, summary_of
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.door import Door, RunIdentity
+from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.frame import AskingCall, OwnStart
 from holdfast.workflows.handlers.answers import Answers
 from holdfast.workflows.handlers.assignments import Assignments
@@ -41,8 +43,17 @@ from holdfast.workflows.turns import Speakers
 class Host:
     """One workflow of a run, or an author's own: its identity, its history, and the objects that serve it."""
 
-    def __init__(self, identity: RunIdentity, state: Carried | None = None, most_rounds: int | None = None) -> None:
-        """Begin with the state of the parent, or of the history before; see `RunWorkflow` for `most_rounds`."""
+    def __init__(
+        self,
+        identity: RunIdentity,
+        state: Carried | None = None,
+        most_rounds: int | None = None,
+        past: Past | None = None,
+    ) -> None:
+        """Begin with the state of the parent, or of the history before; see `RunWorkflow` for `most_rounds`.
+
+        `past` is what the same workflow did in the run that this one goes on from.
+        """
         state = state or Carried()
         self.identity = identity
         self.history = History(identity.history_limits, most_rounds)
@@ -51,11 +62,12 @@ class Host:
         self.permits = list(state.permits)
         self.speakers = Speakers(state.speakers)
         self.superseding = Superseding()
-        self.activities = Activities(self.until_resumed, self.count, identity.loss_policy)
+        self.earlier = EarlierRun(past)
+        self.activities = Activities(self.until_resumed, self.count, identity.loss_policy, self.earlier)
         self.children = Children(self)
         self.door = Door(identity, self.history, state)
         self.questions = Questions(
-            identity.run, self.journal, self.door.receipts, self.superseding, self._hand_over_event
+            identity.run, self.journal, self.door.receipts, self.superseding, self.earlier, self._hand_over_event
         )
         self.assignments = Assignments(self.door, self.questions)
         self.answers = Answers(self.door, self.questions)
@@ -110,10 +122,13 @@ class Host:
         """Wait while the run is paused; see `Steering.until_resumed`."""
         await self.steering.until_resumed()
 
-    async def wait_until(self, moment: datetime, summary: str) -> None:
+    async def wait_until(self, address: Address, moment: datetime, summary: str) -> None:
         """Wait until a moment, also while the run is paused: like a deadline it is a time of the world."""
         await end_if_cancelled()
         self.count(Usage(timers=1))
+        if self.earlier.take_done(address):
+            self.mark_done(address)
+            return
         self.progress.timers.append(moment)
         try:
             await await_rest(whole_task=True)  # only the task has the time
@@ -122,6 +137,15 @@ class Host:
                 await await_rest(whole_task=True)
         finally:
             self.progress.timers.remove(moment)
+        self.mark_done(address)
+
+    def mark_done(self, address: Address) -> None:
+        """Remember that a timer passed at an address, or a signal was delivered, for a run that goes on from this."""
+        self.questions.done.append(address)
+
+    def was_done(self, address: Address) -> bool:
+        """Return whether the earlier run did at an address what `mark_done` remembers; once for each time."""
+        return self.earlier.take_done(address)
 
     async def ask(self, request: QuestionRequest) -> Reply:
         """Ask a question, and wait for its end."""

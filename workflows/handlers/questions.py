@@ -30,12 +30,15 @@ from holdfast.protocol.events import (
     QuestionDeclined,
     QuestionEscalated,
     QuestionExpired,
+    QuestionMet,
     QuestionReminded,
     QuestionSuperseded,
 )
+from holdfast.protocol.past import PastReply, PastWaits
 from holdfast.protocol.people import People, Rung, user_of
 from holdfast.protocol.questions import Question, QuestionRequest, question_of, shown_of
 from holdfast.workflows.door import Receipts
+from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.rest import await_rest
@@ -44,6 +47,8 @@ from holdfast.workflows.superseding import Superseding
 MOST_SHOWN = 50
 """Closed questions that a workflow keeps in memory as they were shown, for the record."""
 MOST_REMINDERS = 100
+PAGE = 20
+"""Ends of questions on a page of the query `past`."""
 
 
 _Closing = QuestionAnswered | QuestionDeclined | QuestionCancelled | QuestionExpired | QuestionSuperseded
@@ -159,11 +164,16 @@ class Questions:
         journal: Journal,
         receipts: Receipts,
         superseding: Superseding,
+        earlier: EarlierRun,
         opened: Callable[[Question], None],
     ) -> None:
         """`opened` is called with each question that was just asked."""
         self._run, self._journal, self._receipts, self._opened = run, journal, receipts, opened
-        self._superseding = superseding
+        self._superseding, self._earlier = superseding, earlier
+        self._replies: list[tuple[Question, Reply]] = []
+        """How every question of this history ended, for a run that goes on from it."""
+        self.done: list[Address] = []
+        """Where a timer passed or a signal was delivered, for the same."""
         self._open: dict[str, OpenQuestion] = {}
         self._rounds: dict[Address, int] = {}
         self._shown: dict[str, Question] = {}
@@ -176,6 +186,8 @@ class Questions:
     async def ask(self, request: QuestionRequest) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
         question = self._make_question(request)
+        if (met := self._earlier.take_reply(request.address, question.round)) is not None:
+            return await self._meet(met, request.asked, question)
         times = Timetable(question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
         entry = self._open[question.id] = OpenQuestion(
@@ -196,6 +208,33 @@ class Questions:
                 superseded = self._superseding.covers(question.address)
                 self._close(question, Reply("superseded" if superseded else "cancelled"), None, None)
             raise
+
+    async def _meet(self, met: PastReply, asked: Asked, question: Question) -> Reply:
+        """Return the reply that the earlier run had to the same question; one that was left is waited for in vain."""
+        if met.left:
+            await asyncio.get_running_loop().create_future()
+        content = asked.accept(met.content) if met.status == "answered" else met.content
+        fields = ("status", "by", "comment", "proved_by", "groups", "unseen", "question", "at", "answers")
+        reply = Reply(content=content, **{name: getattr(met, name) for name in fields})
+        event = QuestionMet(
+            id=met.question or question.id,
+            status=met.status,
+            at=met.at,
+            by=met.by,
+            content=content,
+            comment=met.comment,
+            secret=asked.hidden or None,
+            **reply.proof,
+        )
+        self._journal.note(question.address, event)
+        self._replies.append((question, reply))
+        return reply
+
+    def list_waits(self, offset: int) -> PastWaits:
+        """Return a page of the ends of questions here, from an offset on, as `Past` has them."""
+        page = [_describe_end(*end) for end in self._replies[offset : offset + PAGE]]
+        done = self.done if offset == 0 else []
+        return PastWaits(replies=page, done=done, more=max(0, len(self._replies) - offset - PAGE))
 
     def _make_question(self, request: QuestionRequest) -> Question:
         """Return the next question at an address."""
@@ -306,6 +345,7 @@ class Questions:
     ) -> Closed:
         closed = Closed(question.id, reply.status, workflow.now(), reply.by, key, digest)
         entry = self._open.pop(question.id)
+        self._replies.append((entry.question, entry.complete(reply, closed.at)))
         # Nothing may raise between here and the reply: the step would wait for ever for a question that is not open.
         if not entry.reply.done():
             # Done before where the wait was cancelled: awaiting a future hands the cancellation on to it.
@@ -387,6 +427,14 @@ class Questions:
                 raise _refuse_closed(closed)
         names = ", ".join(f"{question.id} ({question.address})" for question in self.open[:20]) or "none"
         raise Refusal("unknown_question", f"no question {named!r} is open here; open: {names}")
+
+
+def _describe_end(question: Question, reply: Reply) -> PastReply:
+    """Return the end of a question as `Past` has it."""
+    fields = ("status", "content", "by", "comment", "proved_by", "groups", "unseen", "question", "at")
+    values = {name: getattr(reply, name) for name in fields}
+    left = reply.status in ("cancelled", "superseded") and not reply.question
+    return PastReply(address=question.address, round=question.round, answers=list(reply.answers), left=left, **values)
 
 
 def _check_content(entry: OpenQuestion, answer: Answer, by: str | None) -> None:

@@ -15,6 +15,7 @@ from holdfast.protocol.agents import Usage
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.events import Event
 from holdfast.protocol.incoming import label_of
+from holdfast.protocol.past import PAST, PastWaits
 from holdfast.protocol.people import awaited, listed_ids
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import CONTEXT, EVENTS, PAGE_BYTES, SHOWN, VIEW, Status, WorkflowView
@@ -104,6 +105,10 @@ class View:
     @workflow.query(name=SHOWN, description="Questions that were closed in this history, as they were shown, by ids.")
     def shown(self, wanted: list[str]) -> list[Question]:
         return _cut_page(self._questions.list_shown(wanted))
+
+    @workflow.query(name=PAST, description="How questions of this history ended, for a run that goes on from this one.")
+    def past(self, offset: int = 0) -> PastWaits:
+        return self._questions.list_waits(offset)
 
     def _make_view(self, questions: list[Question], offset: int = 0) -> WorkflowView:
         identity, progress = self.door.identity, self._progress

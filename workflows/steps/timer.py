@@ -19,7 +19,7 @@ async def run_timer(step: Timer, frame: Frame) -> JSON:
     value = frame.read_input(step)
     moment = _end(step, frame.after(value))
     frame.note(TimerStarted(until=moment))
-    await frame.host.wait_until(moment, frame.summary(f"{step.name}: until {moment.isoformat()}"))
+    await frame.host.wait_until(frame.address, moment, frame.summary(f"{step.name}: until {moment.isoformat()}"))
     return value
 
 

@@ -61,10 +61,12 @@ def _id(step: OwnWorkflow, frame: Frame) -> str:
 
 async def _send(signal: str, id_: str, args: Sequence[JSON], frame: Frame) -> None:
     try:
-        await workflow.get_external_workflow_handle(id_).signal(signal, args=args)
+        if not frame.host.was_done(frame.address):
+            await workflow.get_external_workflow_handle(id_).signal(signal, args=args)
     except ApplicationError as error:
         message = f"the signal {signal} was not delivered: no workflow with the id {id_!r} is running ({error.message})"
         raise failure("workflow_not_found", message, frame.address) from None
+    frame.host.mark_done(frame.address)
     frame.note(WorkflowSignalled(workflow=id_, signal=signal))
 
 

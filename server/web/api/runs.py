@@ -19,6 +19,7 @@ from holdfast.client.answering import Sent
 from holdfast.client.catalogue import Offered, find_offered, offered
 from holdfast.client.history import AnswerRecord, answers_given, read_input
 from holdfast.client.overlay import mark_steps
+from holdfast.client.retries import RetriedJSON
 from holdfast.client.states import OutcomeJSON, RunRow, SteeringJSON
 from holdfast.client.tree import UnknownRun
 from holdfast.client.views.runs import RunJSON
@@ -246,6 +247,11 @@ async def cancel_run(exchange: Exchange) -> SteeringJSON:
     return (await exchange.runs.control.cancel(run, wait=body.wait, force=body.force, by=by)).to_json()
 
 
+async def retry_run(exchange: Exchange) -> RetriedJSON:
+    """Go on with a run that has failed, or was ended, in a new run; the same retry twice is one run."""
+    return (await exchange.runs.retry(exchange.path("run"), exchange.identity.user)).to_json()
+
+
 async def tell_run(exchange: Exchange) -> ToldJSON:
     """Send a message to an agent of a run, for its next turn."""
     body: TellInput = exchange.body
@@ -284,6 +290,16 @@ STEERING_CALLS = [
         "steer",
         "steer",
         body=CancelInput,
+        problems=_STEERING_PROBLEMS,
+    ),
+    ApiCall(
+        "POST",
+        "/runs/{run}/retry",
+        retry_run,
+        RetriedJSON,
+        "steer",
+        "steer",
+        body=NoBody,
         problems=_STEERING_PROBLEMS,
     ),
     ApiCall(

@@ -1,0 +1,422 @@
+"""What a run did before it failed, read from Temporal's histories and its workflows, for a run that goes on from it.
+
+`Runs.retry` uses it. The calls and the children are in the histories; how questions ended is asked of the workflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure as ProtoFailure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.service import RPCError
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.client.tree import Tree
+from holdfast.protocol.past import PAST, Past, PastCall, PastChild, PastFailure, PastReply, PastWaits, digest_request
+from holdfast.protocol.plans import PLAN
+from holdfast.protocol.runs import OWN_MEMO, PLACE_MEMO, TELL, Failure
+from holdfast.protocol.values import digest_of
+from holdfast.runtime.errors import BadInput, is_missing
+
+MODEL_CALL = "call_model"
+SPENT = ("limit_reached",)
+"""Types of failures after which the same call would only be paid again."""
+FREE_COMMANDS = {TELL: "told an agent something", PLAN: "changed a plan"}
+"""Commands whose effect is in no result: who goes through the workflow again does not meet it."""
+
+
+@dataclass
+class Call:
+    """An activity in a history."""
+
+    id: str
+    activity: str
+    request: Payload | None
+    at: datetime
+    status: str = "begun"
+    """`completed`, `failed`, `begun`, or `unsent` for one that was cancelled before a worker had it."""
+    ended: datetime | None = None
+    cancelled: datetime | None = None
+    result: Payload | None = None
+    failure: ProtoFailure | None = None
+
+
+@dataclass
+class ChildRun:
+    """A child workflow in a history."""
+
+    workflow: str
+    address: str
+    place: str
+    """The address of its step: that of a page of a map, too."""
+    is_own: bool
+    status: str = "open"
+    """`completed` or `failed`; else it had no end of its own."""
+    ended: datetime | None = None
+    cancelled: datetime | None = None
+    result: Payload | None = None
+    failure: ProtoFailure | None = None
+
+
+@dataclass
+class WorkflowHistory:
+    """The last history of a workflow of a run, as far as it matters here."""
+
+    workflow: str
+    state: JSONObject | None
+    """The state that it began with, where that was not fresh."""
+    past: Past | None
+    """What it met itself, in a run that went on from another one."""
+    closed: datetime | None = None
+    calls: dict[str, Call] = field(default_factory=dict)
+    children: list[ChildRun] = field(default_factory=list)
+    commands: set[str] = field(default_factory=set)
+
+
+class Histories:
+    """The histories of one run, each read once. Raises `BadInput` for one that Temporal has forgotten."""
+
+    def __init__(self, client: Client, run: str) -> None:
+        self._client, self._run = client, run
+        self._read: dict[str, WorkflowHistory] = {}
+
+    async def read(self, workflow: str) -> WorkflowHistory:
+        """Return the last history of a workflow."""
+        if workflow not in self._read:
+            self._read[workflow] = await self._fetch(workflow)
+        return self._read[workflow]
+
+    async def _fetch(self, workflow: str) -> WorkflowHistory:
+        try:
+            fetched = await self._client.get_workflow_handle(workflow).fetch_history()
+        except RPCError as error:
+            if not is_missing(error):
+                raise
+            message = f"Temporal has forgotten {workflow}, a part of {self._run}: there is nothing to go on from"
+            raise BadInput(message) from None
+        first = fetched.events[0].workflow_execution_started_event_attributes
+        values = await self._client.data_converter.decode(list(first.input.payloads))
+        met = values[0].get("past")
+        past = None if met is None else Past.model_validate(met)
+        is_fresh = not first.continued_execution_run_id and (past is None or past.state is None)
+        history = WorkflowHistory(workflow, None if is_fresh else values[1], past)
+        await _Reader(self._client, history).take(fetched.events)
+        return history
+
+
+class _Reader:
+    """Takes the events of a history."""
+
+    def __init__(self, client: Client, history: WorkflowHistory) -> None:
+        self._client, self._history = client, history
+        self._calls: dict[int, Call] = {}
+        self._children: dict[int, ChildRun] = {}
+
+    async def take(self, events: Sequence[HistoryEvent]) -> None:
+        for event in events:
+            at = event.event_time.ToDatetime(UTC)
+            if event.HasField("start_child_workflow_execution_initiated_event_attributes"):
+                await self._begin_child(event)
+            else:
+                self._take_call(event, at)
+                self._take_child(event, at)
+                self._take_command(event)
+        self._history.closed = events[-1].event_time.ToDatetime(UTC)
+
+    def _take_call(self, event: HistoryEvent, at: datetime) -> None:
+        match event.WhichOneof("attributes"):
+            case "activity_task_scheduled_event_attributes":
+                scheduled = event.activity_task_scheduled_event_attributes
+                request = scheduled.input.payloads[0] if scheduled.input.payloads else None
+                call = Call(scheduled.activity_id, scheduled.activity_type.name, request, at)
+                self._calls[event.event_id] = self._history.calls[call.id] = call
+            case "activity_task_completed_event_attributes":
+                completed = event.activity_task_completed_event_attributes
+                payloads = completed.result.payloads
+                self._end_call(completed.scheduled_event_id, "completed", at, result=payloads[0] if payloads else None)
+            case "activity_task_failed_event_attributes":
+                failed = event.activity_task_failed_event_attributes
+                self._end_call(failed.scheduled_event_id, "failed", at, failure=failed.failure)
+            case "activity_task_canceled_event_attributes":
+                ended = event.activity_task_canceled_event_attributes
+                self._end_call(ended.scheduled_event_id, "begun" if ended.started_event_id else "unsent", at)
+            case "activity_task_cancel_requested_event_attributes":
+                asked = event.activity_task_cancel_requested_event_attributes
+                self._calls[asked.scheduled_event_id].cancelled = at
+
+    def _end_call(self, number: int, status: str, at: datetime, **end: Any) -> None:
+        call = self._calls[number]
+        call.status, call.ended = status, at
+        call.result, call.failure = end.get("result"), end.get("failure")
+
+    async def _begin_child(self, event: HistoryEvent) -> None:
+        initiated = event.start_child_workflow_execution_initiated_event_attributes
+        decode = self._client.data_converter.decode
+        if is_own := OWN_MEMO in initiated.memo.fields:
+            place = address = (await decode([initiated.memo.fields[PLACE_MEMO]]))[0]
+        else:
+            definition = (await decode(list(initiated.input.payloads[:1])))[0]
+            place = definition["address"]
+            address = definition.get("pages") or place
+        child = ChildRun(initiated.workflow_id, address, place, is_own)
+        self._children[event.event_id] = child
+        self._history.children.append(child)
+
+    def _take_child(self, event: HistoryEvent, at: datetime) -> None:
+        match event.WhichOneof("attributes"):
+            case "child_workflow_execution_completed_event_attributes":
+                completed = event.child_workflow_execution_completed_event_attributes
+                child = self._children[completed.initiated_event_id]
+                child.status, child.ended = "completed", at
+                child.result = completed.result.payloads[0] if completed.result.payloads else None
+            case "child_workflow_execution_failed_event_attributes":
+                failed = event.child_workflow_execution_failed_event_attributes
+                child = self._children[failed.initiated_event_id]
+                child.status, child.ended, child.failure = "failed", at, failed.failure
+            case "request_cancel_external_workflow_execution_initiated_event_attributes":
+                id_ = event.request_cancel_external_workflow_execution_initiated_event_attributes.workflow_execution
+                for child in self._history.children:
+                    if child.workflow == id_.workflow_id:
+                        child.cancelled = child.cancelled or at
+
+    def _take_command(self, event: HistoryEvent) -> None:
+        update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input.name
+        signal = event.workflow_execution_signaled_event_attributes.signal_name
+        self._history.commands |= {name for name in (update, signal) if name}
+
+
+@dataclass(frozen=True)
+class Break:
+    """Where and when a run broke off. What had failed or was cancelled before then is met; what was later is not."""
+
+    at: datetime
+    address: str = ""
+    """Of the failure; empty for a run that was ended from outside."""
+    path: tuple[str, ...] = ()
+    """The workflows around the failure, the run's own first."""
+    calls: frozenset[str] = frozenset()
+    """The ids of the calls at the failure that are made again."""
+    asked_from: datetime | None = None
+    """What was answered at the failure from then on is asked again."""
+
+    @property
+    def repeats(self) -> bool:
+        """Return whether anything is done again, so that another end is possible."""
+        return not self.address or bool(self.calls) or self.asked_from is not None
+
+
+class PastReader:
+    """Reads what a run did, for the run that goes on from it."""
+
+    def __init__(self, tree: Tree, run: str) -> None:
+        self._tree, self._run = tree, run
+        self._histories = Histories(tree.client, run)
+        self._waits: dict[str, PastWaits] = {}
+
+    async def find_break(self, failure: Failure | None, ended: datetime) -> Break:
+        """Return where the run broke off.
+
+        Args:
+            failure: Its failure; None for a run that was ended from outside.
+            ended: When it was ended, or its end was requested.
+        """
+        if failure is None or not failure.address:
+            return Break(ended)
+        path = await self._find_path(failure.address)
+        around = tuple(history.workflow for history in path)
+        for history in reversed(path):
+            if failed := _list_failed(history, failure.address):
+                times = [call.ended for call in failed if call.ended is not None]
+                return Break(max(times), failure.address, around, frozenset(call.id for call in failed), min(times))
+        return await self._find_other_cause(path, around, failure, ended)
+
+    async def _find_path(self, address: str) -> list[WorkflowHistory]:
+        """Return the histories of the workflows around an address that failed with it, the run's own first."""
+        path = [await self._histories.read(self._run)]
+        while True:
+            around = [
+                child
+                for child in path[-1].children
+                if child.status == "failed" and not child.is_own and _is_inside(address, child.place)
+            ]
+            if not around:
+                return path
+            path.append(await self._histories.read(around[-1].workflow))
+
+    async def _find_other_cause(
+        self, path: Sequence[WorkflowHistory], around: tuple[str, ...], failure: Failure, ended: datetime
+    ) -> Break:
+        """Return the break of a run in which no call failed at the failure: an answer did, or what a model replied."""
+        for history in reversed(path):
+            waits = await self._read_waits(history.workflow)
+            replies = [reply for reply in waits.replies if _is_at(reply, failure.address) and not reply.left]
+            if replies and failure.type not in SPENT:
+                return Break(replies[-1].at, failure.address, around, asked_from=replies[-1].at)
+        closed = path[-1].closed or ended
+        asked = [call for call in _list_calls(path[-1], MODEL_CALL, failure.address) if call.status == "completed"]
+        again = frozenset(call.id for call in asked[-1:] if failure.type not in SPENT)
+        return Break(closed, failure.address, around, again)
+
+    async def read(self, broken: Break, workflow: str | None = None) -> Past:
+        """Return what a workflow did, and all below it. Raises `BadInput` for what cannot be gone through again."""
+        workflow = workflow or self._run
+        history = await self._histories.read(workflow)
+        for command in sorted(history.commands & FREE_COMMANDS.keys()):
+            message = (
+                f"somebody {FREE_COMMANDS[command]} in {workflow}, which a run that goes on from it would not meet"
+            )
+            raise BadInput(message)
+        waits = await self._read_waits(workflow)
+        return Past(
+            run=self._run,
+            state=history.state,
+            calls=await self._collect_calls(history, broken),
+            children=await self._collect_children(history, broken),
+            replies=[reply for reply in map(_Met(broken), waits.replies) if reply is not None],
+            done=waits.done,
+        )
+
+    async def _read_waits(self, workflow: str) -> PastWaits:
+        """Return how the questions of a workflow ended, and what it has done without a call."""
+        if workflow not in self._waits:
+            page = await self._tree.query(workflow, PAST, 0, PastWaits)
+            replies, done = page.replies, page.done
+            while page.more:
+                page = await self._tree.query(workflow, PAST, len(replies), PastWaits)
+                replies = [*replies, *page.replies]
+            self._waits[workflow] = PastWaits(replies=replies, done=done)
+        return self._waits[workflow]
+
+    async def _collect_calls(self, history: WorkflowHistory, broken: Break) -> dict[str, PastCall]:
+        before = {} if history.past is None else history.past.calls
+        calls = {id_: call for id_, call in before.items() if id_ not in broken.calls | history.calls.keys()}
+        for call in history.calls.values():
+            status = _find_status(call, broken)
+            if status is None or call.id in broken.calls:
+                continue
+            request, result = await self._decode(call.request), None
+            failure = None
+            if status == "completed":
+                result = await self._decode(call.result)
+            if status == "failed":
+                failure = await self._read_failure(call.failure)
+            calls[call.id] = PastCall(
+                status=status, request=digest_request(call.activity, request), result=result, failure=failure
+            )
+        return calls
+
+    async def _collect_children(self, history: WorkflowHistory, broken: Break) -> dict[str, list[PastChild]]:
+        own: dict[str, list[PastChild]] = {}
+        for child in history.children:
+            if (met := await self._read_child(child, broken)) is not None:
+                own.setdefault(child.address, []).append(met)
+        before = {} if history.past is None else history.past.children
+        addresses = [*before, *(address for address in own if address not in before)]
+        return {address: _join(before.get(address, []), own.get(address, [])) for address in addresses}
+
+    async def _read_child(self, child: ChildRun, broken: Break) -> PastChild | None:
+        """Return what a child did; None for one that is no part of the run, and is started again."""
+        id_ = child.workflow
+        if child.cancelled is not None and child.cancelled < broken.at:
+            return PastChild(workflow=id_, status="left")
+        if child.status == "completed":
+            result = await self._decode(child.result)
+            was_cancelled = not child.is_own and isinstance(result, dict) and result.get("cancelled", False)
+            if not was_cancelled:
+                return PastChild(workflow=id_, status="completed", result=result)
+        elif child.status == "failed" and self._is_handled(child, broken):
+            return PastChild(workflow=id_, status="failed", failure=await self._read_failure(child.failure))
+        return None if child.is_own else PastChild(workflow=id_, status="open", past=await self.read(broken, id_))
+
+    def _is_handled(self, child: ChildRun, broken: Break) -> bool:
+        """Return whether the run went on after a child had failed."""
+        if child.workflow in broken.path or (child.is_own and child.address == broken.address):
+            return False
+        return child.ended is not None and child.ended < broken.at
+
+    async def _decode(self, payload: Payload | None) -> Any:
+        if payload is None:
+            return None
+        return (await self._tree.client.data_converter.decode([payload]))[0]
+
+    async def _read_failure(self, failure: ProtoFailure | None) -> PastFailure:
+        """Return the failure of a call, or what a child had failed with."""
+        copied = ProtoFailure()
+        copied.CopyFrom(failure or ProtoFailure())  # decoding changes it
+        error = await self._tree.client.data_converter.decode_failure(copied)
+        details: list[JSON] = []
+        type_, message = "failed", str(error)
+        if isinstance(error, ApplicationError):
+            type_, details = error.type or "failed", list(error.details)
+        if isinstance(error, FailureError):
+            message = error.message
+        return PastFailure(type=type_, message=message, details=details)
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Chooses the replies that are met."""
+
+    broken: Break
+
+    def __call__(self, reply: PastReply) -> PastReply | None:
+        """Return the reply, or None if the question is asked again."""
+        broken = self.broken
+        if reply.left:
+            return reply if reply.at < broken.at else None
+        if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
+            return None
+        return reply
+
+
+def _find_status(call: Call, broken: Break) -> Any:
+    """Return how a call is met; None if it is made again as if it had never been."""
+    if call.cancelled is not None and call.cancelled < broken.at:
+        return "left"
+    if call.status == "unsent" or (call.status == "failed" and call.ended is not None and call.ended >= broken.at):
+        return None
+    return call.status
+
+
+def _join(before: Sequence[PastChild], own: Sequence[PastChild]) -> list[PastChild]:
+    """Return the children of an address: those that were met, and in place of each that was not its new run."""
+    left = list(own)
+    met = [left.pop(0) if child.status == "open" and left else child for child in before]
+    return [*met, *left]
+
+
+def _list_failed(history: WorkflowHistory, address: str) -> list[Call]:
+    """Return the last calls at an address, as far as they failed one after the other."""
+    failed: list[Call] = []
+    for activity in {call.activity for call in history.calls.values()}:
+        calls = _list_calls(history, activity, address)
+        while calls and calls[-1].status == "failed":
+            failed.append(calls.pop())
+    return failed
+
+
+def _list_calls(history: WorkflowHistory, activity: str, address: str) -> list[Call]:
+    """Return the calls of an activity at an address, in their order: their ids follow from it."""
+    known = set(history.calls) | (set() if history.past is None else set(history.past.calls))
+    calls, count = [], 1
+    while (id_ := digest_of(activity, address, count)) in known:
+        if id_ in history.calls:
+            calls.append(history.calls[id_])
+        count += 1
+    return calls
+
+
+def _is_at(reply: PastReply, address: str) -> bool:
+    """Return whether a question was asked at an address, or right there about a limit."""
+    return reply.address == address or reply.address.startswith(f"{address};hitl:")
+
+
+def _is_inside(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith((f"{outer}:", f"{outer};"))

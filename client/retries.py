@@ -1,0 +1,178 @@
+"""Go on with a run that has failed: a new run meets what it did, and calls from where it broke off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError
+from typing_extensions import TypedDict
+
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.answering import Answering
+from holdfast.client.history import read_input, started_with
+from holdfast.client.past_runs import Break, PastReader
+from holdfast.client.permissions import read_access
+from holdfast.client.starting import check_start, start_pipeline
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.protocol.access import AccessPolicy
+from holdfast.protocol.past import PAST_MEMO, PastLink
+from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Failure
+from holdfast.protocol.values import digest_of
+from holdfast.runtime.errors import BadInput, RunExists, read_failure
+
+ENDED = (
+    WorkflowExecutionStatus.FAILED,
+    WorkflowExecutionStatus.CANCELED,
+    WorkflowExecutionStatus.TERMINATED,
+    WorkflowExecutionStatus.TIMED_OUT,
+)
+"""The statuses of a run that a retry goes on from."""
+
+
+class RetriedJSON(TypedDict):
+    """A run that goes on from another one, as `retry --json` has it."""
+
+    run: str
+    past: str
+    at: str | None
+    new: bool
+
+
+@dataclass(frozen=True)
+class Retried:
+    """A run that goes on from another one."""
+
+    run: str
+    past: str
+    """The run that it goes on from."""
+    at: str = ""
+    """The address of what had failed; empty where the other run was ended from outside."""
+    is_new: bool = True
+    """False if the run had been retried before: this is the run of then."""
+
+    def to_json(self) -> RetriedJSON:
+        """Return the JSON object of `retry --json`."""
+        return {"run": self.run, "past": self.past, "at": self.at or None, "new": self.is_new}
+
+
+class RunRetry:
+    """The retry of one run, to be started by `start`."""
+
+    def __init__(self, tree: Tree, answering: Answering, run: str, blueprint: Blueprint | None, by: str | None) -> None:
+        self._tree, self._answering, self._run, self._changed, self._by = tree, answering, run, blueprint, by
+
+    @property
+    def _client(self) -> Client:
+        return self._tree.client
+
+    async def start(self) -> Retried:
+        """Start the new run, or find the one that was started before; see `Runs.retry`."""
+        described = await self._describe()
+        new = name_retry(self._run)
+        if (before := await find_retry(self._tree, self._run)) is not None:
+            return self._find_same(new, before)
+        definition = await started_with(self._client, described)
+        blueprint = self._changed or definition.blueprint
+        reader = PastReader(self._tree, self._run)
+        broken = await self._find_break(reader, described)
+        past = (await reader.read(broken)).model_copy(update={"by": self._by})
+        state = await read_input(self._client, self._run)
+        check_start(blueprint, state.input, new, self._answering.limits.input)
+        changes = {"run": new, "past": past, "blueprint": blueprint, "guarded": bool(self._answering.keys)}
+        changes["access"] = AccessPolicy.read(blueprint)
+        access = await read_access(described)
+        access = access.model_copy(update={"blueprint": blueprint.name, "written": changes["access"]})
+        link = PastLink(run=self._run, by=self._by, digest=_digest(self._changed))
+        try:
+            await start_pipeline(
+                self._client,
+                described.task_queue,
+                definition.model_copy(update=changes),
+                state.model_copy(update={"paused": False, "kept": []}),
+                access,
+                link,
+            )
+        except RunExists:  # somebody else was quicker
+            if (before := await find_retry(self._tree, self._run)) is None:
+                raise
+            return self._find_same(new, before)
+        return Retried(new, self._run, broken.address)
+
+    def _find_same(self, new: str, before: PastLink) -> Retried:
+        if before.digest != _digest(self._changed):
+            message = f"{self._run} was retried as {new}, with another blueprint: go on with that one"
+            raise BadInput(message)
+        return Retried(new, self._run, is_new=False)
+
+    async def _describe(self) -> WorkflowExecutionDescription:
+        """Return the description of a run that has ended before its output. Raises `BadInput` and `UnknownRun`."""
+        try:
+            described = await self._tree.describe(self._run)
+        except UnknownRun:
+            if self._tree.archive is not None and await self._tree.archive.end(self._run) is not None:
+                message = f"Temporal has forgotten {self._run}; the record has its story, but not its results"
+                raise BadInput(f"{message}: it can only be started anew") from None
+            raise
+        if described.workflow_type != PIPELINE_WORKFLOW:
+            raise BadInput(f"{self._run} is a workflow of its author's own: only runs of a blueprint can be retried")
+        if described.status not in ENDED:
+            word = "is complete" if described.status == WorkflowExecutionStatus.COMPLETED else "has not ended"
+            raise BadInput(f"{self._run} {word}: only a run that has failed, or was ended, can be retried")
+        return described
+
+    async def _find_break(self, reader: PastReader, described: WorkflowExecutionDescription) -> Break:
+        """Return where the run broke off. Raises `BadInput` if it would only fail there again."""
+        failure = await self._read_failure()
+        broken = await reader.find_break(failure, await _read_end(self._client, described))
+        if failure is not None and not broken.repeats and self._changed is None:
+            message = f"{self._run} failed on what it already had ({failure.type}: {failure.message})"
+            raise BadInput(f"{message}; a retry would fail the same way. Mend the blueprint, and retry with it")
+        return broken
+
+    async def _read_failure(self) -> Failure | None:
+        """Return the failure of the run; None if it was ended from outside."""
+        try:
+            await self._client.get_workflow_handle(self._run).result()
+        except WorkflowFailureError as error:
+            status, failure = read_failure(error)
+            return failure if status == "failed" else None
+        return None
+
+
+def name_retry(run: str) -> str:
+    """Return the id of the run that goes on from this one.
+
+    >>> name_retry("brief-01"), name_retry("brief-01~2")
+    ('brief-01~2', 'brief-01~3')
+    """
+    base, _, number = run.rpartition("~")
+    if not (base and number.isdigit()):
+        base, number = run, "1"
+    suffix = f"~{int(number) + 1}"
+    return base.encode()[: LONGEST_RUN_ID - len(suffix)].decode(errors="ignore") + suffix
+
+
+async def find_retry(tree: Tree, run: str) -> PastLink | None:
+    """Return what the run that goes on from this one says of it; None if there is none."""
+    try:
+        described = await tree.describe(name_retry(run))
+    except UnknownRun:
+        return None
+    link: PastLink | None = await described.memo_value(PAST_MEMO, None, type_hint=PastLink)
+    if link is None or link.run != run:
+        raise BadInput(f"there is another run {described.id!r}, which does not go on from {run}: it takes the name")
+    return link
+
+
+def _digest(blueprint: Blueprint | None) -> str:
+    """Return the digest of the blueprint that took the place of the old one; empty where none did."""
+    return "" if blueprint is None else digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
+
+
+async def _read_end(client: Client, described: WorkflowExecutionDescription) -> datetime:
+    """Return when the end of a run was requested, or when it ended."""
+    async for event in client.get_workflow_handle(described.id, run_id=described.run_id).fetch_history_events():
+        if event.HasField("workflow_execution_cancel_requested_event_attributes"):
+            return event.event_time.ToDatetime(UTC)
+    return described.close_time or datetime.now(UTC)

@@ -1,0 +1,133 @@
+"""What an earlier run did, for the run that goes on from it: calls, replies and children that are met, not made again.
+
+A client makes a `Past` of Temporal's histories and of the query `past`; the workflows of the new run read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.protocol.address import Address
+from holdfast.protocol.values import Value, digest_of
+
+PAST = "past"
+"""The query for what was replied to a workflow, and what it has done without a call."""
+PAST_MEMO = "holdfastPast"
+"""In the memo of a run that goes on from another one: its `PastLink`."""
+POLICY = ("timeout", "retry")
+"""Fields of a request to an activity that do not say what is asked: they may change between two runs."""
+
+
+class PastLink(Value):
+    """The run that another one goes on from."""
+
+    run: str
+    by: str | None = None
+    """Who asked for it."""
+    digest: str = ""
+    """Of the blueprint that the new run was started with."""
+
+
+class PastFailure(Value):
+    """The failure of a call or a child."""
+
+    type: str
+    message: str
+    details: list[JSON] = []
+
+
+class PastCall(Value):
+    """A call of an activity.
+
+    A completed one gives its result, one that failed for good its failure. `begun` was handed out, and it is not known
+    how it ended. `left` was cancelled before the run went on: what waits for it is cancelled again.
+    """
+
+    status: Literal["completed", "failed", "begun", "left"]
+    request: str
+    """See `digest_request`."""
+    result: JSON = None
+    failure: PastFailure | None = None
+
+
+class PastReply(Value):
+    """The end of a question, as a workflow had it; see `replies.Reply` for the fields."""
+
+    address: Address
+    round: int = 1
+    status: Literal["answered", "declined", "cancelled", "expired", "superseded"]
+    content: JSON = None
+    by: str | None = None
+    comment: str | None = None
+    proved_by: str | None = None
+    groups: list[str] | None = None
+    unseen: bool | None = None
+    question: str = ""
+    at: datetime
+    answers: list[JSONObject] = []
+    left: bool = False
+    """True if nobody ended it: what asked it was cancelled."""
+
+
+class PastWaits(Value):
+    """The answer of a workflow to the query `past`: a page of what it waited for in this history."""
+
+    replies: list[PastReply] = []
+    done: list[Address] = []
+    """Where a timer passed or a signal was delivered, once for each time; on the first page only."""
+    more: int = 0
+    """Number of replies behind this page."""
+
+
+class PastChild(Value):
+    """A child workflow; an `open` one is gone through again, and meets its own past."""
+
+    workflow: str
+    """Its id in the earlier run."""
+    status: Literal["completed", "failed", "left", "open"]
+    result: JSON = None
+    failure: PastFailure | None = None
+    past: Past | None = None
+
+
+class Past(Value):
+    """What one workflow of the earlier run did."""
+
+    run: str
+    """The earlier run."""
+    by: str | None = None
+    """Who goes on from it; of the run's own workflow only."""
+    state: JSONObject | None = None
+    """The state that its last history began with, where it had continued as new: the new workflow begins with it."""
+    calls: dict[str, PastCall] = {}
+    """By the ids of the activities, which follow from address and occurrence."""
+    children: dict[str, list[PastChild]] = {}
+    """By address, in the order of their starts: a step that ran again had another one."""
+    replies: list[PastReply] = []
+    done: list[Address] = []
+
+
+def digest_request(activity: str, request: Mapping[str, JSON]) -> str:
+    """Return the digest of a request to an activity: whether two runs ask for the same.
+
+    Args:
+        activity: The activity's name.
+        request: The request as JSON, as it stands in a history.
+    """
+    asked: JSONObject = {key: value for key, value in request.items() if key not in (*POLICY, "begun")}
+    return digest_of(activity, _drop_run(asked))
+
+
+def _drop_run(request: JSONObject) -> JSONObject:
+    """Return a request without the workflow's id, which an agent object has beside its reference."""
+    return {
+        key: {name: part for name, part in value.items() if name != "run"}
+        if key == "use" and isinstance(value, dict)
+        else _drop_run(value)
+        if key == "of_agent" and isinstance(value, dict)
+        else value
+        for key, value in request.items()
+    }

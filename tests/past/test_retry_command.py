@@ -1,0 +1,30 @@
+"""`holdfast retry` on the command line."""
+
+from __future__ import annotations
+
+import yaml
+
+from tests.client.command import Holdfast
+from tests.past.runs import ASK, mend
+from tests.tools import calls
+
+
+def test_a_failed_run_goes_on_once_its_cause_is_mended(holdfast: Holdfast) -> None:
+    """The permission that was given before is not asked for again."""
+    (holdfast.folder / "broken").touch()
+    file = holdfast.write("mend.yaml", yaml.safe_dump({"steps": [ASK, mend(holdfast.folder)]}))
+    assert holdfast("run", file, "--id", "breaks", typed="yes\n").code == 1
+    (holdfast.folder / "broken").unlink()
+    ended = holdfast("retry", "breaks", "--json")
+    assert (ended.code, ended.json["run"], ended.json["output"]) == (0, "breaks~2", "mended 1")
+    assert "run breaks~2 goes on from breaks, at mend" in ended.err
+    again = holdfast("retry", "breaks", "--no-wait", "--json")
+    assert again.json == {"run": "breaks~2", "past": "breaks", "at": None, "new": False}
+    assert calls(holdfast.folder, "mended") == 1
+
+
+def test_what_cannot_be_retried_says_why(holdfast: Holdfast) -> None:
+    file = holdfast.write("fine.yaml", "steps: [{name: a, input: done}]")
+    assert holdfast("run", file, "--id", "fine").code == 0
+    refused = holdfast("retry", "fine")
+    assert (refused.code, "fine is complete" in refused.err) == (2, True)

@@ -1,0 +1,134 @@
+"""What the earlier run did, for a workflow of a run that goes on from it: calls, children and questions look here.
+
+Nothing is copied as state. The workflow runs from its start, and meets what was recorded where the earlier run had made
+the same call; so it comes to where that one ended, and calls from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.protocol.address import Address
+from holdfast.protocol.past import Past, PastCall, PastChild, PastFailure, PastReply, digest_request
+from holdfast.workflows.failures import failure
+
+MOST_AT_ONCE = 200
+"""Calls that are met in one activation: one of two seconds is a deadlock to the SDK, and the task fails for ever."""
+
+
+class EarlierRun:
+    """What the same workflow did in the earlier run; empty in a run that goes on from none."""
+
+    def __init__(self, past: Past | None) -> None:
+        past = past or Past(run="")
+        self.run, self.by = past.run, past.by
+        self._calls = dict(past.calls)
+        self._children = {address: list(children) for address, children in past.children.items()}
+        self._replies = {(reply.address, reply.round): reply for reply in past.replies}
+        self._done = list(past.done)
+        self._met = 0
+
+    def take_call(self, id_: str) -> PastCall | None:
+        """Return the call of this id, once."""
+        return self._calls.pop(id_, None)
+
+    def take_reply(self, address: Address, round_: int) -> PastReply | None:
+        """Return the reply to the n-th question at an address."""
+        return self._replies.pop((address, round_), None)
+
+    def take_child(self, address: Address) -> PastChild | None:
+        """Return the next child that the earlier run started at an address."""
+        children = self._children.get(address)
+        return children.pop(0) if children else None
+
+    def take_done(self, address: Address) -> bool:
+        """Return whether a timer passed at an address, or a signal was delivered; once for each time."""
+        if address not in self._done:
+            return False
+        self._done.remove(address)
+        return True
+
+    async def meet_call(self, met: PastCall, activity: str, request: object, result_type: Any, address: str) -> Any:
+        """Return the result of a call, or raise its failure; one that was left waits to be cancelled again.
+
+        Raises a failure if the earlier run asked for something else.
+        """
+        if digest_request(activity, _read_json(request)) != met.request:
+            message = f"the run {self.run} made another call here ({activity}); what it did up to here must be the same"
+            raise failure("past_differs", message, Address(address), final=True)
+        self._met += 1
+        if self._met % MOST_AT_ONCE == 0:
+            await workflow.sleep(timedelta(milliseconds=1))
+        return await _give(met, result_type, _make_activity_error)
+
+    async def meet_child(self, met: PastChild, id_: str, result_type: Any) -> Any:
+        """Return the result of a child that has ended, or raise its failure, as `meet_call` does."""
+
+        def make_error(cause: ApplicationError) -> ChildWorkflowError:
+            return _make_child_error(cause, id_)
+
+        return await _give(met, result_type, make_error)
+
+
+async def _give(met: PastCall | PastChild, result_type: Any, make_error: Any) -> Any:
+    if met.status == "left":
+        await asyncio.get_running_loop().create_future()
+    if met.failure is not None:
+        raise make_error(_make_cause(met.failure))
+    return _parse(met.result, result_type)
+
+
+def _read_json(request: object) -> dict[str, JSON]:
+    """Return a request as JSON, as it stands in a history."""
+    value: dict[str, JSON] = json.loads(workflow.payload_converter().to_payload(request).data)
+    return value
+
+
+def _parse(value: JSON, type_: Any) -> Any:
+    converter = workflow.payload_converter()
+    if type_ is None:
+        return None
+    payloads = converter.to_payloads([value])
+    hints: Sequence[Any] = [type_]
+    return converter.from_payloads(payloads, list(hints))[0]
+
+
+def _make_cause(met: PastFailure) -> ApplicationError:
+    return ApplicationError(met.message, *met.details, type=met.type, non_retryable=True)
+
+
+def _make_activity_error(cause: ApplicationError) -> ActivityError:
+    error = ActivityError(
+        "Activity task failed",
+        scheduled_event_id=0,
+        started_event_id=0,
+        identity="",
+        activity_type="",
+        activity_id="",
+        retry_state=None,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _make_child_error(cause: ApplicationError, id_: str) -> ChildWorkflowError:
+    error = ChildWorkflowError(
+        "Child Workflow execution failed",
+        namespace=workflow.info().namespace,
+        workflow_id=id_,
+        run_id="",
+        workflow_type="",
+        initiated_event_id=0,
+        started_event_id=0,
+        retry_state=None,
+    )
+    error.__cause__ = cause
+    return error
