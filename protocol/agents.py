@@ -58,6 +58,15 @@ def name_tools(calls: Iterable[MadeCall]) -> list[str]:
     return list(dict.fromkeys(call.tool for call in calls))
 
 
+class ReturnedCall(Value):
+    """A call of a tool that succeeded."""
+
+    tool: str
+    parameters: JSONObject
+    data: JSON = None
+    """What it returned; of `{success: true, data: …}` the data."""
+
+
 class ToolSpec(Value):
     """The description of a tool that is sent to a model."""
 

@@ -13,7 +13,7 @@ from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagem
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import ObjectUse
-from holdfast.protocol.agents import MadeCall, Message, ToolSpec, Usage
+from holdfast.protocol.agents import MadeCall, Message, ReturnedCall, ToolSpec, Usage
 from holdfast.protocol.answers import Closed
 from holdfast.protocol.context import Change
 from holdfast.protocol.display import markdown, one_line
@@ -346,6 +346,26 @@ class LoopResult(ChildResult):
     """True if a person answered in the loop; `resume_input` is then the last answer."""
 
 
+class ToolBounds(Value):
+    """What a plan allows an agent that works on one of its steps."""
+
+    step: str
+    """Id of the step."""
+    instruction: str = ""
+    """What the step is to do: by it, another tool is found for one that is missing."""
+    service: str | None = None
+    agents: list[Agent]
+    """The agents whose rules count, wherever they have some for a tool; the first is the one that has the tools."""
+    approved: list[str] = []
+    """Tools and MCP servers that need no further approval."""
+    replaces: bool = True
+    """Whether a tool that is missing may be replaced by one that the first agent does not list, where it lists none."""
+
+    def is_approved(self, tool: str) -> bool:
+        """Return whether a tool may be called without a person who agrees to it first."""
+        return tool in self.approved or tool.partition("/")[0] in self.approved
+
+
 class AgentDefinition(Definition):
     """The definition of an agent's workflow; its blueprint holds the agents and imports that the agent may use."""
 
@@ -366,7 +386,11 @@ class AgentDefinition(Definition):
     registry: list[AgentTool] | None = None
     """For the planner of an agentic loop, whose turns are commands: the tools and agents that these may run."""
     ends_with_tool: bool = False
-    """True if the first successful result of its tool is the output."""
+    """True if it ends when its tool has returned, or each of several; the first result is the output."""
+    specs: list[ToolSpec] | None = None
+    """The descriptions of its tools, where they are known; None: workers are asked."""
+    bounds: ToolBounds | None = None
+    """For an agent that works on a step of a plan."""
     timeout: float | None = None
     """Seconds, for one request."""
     retry: Retry | None = None
@@ -415,6 +439,10 @@ class AgentState(Carried):
     made: list[MadeCall] = []
     tool_errors: dict[str, int] = {}
     """How often it was to call again after errors of tools, by kind; and the tools that another was found for."""
+    open_tools: list[str] = []
+    """For an agent that ends with its tools: those that are still to be called, as `ToolSpec.reference`."""
+    returned: list[ReturnedCall] = []
+    """For such an agent: the calls that succeeded."""
     told: list[ToldText] = []
     """Messages of people that no turn has read yet."""
     use: ObjectUse | None = None
@@ -431,6 +459,10 @@ class AgentResult(ChildResult):
     """The calls of its tools, also those by the agents that it called."""
     declined: bool = False
     """True if it was to end with a call that a person did not allow."""
+    returned: list[ReturnedCall] = []
+    """For an agent that ends with its tools: the calls that succeeded, the last one last."""
+    text: str = ""
+    """For such an agent: what its model said beside its last calls."""
 
 
 class RunResult(Value):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -13,9 +14,9 @@ from holdfast.blueprint.expressions.lists import LIST_OUTPUT, list_in, structure
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
 from holdfast.blueprint.parts import ToolErrors
-from holdfast.protocol.agents import Message, ModelReply, ModelRequest
+from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolSpec
 from holdfast.protocol.events import AgentCompleted, ModelReplied, ModelRequested
-from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget
+from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget, ToolBounds
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -54,6 +55,12 @@ class AgentCall:
     registry: tuple[AgentTool, ...] | None = None
     """Tools that a planner's commands may run; None for an agent that calls its tools itself."""
     ends_with_tool: bool = False
+    specs: tuple[ToolSpec, ...] | None = None
+    """The descriptions of its tools, where they are known."""
+    bounds: ToolBounds | None = None
+    """For a step of a plan."""
+    tries: Mapping[str, int] = field(default_factory=dict)
+    """Errors of its tools so far, as `AgentState.tool_errors`."""
 
     @staticmethod
     def of(agent: str | Agent, step: str, blueprint: Blueprint, **more: Any) -> AgentCall:
@@ -99,7 +106,7 @@ async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, ext
     if not asking.agent.works_in_turns and asking.registry is None:
         return AgentResult(output=await _run_single(asking, instructions, opening, frame), turns=1)
     definition = define_agent(asking, instructions, opening, frame)
-    result: AgentResult = await frame.run_child(definition, AgentState())
+    result: AgentResult = await frame.run_child(definition, AgentState(tool_errors=dict(asking.tries)))
     frame.note(AgentCompleted(turns=result.turns, output=result.output))
     return result
 
@@ -252,6 +259,8 @@ def define_agent(asking: AgentCall, instructions: str, opening: list[Message], f
         people=frame.people,
         registry=None if asking.registry is None else list(asking.registry),
         ends_with_tool=asking.ends_with_tool,
+        specs=None if asking.specs is None else list(asking.specs),
+        bounds=asking.bounds,
         timeout=asking.timeout,
         retry=asking.retry,
     )

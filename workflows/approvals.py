@@ -20,7 +20,11 @@ class Denied(Exception):
     """The call may not be made; the message is for the model."""
 
 
-class Declined(Denied):
+class Refused(Denied):
+    """A rule or a person does not allow the call."""
+
+
+class Declined(Refused):
     """A person does not allow the call."""
 
 
@@ -41,7 +45,7 @@ async def approve_call(
 ) -> Allowed:
     """Return the call as it may be made; a person may have changed its arguments. The `note` goes with the question.
 
-    Raises `Denied`, and the failure `doom_loop` for a repeated call where nobody can be asked.
+    Raises `Refused`, and the failure `doom_loop` for a repeated call where nobody can be asked.
     """
     permit = permit_of(spec, frame.blueprint) if frame.host.permits else ""
     consent: Consent = "approved" if permit in frame.host.permits else ""
@@ -52,7 +56,7 @@ async def approve_call(
         decision = decide(ProposedCall(spec, call.args, policies, consent))
     match decision.action:
         case "refuse":
-            raise Denied(decision.reason)
+            raise Refused(decision.reason)
         case "end":
             raise failure("doom_loop", decision.reason, frame.address)
         case "approve":

@@ -33,6 +33,13 @@ class ToolErrorFailure(ApplicationError):
         super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
 
 
+def name_tool_error(error: BaseException) -> str | None:
+    """Return the kind of the error of a tool that ends an agent or a step, else its type; None for other errors."""
+    if not isinstance(error, ToolErrorFailure):
+        return None
+    return kind_of_failure(error.type or "", error.message) or error.type
+
+
 class ToolCalls:
     """The calls of one agent, or of one step.
 

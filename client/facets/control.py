@@ -140,7 +140,7 @@ class RunControl:
             run: The id of the run.
             text: The message.
             agent: The name or the address of the agent's step, where several agents work; for an agent that drives a
-                plan, those of the plan.
+                plan, those of the plan; for one of a plan's step, the step's id.
             by: The person who sends it.
 
         Returns:
@@ -161,7 +161,7 @@ class RunControl:
             if matches:
                 raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {names}")
             missing = f"no agent of a step {agent!r}" if agent else "no agent"
-            readers = "agents with tools and those that drive a plan read messages while they work"
+            readers = "agents with tools, in plans too, and those that drive a plan read messages while they work"
             raise BadInput(f"{missing} in {run} reads messages now ({readers}); at work: {names}")
         try:
             await self._answering.steer(
@@ -244,5 +244,5 @@ def _which_stop(run: str, stops: Sequence[Question]) -> str:
 
 
 def _find_agent(address: Address) -> str:
-    """Return the name of the innermost agent or agent-driven plan at an address."""
-    return next((id_ for kind, id_, _ in reversed(parts(address)) if kind in ("agent", "plan")), "")
+    """Return the name of the innermost agent, step of a plan or agent-driven plan at an address."""
+    return next((id_ for kind, id_, _ in reversed(parts(address)) if kind in ("agent", "plan", "step")), "")

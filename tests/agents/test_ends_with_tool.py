@@ -87,6 +87,18 @@ async def test_the_arguments_that_a_person_puts_in_are_called_and_the_result_is_
     assert await house.output(run) == "b 1"
 
 
+async def test_a_step_that_failed_says_what_was_called_what_it_returned_and_what_kind_of_error_it_was(
+    house: Harness,
+) -> None:
+    after = {"name": "after", "input": "{{ steps.clerk.error.output }}"}
+    rules = {"bad_arguments": "fail"}
+    text = document(house, [turn(call("look_up", word=1))], after, tool_errors=rules)
+    whole = yaml.safe_load(text)
+    whole["steps"][0]["on_error"] = "continue"
+    run = await house.start(yaml.safe_dump(whole), "Go")
+    assert await house.output(run) == {"called": [], "returned": [], "tool_error": "bad_arguments"}
+
+
 @pytest.mark.parametrize(
     ("step", "message"),
     [

@@ -36,21 +36,29 @@ from holdfast.protocol.agents import (
 )
 from holdfast.protocol.events import ToolDenied, ToolFailed
 from holdfast.protocol.permissions import Policy, settings_of
-from holdfast.protocol.runs import AGENT_WORKFLOW, AgentDefinition, AgentResult, AgentState, Command
-from holdfast.protocol.tool_errors import kind_of_result
+from holdfast.protocol.runs import (
+    AGENT_WORKFLOW,
+    AgentDefinition,
+    AgentResult,
+    AgentState,
+    Command,
+    Failure,
+    ToolBounds,
+)
 from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
 from holdfast.workflows.agent.checks import BadCall, Result, check_call, check_question, check_rules
+from holdfast.workflows.agent.ending import EndingTools, find_replacement, list_policies
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, is_overflow, tell_misfit, unwrap_list
-from holdfast.workflows.approvals import Allowed, Declined, Denied, add_defaults, approve_call
+from holdfast.workflows.approvals import Allowed, Declined, Denied, Refused, add_defaults, approve_call
 from holdfast.workflows.concurrency import is_cancelled, run_together
 from holdfast.workflows.failures import HANDLED, failure, find_failure, read_traceback
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.handlers import handles
 from holdfast.workflows.loop_guard import add_call, drop_call, is_repetition
 from holdfast.workflows.run import RunWorkflow
-from holdfast.workflows.tool_calls import ToolCalls, ToolErrorFailure
+from holdfast.workflows.tool_calls import ToolCalls, ToolErrorFailure, name_tool_error
 from holdfast.workflows.toolbox import (
     ASK_PERSON,
     Toolbox,
@@ -96,6 +104,8 @@ class AgentWorkflow(RunWorkflow):
         self._one_question_at_a_time = asyncio.Lock()
         self._output: tuple[JSON] | None = None
         self._declined = False
+        self.bounds = definition.bounds
+        self.ending = EndingTools(state, is_bounded=self.bounds is not None) if definition.ends_with_tool else None
         self.tool_calls = ToolCalls(
             self.agent.tool_errors, self._find_other, by_model=True, tries=state.tool_errors, made=state.made
         )
@@ -114,6 +124,7 @@ class AgentWorkflow(RunWorkflow):
             "told": list(self.mailbox.told),
             "made": self.tool_calls.made,
             "tool_errors": self.tool_calls.tries,
+            **({} if self.ending is None else self.ending.collect_state()),
         }
 
     def current_context(self) -> JSONObject:
@@ -129,12 +140,18 @@ class AgentWorkflow(RunWorkflow):
             log=self.state.log,
             made=self.tool_calls.made,
             declined=self._declined,
+            returned=[] if self.ending is None else self.ending.returned,
+            text="" if self.ending is None else self.ending.text,
             **self.collect_result(),
         )
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the tools that were called, unless what failed says more."""
         made = self.tool_calls.made
+        if self.ending is not None:
+            returned = [call.model_dump(mode="json") for call in self.ending.returned]
+            output = {"called": name_tools(made), "returned": returned, "tool_error": name_tool_error(error)}
+            return {"made": made, "output": output}
         if not made or find_failure(error, self.address).output is not None:
             return {"made": made}
         return {"made": made, "output": {"called": name_tools(made)}}
@@ -155,16 +172,21 @@ class AgentWorkflow(RunWorkflow):
 
     async def _begin(self) -> None:
         """Ask the workers for the tools' descriptions, and set the first messages."""
+        specs = await self._describe_tools() if self.definition.specs is None else list(self.definition.specs)
+        if "ask" in self.agent.human:
+            specs.append(describe_person())
+        if self.ending is not None:
+            self.ending.begin(specs)
+        opening = self.definition.messages
+        self.advance(tools=specs, messages=opening, earlier=len(opening) - 1)
+        self._check_tools()
+
+    async def _describe_tools(self) -> list[ToolSpec]:
         wanted = list_tools_of_workers(self.tools)
         specs = await self.host.activities.describe_tools(wanted, self.address) if wanted else []
         # An author may name a tool by itself and again through its server.
         specs = list({spec.reference: spec for spec in specs}.values())
-        specs += describe_tools(self.tools, self.definition.blueprint)
-        if "ask" in self.agent.human:
-            specs.append(describe_person())
-        opening = self.definition.messages
-        self.advance(tools=specs, messages=opening, earlier=len(opening) - 1)
-        self._check_tools()
+        return [*specs, *describe_tools(self.tools, self.definition.blueprint)]
 
     async def _begin_object(self, source: str) -> None:
         """Have a worker find the agent object; one that is a function is called at once."""
@@ -215,6 +237,8 @@ class AgentWorkflow(RunWorkflow):
 
     def _list_offered(self) -> list[ToolSpec]:
         specs = list(self.toolbox.specs)
+        if self.ending is not None:
+            return self.ending.select_open(specs)
         return specs if self.definition.registry is None else commands.list_commands(specs)
 
     # A turn
@@ -289,8 +313,8 @@ class AgentWorkflow(RunWorkflow):
         elif reply.tool_calls:
             self.advance(misfits=0)
             await self._call(reply)
-        elif self.definition.ends_with_tool:
-            names = " or ".join(spec.name for spec in self.toolbox.specs if spec.reference != ASK_PERSON)
+        elif self.ending is not None:
+            names = " or ".join(spec.name for spec in self._list_offered() if spec.reference != ASK_PERSON)
             self._correct(reply, f"call {names}: its result is the output", "no_tool_result")
         else:
             self._conclude(reply)
@@ -350,14 +374,16 @@ class AgentWorkflow(RunWorkflow):
             works.append(partial(self._answer_call, call, index, before + index, again=is_repetition(recent, call)))
         self.advance(recent=recent)
         self._fork_counts = self.request_counts.make_fork()
-        if self._calls_at_once and not self.definition.ends_with_tool:
+        if self.ending is not None:
+            self.ending.begin_turn(reply.output)
+        if self._calls_at_once and self.ending is None:
             results = await run_together(work() for work in works)
         else:  # a later command of a planner may depend on an earlier one; a no of a person ends all
             results = [await work() for work in works if not self._declined]
-        if ending := [result.content for result in results if result.ends]:
-            self._output, self._declined = (ending[0],), False
-        if self._output is not None and self.definition.ends_with_tool:
-            return
+        if self.ending is not None:
+            self._end_with_tools(results)
+            if self._output is not None:
+                return
         answers = [
             Message(role="tool", call=call.id, tool=call.name, content=result.content)
             for call, result in zip(reply.tool_calls, results, strict=True)
@@ -381,11 +407,36 @@ class AgentWorkflow(RunWorkflow):
         """Make one call and return its result for the model."""
 
         async def make(frame: Frame) -> Result:
-            content = await self._make_call(call, frame, again)
-            ends = self.definition.ends_with_tool and call.name != ASK_PERSON and kind_of_result(content) is None
-            return Result(content, ends=ends)
+            if self.ending is None:
+                return Result(await self._make_call(call, frame, again))
+            return await self._make_ending_call(self.ending, call, frame, again)
 
         return await self._settle(call, index, before, make)
+
+    async def _make_ending_call(self, ending: EndingTools, call: ToolCall, frame: Frame, again: bool) -> Result:
+        """Make a call of an agent that ends with its tools, unless it was made before."""
+        spec = self.toolbox.spec(call.name)
+        if (earlier := ending.find_earlier(call, spec)) is not None:
+            return Result(earlier[0])
+        tries = sum(self.tool_calls.tries.values())
+        try:
+            content = await self._make_call(call, frame, again)
+        except (BadCall, *HANDLED):
+            ending.take_failure(spec)
+            raise
+        finally:
+            if sum(self.tool_calls.tries.values()) > tries:  # the author wants it again: that is no repetition
+                self.advance(recent=drop_call(self.state.recent, call))
+        assert spec is not None
+        ends = spec.reference != ASK_PERSON and ending.take_result(call, spec, content)
+        return Result(content, ends=ends)
+
+    def _end_with_tools(self, results: list[Result]) -> None:
+        """End if each of the tools has returned: with the first result of this turn."""
+        assert self.ending is not None
+        found = [result.content for result in results if result.ends]
+        if found and not self.ending.open:
+            self._output, self._declined = (found[0],), False
 
     async def _settle(self, call: ToolCall, index: int, before: int, make: Make) -> Result:
         """Return what a call gives; a failure that is not final becomes a text for the model."""
@@ -401,7 +452,10 @@ class AgentWorkflow(RunWorkflow):
             return Result(f"error: {error}", bad=True)
         except Denied as denied:  # a result like any other: in a peer a denied permission ended the agent
             frame.note(ToolDenied(tool=call.name, reason=str(denied)))
-            if self.definition.ends_with_tool and isinstance(denied, Declined):
+            if self.bounds is not None and isinstance(denied, Refused):
+                cause = Failure(type="not_approved", message=str(denied), address=frame.address)
+                raise ToolErrorFailure(cause) from None
+            if self.ending is not None and isinstance(denied, Declined):
                 self._declined, self._output = True, (None,)
             return Result(str(denied))
         except HANDLED as error:
@@ -440,23 +494,33 @@ class AgentWorkflow(RunWorkflow):
         whole = add_defaults(call, spec)
         allowed = await self._approve(whole, spec, settings_of(self.tools, spec), frame, repeated)
         toolbox = self.toolbox
-        result = await self.tool_calls.make(
-            call.name, allowed.call.args, partial(toolbox.run, allowed, spec, frame), frame
-        )
+        work = partial(toolbox.run, allowed, spec, frame)
+        result = await self.tool_calls.make(spec.reference, allowed.call.args, work, frame)
         self.tool_calls.note(*toolbox.inner_calls)
-        if allowed.call.args == whole.args or self.definition.ends_with_tool:
+        if allowed.call.args == whole.args or self.ending is not None:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}
 
     async def _find_other(self, tool: str) -> str | None:
         """Return the name of another tool of the agent that can do what a missing one was for."""
-        spec = self.toolbox.spec(tool)
-        among = [other.name for other in self.tools if spec is None or other.name != spec.reference]
+        if self.ending is not None and self.bounds is not None:
+            return await self._find_for_plan(tool, self.ending, self.bounds)
+        spec = next((spec for spec in self.toolbox.specs if spec.reference == tool), None)
+        among = [other.name for other in self.tools if other.name != tool]
         if not among:
             return None
         task = FindTool(instruction=f"{tool} {spec.description if spec else ''}", among=among, missing=tool)
         found = await self.host.activities.find_tool(task, self.address)
         return next((other.name for other in self.toolbox.specs if other.reference == found), None)
+
+    async def _find_for_plan(self, tool: str, ending: EndingTools, bounds: ToolBounds) -> str | None:
+        """Return the name of a tool that now takes the place of a missing one in a step of a plan."""
+        other = await find_replacement(bounds, tool, self.host.activities, self.address)
+        if other is None:
+            return None
+        self.advance(tools=list({spec.reference: spec for spec in (*self.toolbox.specs, other)}.values()))
+        ending.replace(tool, other.reference)
+        return other.name
 
     async def _check_repetition(self, call: ToolCall, frame: Frame) -> None:
         """Ask a person whether a repeated call that is none of a tool goes on; without a person, end the agent."""
@@ -466,11 +530,13 @@ class AgentWorkflow(RunWorkflow):
         self, call: ToolCall, spec: ToolSpec, settings: AgentTool | None, frame: Frame, repeated: ToolCall | None
     ) -> Allowed:
         """Return the call as it may be made; `repeated` is the model's own call if it is a repeated one."""
-        policies = [] if settings is None else [Policy(self.agent, settings)]
+        policies, note = ([] if settings is None else [Policy(self.agent, settings)]), ""
+        if self.bounds is not None and settings is not None:
+            policies, note = list_policies(self.bounds, spec)
         if repeated is None:
-            return await approve_call(call, spec, policies, frame)
+            return await approve_call(call, spec, policies, frame, note=note)
         attended = self.agent.human or self.definition.registry is not None
-        allowed = await approve_call(call, spec, policies, frame, "asks" if attended else "ends")
+        allowed = await approve_call(call, spec, policies, frame, "asks" if attended else "ends", note)
         self.advance(recent=drop_call(self.state.recent, repeated))
         return allowed
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from holdfast.blueprint.kinds import Agent, Blueprint, PlanBody, PlanStep
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, compile_plan
-from holdfast.blueprint.plan.tools import authored, has_tool, ruling_agent
+from holdfast.blueprint.plan.tools import TOOL_ERRORS, authored, ruling_agent
 from holdfast.protocol.address import Address
+from holdfast.protocol.agents import ToolSpec
+from holdfast.protocol.runs import ToolBounds
 from holdfast.workflows.agents import AgentCall
 from holdfast.workflows.failures import failure
 from holdfast.workflows.plan.catalogue import Catalogue
@@ -73,20 +75,37 @@ class PlanContext:
         call = self.agent_call(step)
         return replace(call, agent=call.agent.model_copy(update={"tools": []}))
 
+    def tools_call(self, step: PlanStep, specs: Sequence[ToolSpec], tries: Mapping[str, int]) -> AgentCall:
+        """Return the call of the agent that calls a step's tools, and ends when each of them has returned."""
+        call, bounds = self.agent_call(step), self.bounds(step)
+        listed = bounds.agents[0].tools
+        names = {tool.name for tool in listed}
+        others = [AgentTool(name=spec.reference) for spec in specs if spec.reference not in names]
+        own = {"tools": [*listed, *others], "permissions": [], "output_schema": None, "tool_errors": TOOL_ERRORS}
+        agent = call.agent.model_copy(update=own)
+        return replace(call, agent=agent, ends_with_tool=True, specs=tuple(specs), bounds=bounds, tries=tries)
+
+    def bounds(self, step: PlanStep) -> ToolBounds:
+        """Return which tools the step may call, and under whose rules.
+
+        Where a person approved the plan, what was approved for this step needs no further approval; else what the plan
+        named when it began, and what its agent lists.
+        """
+        agent = self.policy_agent(step)
+        named = [tool for tools in self.approved.values() for tool in tools]
+        approved = self.approved.get(step.id, []) if self.author.confirm else [*named, *(t.name for t in agent.tools)]
+        return ToolBounds(
+            step=step.id,
+            instruction=step.instruction,
+            service=step.service,
+            agents=[agent, *self.further_policy_agents(step)],
+            approved=list(dict.fromkeys(approved)),
+            replaces=self.author.source is None or self.author.confirm,
+        )
+
     def is_authored(self, step: PlanStep) -> bool:
         """Return whether the step is as an author wrote it; of a plan that is read, none is."""
         return authored(step, self.author) == step
-
-    def is_approved(self, tool: str, step: PlanStep) -> bool:
-        """Return whether a step may call a tool without being approved again.
-
-        Where a person approved the plan, that is what was approved for this step; else what the plan named when it
-        began, and what its agent lists.
-        """
-        if self.author.confirm:
-            return tool in self.approved.get(step.id, ())
-        agent = self.policy_agent(step)
-        return any(tool in tools for tools in self.approved.values()) or (bool(agent.tools) and has_tool(agent, tool))
 
     def policy_agent(self, step: PlanStep) -> Agent:
         """Return the agent whose tools, approvals and permissions count: a model cannot choose by naming another."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.address import Address
@@ -49,12 +50,11 @@ def name_error(cause: Failure) -> str:
     return kind_of_failure(cause.type, cause.message) or cause.type
 
 
-def end_by_error(cause: Failure, *, optional: bool) -> UnitResult:
+def end_by_error(kind: str, message: str, step: PlanStep) -> UnitResult:
     """Return the result of a step that ends by an error of its tool; a timeout skips one that is optional."""
-    kind = name_error(cause)
-    if kind == "timeout" and optional:
-        return skipped("timeout", error={"type": kind, "message": cause.message})
-    return cancelled() if kind == "question_cancelled" else failed(kind, cause.message)
+    if kind == "timeout" and step.optional:
+        return skipped("timeout", error={"type": kind, "message": message})
+    return cancelled() if kind == "question_cancelled" else failed(kind, message)
 
 
 def cancelled(**more: Any) -> UnitResult:

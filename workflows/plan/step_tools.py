@@ -1,6 +1,6 @@
 """The tools of one step of a plan: which it may call, by whose approval, and what they returned.
 
-Both drivers call them here: the scheduler with arguments from a model, a driving agent by `execute_step_tool`.
+A driving agent calls them here by `execute_step_tool`, the scheduler those whose arguments the plan gives.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Agent, AgentTool
 from holdfast.blueprint.parts import ToolErrors
 from holdfast.blueprint.plan.tools import lack_of
-from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
+from holdfast.protocol.agents import ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
-from holdfast.protocol.permissions import Policy, policies_of
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import kind_of_result, useful
 from holdfast.workflows.agent.checks import BadCall, check_call
+from holdfast.workflows.agent.ending import find_replacement, list_policies
 from holdfast.workflows.approvals import Denied, add_defaults, approve_call
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.plan.results import name_error
 from holdfast.workflows.plan.scope import StepRun
-from holdfast.workflows.tool_calls import FindOther, ToolCalls, ToolErrorFailure
+from holdfast.workflows.tool_calls import ToolCalls, ToolErrorFailure
 from holdfast.workflows.toolbox import Toolbox
 
 
@@ -39,15 +39,17 @@ class StepTools:
 
     Args:
         rules: What follows errors.
-        find_other: Puts another tool in place of one that is missing, and returns what a model calls it.
     """
 
-    def __init__(self, run: StepRun, frame: Frame, rules: ToolErrors, find_other: FindOther | None = None) -> None:
+    def __init__(self, run: StepRun, frame: Frame, rules: ToolErrors) -> None:
         self._run, self._frame = run, frame
         self.step, self._context = run.step, run.scope.context
-        self._agent: Agent = self._context.policy_agent(run.step)
+        self._bounds = self._context.bounds(run.step)
+        self._agent = self._bounds.agents[0]
+        self.tools = list(dict.fromkeys(run.step.tools))
+        """The step's tools, or what was found in their place."""
         before = run.result
-        self.calls = ToolCalls(rules, find_other, by_model=True, tries=before.tries, made=before.made, keep=run.mark)
+        self.calls = ToolCalls(rules, self._replace, by_model=True, tries=before.tries, made=before.made, keep=run.mark)
 
     @property
     def returned(self) -> list[JSONObject]:
@@ -74,12 +76,26 @@ class StepTools:
             text = f"{tool!r} is more than one tool: name one of them"
             raise failure("bad_tool", text, self._frame.address) from None
 
-    async def find_replacement(self, tool: str) -> str | None:
-        """Return another tool that does what the step wants, in place of one that is missing."""
-        among = [listed.name for listed in self._agent.tools]
-        wanted = FindTool(service=self.step.service, instruction=self.step.instruction, among=among, missing=tool)
-        name = await self._frame.host.activities.find_tool(wanted, self._frame.address)
-        return name if name not in (tool, None) and await self.can_call(name) else None
+    async def look_up_all(self) -> list[str]:
+        """Look up the step's tools and return them; one that is missing is replaced by another, if there is one."""
+        for tool in list(self.tools):
+            try:
+                await self.look_up(tool)
+            except HANDLED as error:
+                cause = find_failure(error, self._frame.address)
+                if is_cancelled(error) or name_error(cause) != "missing":
+                    raise
+                await self.calls.replace(tool, cause, self._frame)
+        return self.tools
+
+    async def _replace(self, tool: str) -> str | None:
+        """Put another tool in place of one that is missing; return what a model calls it, None if there is none."""
+        spec = await find_replacement(self._bounds, tool, self._frame.host.activities, self._frame.address)
+        if spec is None:
+            return None
+        self._context.catalogue.specs[spec.reference] = spec
+        self.tools = list(dict.fromkeys(spec.reference if name == tool else name for name in self.tools))
+        return spec.name
 
     async def can_call(self, tool: str) -> bool:
         """Look up a tool; return whether it can be called."""
@@ -127,11 +143,7 @@ class StepTools:
 
     async def _permitted_call(self, tool: str, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
         box = Toolbox(self._agent, self._agent.tools, [spec], unsure_is_final=True)
-        policies = policies_of(spec, self._agent, self._context.further_policy_agents(self.step))
-        note = ""
-        if not self._context.is_approved(tool, self.step):
-            policies.append(Policy(None, AgentTool(name=spec.reference, approve="always")))
-            note = f"{tool} is not in the plan that was approved for step {self.step.id}."
+        policies, note = list_policies(self._bounds, spec)
         allowed = await approve_call(add_defaults(call, spec), spec, policies, frame, note=note)
         result = await self.calls.make(tool, allowed.call.args, partial(box.run, allowed, spec, frame), frame)
         self.calls.note(*box.inner_calls)
