@@ -19,6 +19,7 @@ ERRORS = {
     "duplicate_key": "A key appears twice.",
     "duplicate_name": "A name is used twice.",
     "import_cycle": "A blueprint imports itself.",
+    "impossible_comparison": "A value is compared with one that it never is.",
     "import_failed": "A module of your own code cannot be imported where the worker runs; a run tries it again.",
     "missing_key": "A required key is missing.",
     "model_auth": "The key of a model is not set where the worker runs.",
@@ -26,6 +27,8 @@ ERRORS = {
     "no_worker": "No worker polls the task queue of a workflow that the blueprint starts.",
     "not_allowed": "A function may not be called from a blueprint.",
     "unknown_agent": "The worker does not know an agent of your own code, or the agent has no such tool.",
+    "uncovered_value": "A condition has a known value for which there is no branch: the step would fail.",
+    "unknown_field": "A key is read that the value cannot have.",
     "unknown_filter": "No filter has this name.",
     "unknown_group": "No group has this name where the worker runs.",
     "unknown_key": "A key does not exist, or not in this place.",
@@ -33,11 +36,13 @@ ERRORS = {
     "unknown_model": "The worker does not know a model, or its package is not installed.",
     "unknown_name": "A name is not defined where it is used.",
     "unknown_tool": "The worker has no such tool, function or MCP server.",
+    "unreachable_branch": "A branch has a key that its condition never returns.",
     "unreadable_file": "A file cannot be read.",
 }
 """A blueprint with one of these cannot run."""
 
 WARNINGS = {
+    "constant_condition": "A condition is the same however the run goes.",
     "few_questions": "A clarification needs more facts than it may ask questions.",
     "late_append": "A list that grows between iterations is read after the loop, without the last iteration's value.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
@@ -45,9 +50,10 @@ WARNINGS = {
     "unlimited_history": "A conversation keeps every turn: each request to its model is longer than the one before.",
     "unlimited_loop": "A loop has no limit of its own, and asks nobody.",
     "unproved_person": "Who may answer depends on who answered before, and nothing proves who that was.",
-    "unreachable_branch": "A branch has a key that its condition never returns.",
+    "unlisted_key": "A key is read that nothing says the value has.",
     "unused_access": "An imported blueprint says who may see or steer: only the run's own blueprint can.",
     "unused_agent": "A named agent is never used.",
+    "unused_default": "A default branch is never chosen, as there is a branch for true and one for false.",
     "unused_import": "An imported blueprint is never used.",
     "unused_revisions": "A plan has `max_revisions`, but nobody is asked to approve it.",
 }

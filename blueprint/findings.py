@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
@@ -25,6 +25,7 @@ class Findings:
     prefix: Parts
     repaired: frozenset[Parts]
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
 
     def add(self, path: str, code: str, message: str, hint: str | None = None, *, at: str | None = None) -> None:
         """Add a problem at the value of a path; group 1 of the pattern `at` is the faulty word in that value."""
@@ -41,6 +42,20 @@ class Findings:
     def add_at(self, place: Position, path: str, code: str, message: str, hint: str | None) -> None:
         before = path_text(self.prefix)
         self.problems.append(place.problem(f"{before}.{path}" if before else path, code, message, hint))
+
+    def warn(self, path: str, code: str, message: str, hint: str, *, at: str | None = None) -> None:
+        """Add a warning at the value of a path; `at` as for `add`."""
+        place = place_of(self.tree, parts_of(self.tree, path))
+        self._warn_at(place.of(at) if at else place, path, code, message, hint)
+
+    def warn_key(self, path: str, code: str, message: str, hint: str) -> None:
+        """Add a warning at the key of a path."""
+        self._warn_at(place_of(self.tree, parts_of(self.tree, path), key=True), path, code, message, hint)
+
+    def _warn_at(self, place: Position, path: str, code: str, message: str, hint: str) -> None:
+        before = path_text(self.prefix)
+        problem = place.problem(f"{before}.{path}" if before else path, code, message, hint)
+        self.warnings.append(replace(problem, severity="warning"))
 
     def was_repaired(self, *parts: str | int) -> bool:
         """Return whether the value there is a repaired one, and not the author's."""

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from holdfast.blueprint.check.agents import check_agents, check_references
-from holdfast.blueprint.check.consents import check_consents
 from holdfast.blueprint.check.names import check_names
 from holdfast.blueprint.check.people import check_access
 from holdfast.blueprint.check.plans import check_plan
 from holdfast.blueprint.check.schemas import check_schemas, check_step_schemas
-from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.positions import Parts
+from holdfast.blueprint.shapes import judge
 from holdfast.blueprint.source import PlacedDict
 
 
 def check(
     blueprint: Blueprint, tree: PlacedDict, prefix: Parts = (), repaired: frozenset[Parts] = frozenset()
-) -> list[Problem]:
-    """Return the problems of one document, its imports left out; `tree` is its core form with positions."""
+) -> Findings:
+    """Return what is wrong in one document, its imports left out; `tree` is its core form with positions."""
     findings = Findings(tree, prefix, repaired)
     check_names(blueprint, findings)
-    check_consents(blueprint, findings)
+    judge(blueprint, findings)
     check_schemas(blueprint, findings)
     check_agents(blueprint, findings)
     check_access(blueprint, findings)
     check_most(blueprint.max_parallel, [blueprint.steps], "", findings)
     for path, step in placed_steps(blueprint.steps, "steps"):
         _check_step(step, path, blueprint, findings)
-    return findings.problems
+    return findings
 
 
 def _check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Findings) -> None:

@@ -16,6 +16,7 @@ from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, result_sentences
 from holdfast.blueprint.kinds.references import model, tool_name
 from holdfast.blueprint.kinds.schema_forms import (
@@ -24,6 +25,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     set_form,
 )
 from holdfast.blueprint.parts import Retry, Seconds, Template
+from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.blueprint.words.text import Vocabulary, filled, listed
 
@@ -56,6 +58,9 @@ class AgenticLoop(AskingStep):
 
     def blocks(self) -> Mapping[str, Block]:
         return {"finish": Block((), frozenset({"log"}), reads={"output_template": self.output_template})}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        return UNKNOWN if self.output_template is None else knowledge.render("finish", self.output_template, UNKNOWN)
 
     def agents(self) -> Sequence[AgentReference]:
         return (AgentReference(self.planner, "planner", "planner"),)

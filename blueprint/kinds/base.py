@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -13,7 +13,7 @@ from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.known import UNKNOWN, Branching, KnownValue
+from holdfast.blueprint.kinds.knowledge import Branching, Knowledge
 from holdfast.blueprint.kinds.people_lists import people_phrase
 from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.blueprint.kinds.schema_forms import (
@@ -21,6 +21,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 )
 from holdfast.blueprint.parts import Name, Part, Template
 from holdfast.blueprint.questions import Asked
+from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence
 
@@ -169,14 +170,19 @@ class Step(Part):
         """How the step chooses among branches; None if it does not, or not by an expression."""
         return None
 
-    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
-        """Return what is known of the step's output before it runs.
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        """Return what is known of the step's output before it runs; an `output_schema` is known without this."""
+        return UNKNOWN
+
+    def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
+        """Return what is known of the names inside a block, where its first step begins.
 
         Args:
-            input: What is known of its input.
-            blueprint: Where its agents are defined.
+            key: The path of the block.
+            input: The input of this step.
+            read: Says what an expression in the scope of this step gives.
         """
-        return UNKNOWN if self.output_schema is None else KnownValue(self.output_schema)
+        return {}
 
     @property
     def growing_lists(self) -> Mapping[str, str]:

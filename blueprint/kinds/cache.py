@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -10,7 +10,9 @@ from pydantic import Field
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.parts import Seconds, Template
+from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, duration, filled
 
@@ -40,6 +42,12 @@ class Cache(Step):
 
     def blocks(self) -> Mapping[str, Block]:
         return {"wrapped_step": Block((self.wrapped_step,))}
+
+    def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
+        return {"previous_step": input}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        return knowledge.last["wrapped_step"]
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:

@@ -17,9 +17,10 @@ from holdfast.blueprint.kinds.asking import AskingStep
 from holdfast.blueprint.kinds.description import MORE, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.known import KnownValue
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalized
 from holdfast.blueprint.parts import Schema, Template
+from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.schemas import fields, shape
@@ -127,8 +128,8 @@ class Clarify(AskingStep):
     def gives_reply(self) -> bool:
         return True
 
-    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
-        return KnownValue(self.facts)
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        return Shape(self.facts)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         facts = fields({**self.facts, "required": self.wanted()}) or shape(self.facts)

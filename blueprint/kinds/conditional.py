@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from jinja2 import nodes
 from pydantic import Field
 
-from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.expressions.parse import parsed_expression
 from holdfast.blueprint.findings import Findings, check_function
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches, expand_condition
-from holdfast.blueprint.kinds.known import Branching
+from holdfast.blueprint.kinds.knowledge import Branching, Knowledge
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.references import BUILTINS
@@ -26,14 +23,12 @@ from holdfast.blueprint.kinds.schema_forms import (
     set_form,
 )
 from holdfast.blueprint.parts import MaxParallel, Requirement
+from holdfast.blueprint.shape import Shape, join_shapes
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, choice, constant, filled, value
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
-
-
-_TRUTH = frozenset({"true", "false"})
 
 
 class Conditional(Step):
@@ -85,6 +80,12 @@ class Conditional(Step):
             return None
         return Branching(self.condition_expression, frozenset(self.branches), self.default_branch is not None)
 
+    def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
+        return {"previous_step": input}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        return join_shapes(list(knowledge.last.values()))
+
     def sees_context(self) -> bool:
         return super().sees_context() or self.condition is not None
 
@@ -119,10 +120,6 @@ class Conditional(Step):
         if not self.branches:
             message = "'branches' is empty: at least one is needed"
             findings.add(f"{path}.branches", "bad_value", message, "branches: {true: […], false: […]}")
-
-    def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
-        if self.condition_expression is not None:
-            _check_reach(self, path, self.condition_expression, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         inside = names.after(filled(self.input, names))
@@ -175,44 +172,6 @@ class Conditional(Step):
         return (
             [] if branch is None else [NestedSteps(f"Otherwise{colon_or_nothing(branch)}", branch, names, "otherwise")]
         )
-
-
-def _check_reach(step: Conditional, path: str, expression: str, findings: Findings) -> None:
-    values = _values(parsed_expression(expression))
-    if values is None:
-        return
-    possible = " or ".join(sorted(values, reverse=True))
-    for key in step.branches:
-        if key not in values:
-            message = f"the branch {key!r} is never chosen: the condition is {possible}"
-            findings.add_key(
-                f"{path}.branches.{key}", "unreachable_branch", message, f"name it {possible}, or remove it"
-            )
-    if step.default_branch is not None and values <= step.branches.keys():
-        message = f"the default branch is never chosen: the condition is {possible}"
-        findings.add_key(f"{path}.default_branch", "unreachable_branch", message, "remove it")
-    missing = sorted(values - step.branches.keys())
-    if missing and step.default_branch is None and values & step.branches.keys():
-        message = f"the step fails where the condition is {' or '.join(missing)}: there is no such branch"
-        findings.add_key(f"{path}.branches", "missing_branch", message, "add it, or a default_branch")
-
-
-def _values(node: nodes.Node) -> frozenset[str] | None:
-    """Return every value that an expression can have, as text; None if that is unknown."""
-    match node:
-        case nodes.Compare() | nodes.Not() | nodes.Test():
-            return _TRUTH
-        case nodes.Const(value=value):
-            return frozenset({text_of(value)})
-        case nodes.And(left=first, right=second) | nodes.Or(left=first, right=second):
-            return _either(_values(first), _values(second))
-        case nodes.CondExpr(expr1=first, expr2=nodes.Node() as second):
-            return _either(_values(first), _values(second))
-    return None
-
-
-def _either(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
-    return None if first is None or second is None else first | second
 
 
 def _key(key: str) -> str:

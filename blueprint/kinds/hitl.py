@@ -16,13 +16,14 @@ from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.hitl_kinds import write_definition
 from holdfast.blueprint.kinds.hitl_words import ask_of, describe_question
 from holdfast.blueprint.kinds.keys import own_keys
-from holdfast.blueprint.kinds.known import KnownValue
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
     set_form,
 )
 from holdfast.blueprint.questions import Asked, list_kinds_for_steps
+from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
 
@@ -83,9 +84,15 @@ class Hitl(HitlFields):
     def gives_reply(self) -> bool:
         return True
 
-    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
+    def output_shape(self, knowledge: Knowledge) -> Shape:
         question = self.answered_question
-        return input if question is None else KnownValue(question.output_schema, self.name, question)
+        if question is None:
+            return knowledge.input
+        if isinstance(self.options, str):  # which they are is known when they are rendered
+            return Shape(
+                {"type": "string" if question.most_choices == 1 else "array"}, step=self.name, question=question
+            )
+        return Shape(question.output_schema, step=self.name, question=question)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))

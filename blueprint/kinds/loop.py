@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -17,6 +17,7 @@ from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Draw
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import hint_of_block
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS, LoopBlock, check_block
 from holdfast.blueprint.kinds.loop_forms import expanded_block
 from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
@@ -29,6 +30,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 )
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.parts import Template
+from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, make_number
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, filled
@@ -63,6 +65,18 @@ class Loop(Step):
         exits = {} if block.exit_expression is None else {"loop.exit_expression": block.exit_expression}
         inside = Block(tuple(block.body), frozenset({"iteration", "history"}), True, {**writes, **reads}, exits)
         return {"loop.body": inside}
+
+    def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
+        # A person may add iterations.
+        most = None if self.loop.at_the_limit == "ask" else self.loop.max_loops
+        return {"iteration": make_number(1, most), "history": LIST}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        block, last = self.loop, knowledge.last["loop.body"]
+        if block.loop_output_mapper is not None:
+            return UNKNOWN
+        template = block.output if block.output_template is None else block.output_template
+        return last if template is None else knowledge.render("loop.body", template, last)
 
     @property
     def growing_lists(self) -> Mapping[str, str]:

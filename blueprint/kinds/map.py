@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -20,6 +20,7 @@ from holdfast.blueprint.kinds.description import PREVIOUS, RESCUE, Ask, Cost, Dr
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.keys import hint_of_block
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.operations import Operation, expand_operations
 from holdfast.blueprint.kinds.phrases import result_sentences, writes_sentences
@@ -31,6 +32,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Part, Template
 from holdfast.blueprint.reducers import Path, reducers_of
+from holdfast.blueprint.shape import UNKNOWN, Shape, make_number, make_shape
 from holdfast.blueprint.source import PlacedDict, plain
 from holdfast.blueprint.words.text import Vocabulary, filled, json_list, one_line, value
 
@@ -139,6 +141,19 @@ class Map(Step):
         label = {} if block.label is None else {"map.label": block.label}
         items = Block(tuple(block.body), frozenset({"item", "index"}), reads=label)
         return {"map.body": items, "map": outside}
+
+    def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
+        items = read(self.map.iterable_input)
+        item = UNKNOWN if items.may_be("text") else items.element  # a text may be a list in JSON
+        return {"previous_step": item, "item": item, "index": make_number(0)}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        decided = self.map.on_item_error == "ask"
+        outputs = make_shape("list", element=UNKNOWN if decided else knowledge.last["map.body"])
+        end = self.map.finalize
+        if end is None:
+            return outputs
+        return knowledge.render("map", end.output if end.output_template is None else end.output_template, outputs)
 
     @property
     def most_at_once(self) -> int | None:

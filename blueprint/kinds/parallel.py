@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion, expand_branches
-from holdfast.blueprint.kinds.known import KnownValue
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.phrases import colon_or_nothing
 from holdfast.blueprint.kinds.schema_forms import (
@@ -20,6 +20,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     object_form,
 )
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Template
+from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, join_shapes, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, condition, filled, listed, unquoted
 
@@ -117,14 +118,26 @@ class Parallel(Step):
         )
         return {**branches, **ends}
 
-    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
-        if self.output_schema is not None or self.until is None or self.reduce is not None:
-            return super().known_output(input, blueprint)
-        names = sorted(self.branches)
-        outputs = {"type": "object", "properties": {name: {} for name in names}, "additionalProperties": False}
-        winner = {"type": "array", "items": {"enum": names}}
-        properties = {"winner": winner, "outputs": outputs}
-        return KnownValue({"type": "object", "properties": properties, "additionalProperties": False})
+    def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
+        return {"previous_step": input} if key.startswith("branches.") else {}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        outputs = {name: knowledge.last[f"branches.{name}"] for name in self.branches}
+        match self.reduce:
+            case None if self.until is not None:
+                winner = make_shape("list", element=make_shape("text", values=outputs))
+                return make_object({"winner": winner, "outputs": make_object(outputs)})
+            case None:
+                return make_object(outputs)
+            case "keys":
+                return make_shape("list", element=make_shape("text", values=outputs))
+            case "values":
+                return make_shape("list", element=join_shapes(list(outputs.values())))
+            case "concat" | "dedupe":
+                return LIST
+            case "first" | "last" | "majority_vote":
+                return join_shapes(list(outputs.values()))
+        return make_object({}, is_closed=False) if self.reduce == "union" else UNKNOWN
 
     @classmethod
     def gather(cls, definition: PlacedDict, path: str, expansion: Expansion) -> PlacedDict:

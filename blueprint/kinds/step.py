@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.expressions.parse import is_plain
-from holdfast.blueprint.findings import Findings, check_function, check_known, check_path, may_be_object
+from holdfast.blueprint.findings import Findings, check_function, check_known, check_path
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
@@ -17,7 +17,7 @@ from holdfast.blueprint.kinds.attachments import ModelAttachment, check_contents
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.known import TEXT_VALUE, UNKNOWN, KnownValue
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path, error_sentences
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, MCP, model
 from holdfast.blueprint.kinds.schema_forms import (
@@ -26,6 +26,8 @@ from holdfast.blueprint.kinds.schema_forms import (
     set_form,
 )
 from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template, ToolErrors
+from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, make_shape
+from holdfast.blueprint.shape import TEXT as SOME_TEXT
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, filled, listed, one_line, unquoted
 
@@ -137,19 +139,17 @@ class PlainStep(AskingStep):
         is_import = self.uses is not None and self.uses.startswith(IMPORT)
         return self.uses.removeprefix(IMPORT) if self.uses is not None and is_import else None
 
-    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
-        if self.output_schema is not None:
-            return KnownValue(self.output_schema)
+    def output_shape(self, knowledge: Knowledge) -> Shape:
         if self.agent is not None:
-            agent = blueprint.agents.get(self.agent) if isinstance(self.agent, str) else self.agent
-            if agent is None or agent.source is not None:
+            agent = knowledge.blueprint.agents.get(self.agent) if isinstance(self.agent, str) else self.agent
+            if agent is None or agent.source is not None or self.ends_with_tool:
                 return UNKNOWN
-            if self.ends_with_tool:
-                return UNKNOWN
-            return TEXT_VALUE if agent.output_schema is None else KnownValue(agent.output_schema)
-        if self.uses is None:
-            return input
-        return TEXT_VALUE if self.uses == "stringify" else UNKNOWN
+            return SOME_TEXT if agent.output_schema is None else Shape(agent.output_schema)
+        if self.uses is None or self.uses == "passthrough":
+            return knowledge.input
+        if self.import_alias is not None:
+            return knowledge.imports.get(self.import_alias, UNKNOWN)
+        return _BUILTIN_SHAPES.get(self.uses, knowledge.tools.get(self.uses, UNKNOWN))
 
     @property
     def segment(self) -> str:
@@ -182,7 +182,6 @@ class PlainStep(AskingStep):
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
-        _check_update(self, path, findings)
         if self.uses is not None and self.agent is not None:
             findings.add_key(f"{path}.uses", "conflict", "'uses' and 'agent' both say what runs", "keep one of them")
         if self.uses is not None:
@@ -296,15 +295,6 @@ def _check_config(step: PlainStep, path: str, findings: Findings) -> None:
         check_path(target, f"{path}.config.outputs.{source}", findings)
 
 
-def _check_update(step: PlainStep, path: str, findings: Findings) -> None:
-    """Refuse `updates_context` where the step passes on a constant that is no object."""
-    if not (step.updates_context and step.agent is None and step.uses is None):
-        return
-    if step.input is not None and not may_be_object(step.input):
-        message = "updates_context needs an object, but this step only passes on a constant that is none"
-        findings.add(f"{path}.input", "bad_value", message, "write a mapping, such as input: {count: 1}")
-
-
 def _check_uses(uses: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
     if uses.startswith("imports."):
         check_known(uses.removeprefix("imports."), "import", blueprint.imports, path, findings)
@@ -338,6 +328,11 @@ def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
             findings.add_key(f"{path}.{key}", "conflict", message, "remove it")
 
 
+_BUILTIN_SHAPES = {
+    "stringify": SOME_TEXT,
+    "flatten": LIST,
+    "check_user_confirmation": make_shape("text", values=("approved", "denied")),
+}
 _BUILTIN = {
     "stringify": "turns {} into text",
     "passthrough": "passes on {}",

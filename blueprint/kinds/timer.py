@@ -12,8 +12,10 @@ from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.moments import moment_of
 from holdfast.blueprint.parts import Template
+from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.words.text import Vocabulary, duration, filled, unquoted
 
 
@@ -46,6 +48,9 @@ class Timer(Step):
 
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "for": self.length, "until": self.until}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        return knowledge.input
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

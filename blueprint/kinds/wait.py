@@ -12,8 +12,10 @@ from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.schema_forms import Schema, object_form
 from holdfast.blueprint.parts import EVENT_NAME, Part, Seconds, Template
+from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import Vocabulary, duration, filled
@@ -63,6 +65,9 @@ class Wait(Step):
 
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "key": self.key, "default": self.default}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        return UNKNOWN if self.payload is None or self.default is not None else Shape(self.payload)
 
     def schemas(self) -> Mapping[str, Schema | None]:
         return {**super().schemas(), "schema": self.payload}

@@ -169,9 +169,10 @@ class _Loading:
         validated = validate(core, imports, prefix)
         problems = [*expansion.problems, *import_problems, *validated.problems]
         if validated.blueprint is not None:
-            problems += check(validated.blueprint, core, prefix, validated.repaired)
-        if validated.blueprint is not None and not problems:
-            self.warnings += advise(validated.blueprint, core, prefix)
+            found = check(validated.blueprint, core, prefix, validated.repaired)
+            problems += found.problems
+            if not problems:
+                self.warnings += [*found.warnings, *advise(validated.blueprint, core, prefix)]
         return Parsed(validated.blueprint, problems, size, core=core, imports=imported)
 
     def _imports(self, core: PlacedDict, folder: Path | None, prefix: Parts) -> tuple[dict[str, Parsed], int]:

@@ -50,7 +50,9 @@ class OptionsAsked(Asked):
 
     @property
     def output_schema(self) -> JSONObject:
-        return {"type": "string" if self.max_selections == 1 else "array"}
+        only = {} if self.allow_custom or not self.options else {"enum": [option.id for option in self.options]}
+        item = {"type": "string", **only}
+        return item if self.max_selections == 1 else {"type": "array", "items": item}
 
     def accept(self, content: object) -> JSON:
         """Return the id of the chosen option, a list of ids, or custom text where that is allowed.

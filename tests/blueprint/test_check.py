@@ -34,7 +34,8 @@ def test_a_constant_that_is_no_object_cannot_be_merged(value: str) -> None:
     assert (problem.path, problem.code) == ("steps[0].loop.init[0].merge.value", "bad_value")
     assert "value: {count: 1}" in str(problem.hint)
     problem = only(STEP.format(f"updates_context: true, input: {value}"))
-    assert (problem.path, problem.code) == ("steps[0].input", "bad_value")
+    assert (problem.path, problem.code) == ("steps[0].updates_context", "bad_shape")
+    assert "input: {count: 1}" in str(problem.hint)
 
 
 NAMES = yaml(

@@ -28,6 +28,9 @@ WHERE = {
     "add_fault": [1],
     "add_problem": [1],
     "_problem": [1],
+    "report": [0],
+    "warn": [0, 1],
+    "warn_key": [1],
 }
 """Functions that make problems, and which of their arguments may be the code."""
 TOLD = re.compile(r"unused_\{kind\}")

@@ -367,7 +367,7 @@ def steps(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     block = st.fixed_dictionaries({"body": body, "max_loops": st.integers(1, 9)}, optional=extras)
     chosen = {
         "branches": st.dictionaries(texts, body, min_size=1, max_size=2),
-        "condition_expression": st.just("1 > 0"),
+        "condition_expression": st.just("input"),
     }
     loop = keys({"kind": st.just("loop"), "loop": block}, {})
     return st.one_of(plain, asked, loop, keys({"kind": st.just("conditional"), **chosen}, {}))
@@ -380,7 +380,7 @@ def named(value: Any, count: list[int]) -> Any:
             count[0] += 1
             name = f"s{count[0]}"
             parts = {key: named(part, count) for key, part in value.items()}
-            if value["kind"] == "hitl" or (value["kind"] == "step" and "uses" not in value):
+            if value.get("uses") != "t":
                 parts["updates_context"] = False  # what is certainly no object is refused
             return {"name": name, **parts}
         case dict():

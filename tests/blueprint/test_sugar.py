@@ -157,7 +157,7 @@ def test_a_conversation_leaves_an_exit_and_a_mapper_of_the_author_alone() -> Non
 
 def test_stop_when_is_an_exit_unless_there_is_one() -> None:
     assert loop("stop_when: agent_finished").exit_expression == FINISHED
-    assert loop("stop_when: agent_finished, exit_expression: output == 1").exit_expression == "output == 1"
+    assert loop("stop_when: agent_finished, exit_expression: input.x").exit_expression == "input.x"
 
 
 def test_stop_when_knows_one_word() -> None:

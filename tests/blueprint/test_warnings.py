@@ -79,31 +79,33 @@ DEFAULT = "\n        default_branch: [{name: other}]"
     [
         ("input == 'yes'", "true: {name: a}, false: {name: b}", "", []),
         ("input", "yes: {name: a}", "", []),
-        ("input == 'yes'", "yes: {name: a}, no: {name: b}", "", ["unreachable_branch", "unreachable_branch"]),
         ("not input", "true: {name: a}", "", ["missing_branch"]),
         ("not input", "true: {name: a}", DEFAULT, []),
-        ("\"'x' in input\"", "true: {name: a}, false: {name: b}", DEFAULT, ["unreachable_branch"]),
+        ("\"'x' in input\"", "true: {name: a}, false: {name: b}", DEFAULT, ["unused_default"]),
         ("input is defined and input > 3", "true: {name: a}", "", ["missing_branch"]),
         ("input and input > 3", "yes: {name: a}", "", []),
-        (
-            "\"'big' if input > 3 else 'small'\"",
-            "big: {name: a}, tiny: {name: b}",
-            "",
-            ["missing_branch", "unreachable_branch"],
-        ),
     ],
 )
 def test_branches_fit_the_values_that_a_condition_can_have(warned, expression, keys, default, codes) -> None:
     assert sorted(one.code for one in warned(CHOICE % (expression, keys, default))) == codes
 
 
-def test_a_branch_that_is_never_chosen_is_told_at_its_key(warned) -> None:
-    [one, _] = warned(CHOICE % ("input == 'yes'", "yes: {name: a}, no: {name: b}", ""))
-    assert (one.line, one.column, one.path) == (5, 16, "steps[0].branches.yes")
-    assert "the condition is true or false" in one.message
+def test_a_condition_that_is_always_the_same_is_told(warned) -> None:
+    rounds = "steps: [{kind: loop, name: l, loop: {max_loops: 3, exit_expression: iteration > 3, body: {name: a}}}]"
+    assert told(warned(rounds)) == [("constant_condition", 1, "steps[0].loop.exit_expression")]
+    assert warned(rounds.replace("> 3,", "> 2,")) == []
+    assert warned(rounds.replace("iteration > 3,", "'false',")) == []
 
 
-LOOP = "%ssteps: [{kind: loop, name: l, loop: {exit_expression: output == 1, body: [%s]%s}}]"
+def test_a_key_that_nothing_says_a_value_has_is_told(warned) -> None:
+    agent = "{model: echo, output_schema: {type: object, properties: {score: {type: number}}}}"
+    [one] = warned(f"steps: [{{name: rate, agent: {agent}}}, {{name: a, when: previous_step.scroe > 3}}]")
+    assert (one.code, one.path, one.hint) == ("unlisted_key", "steps[1].when", "did you mean 'score'?")
+    [one] = warned("context: {paid: 0}\nsteps: [{name: a, input: '{{ context.payed }}'}]")
+    assert (one.code, one.hint) == ("unlisted_key", "did you mean 'paid'?")
+
+
+LOOP = "%ssteps: [{kind: loop, name: l, loop: {exit_expression: input.x, body: [%s]%s}}]"
 PERSON = "{kind: conditional, name: c, condition_expression: input, branches: {a: {kind: hitl, name: h, message: Go?}}}"
 
 
@@ -162,7 +164,7 @@ def test_fewer_questions_than_facts_are_told(warned, more, warns) -> None:
     ],
 )
 def test_what_items_that_run_at_once_all_write_is_told(warned, many, write, warns) -> None:
-    block = f"{{iterable_input: '[1, 2]', max_concurrency: {many}, body: [{{name: a, {write}}}]}}"
+    block = f"{{iterable_input: input.all, max_concurrency: {many}, body: [{{name: a, {write}}}]}}"
     found = warned(f"steps: [{{kind: map, name: m, map: {block}}}]")
     assert [(one.code, one.path) for one in found] == [("shared_write", path) for path in warns]
 
@@ -185,7 +187,7 @@ def test_a_reason_may_stand_behind_a_second_mark(warned) -> None:
     ("comment", "code", "says"),
     [
         ("ignore unused_agnet", "unknown_ignore", "did you mean 'unused_agent'?"),
-        ("ignore xyz", "unknown_ignore", "warnings: few_questions, late_append"),
+        ("ignore xyz", "unknown_ignore", "warnings: constant_condition, few_questions"),
         ("ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("please ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("ignore unused_agent", "unneeded_ignore", "line 1 has no unused_agent"),
@@ -275,7 +277,7 @@ def test_a_list_that_misses_the_last_iteration_is_told(warned, after) -> None:
 
 
 def test_a_list_that_only_the_loop_reads_is_fine(warned) -> None:
-    assert warned(LOG % '  - {name: after, input: "{{ context.other }}"}') == []
+    assert warned(LOG % '  - {name: after, input: "{{ context.scratchpad }}"}') == []
 
 
 def test_each_warning_is_seen_in_these_tests() -> None:

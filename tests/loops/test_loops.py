@@ -251,7 +251,10 @@ async def test_an_exit_expression_that_fails_is_a_failed_loop_that_says_so(house
 steps:
   - kind: loop
     name: l
-    loop: {max_loops: 3, exit_expression: output + 1 > 3, body: [{kind: hitl, name: ask, message: Go?}]}
+    loop:
+      max_loops: 3
+      exit_expression: output + 1 > 3
+      body: [{kind: hitl, name: ask, message: Go?, input_schema: {}}]
 """
     )
     await house.answered(run, "text")

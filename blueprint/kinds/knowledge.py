@@ -1,0 +1,35 @@
+"""What a step kind is told when it says what its output looks like (`Step.output_shape`). Made by `shapes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.parts import Template
+from holdfast.blueprint.shape import Shape
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known before the run where a step ends."""
+
+    input: Shape
+    blueprint: Blueprint
+    last: Mapping[str, Shape]
+    """The outputs of the lists of steps inside, by the path of the block."""
+    render: Callable[[str, Template, Shape], Shape]
+    """What a template gives at the end of a block, by the block's path, after a value that is `previous_step` there."""
+    imports: Mapping[str, Shape]
+    """The outputs of imported blueprints by alias."""
+    tools: Mapping[str, Shape]
+    """What tools return, as far as it is known."""
+
+
+@dataclass(frozen=True)
+class Branching:
+    """The choice of one of several branches by the value of an expression."""
+
+    expression: str
+    keys: frozenset[str]
+    has_default: bool

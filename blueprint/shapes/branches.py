@@ -1,0 +1,45 @@
+"""Branches before the run: keys that are never chosen, and values that have no branch."""
+
+from __future__ import annotations
+
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.kinds.knowledge import Branching
+from holdfast.blueprint.shape import Shape
+from holdfast.blueprint.shapes import consents
+from holdfast.blueprint.shapes.place import JudgedText
+from holdfast.blueprint.shapes.report import describe_values
+
+_TRUTH = frozenset({"true", "false"})
+
+
+def check_branches(judged: JudgedText, path: str, branching: Branching, shape: Shape) -> None:
+    """Check that the branches of a step fit the values that its condition can have.
+
+    Args:
+        judged: Of the condition.
+        path: The path of the step.
+        branching: Its branches.
+        shape: What the condition gives; it may also be null.
+    """
+    if consents.check_branches(judged, branching, shape) or not shape.values:
+        return
+    values = {text_of(value): value for value in shape.values}
+    possible, findings = describe_values(list(shape.values)), judged.findings
+    for key in sorted(branching.keys - values.keys() - {"null"}):
+        message = f"the branch {key!r} is never chosen: the condition is {possible}"
+        hint = did_you_mean(key, values) or f"name it {possible}, or remove it"
+        findings.add_key(f"{path}.branches.{key}", "unreachable_branch", message, hint)
+    if branching.has_default:
+        if values.keys() == _TRUTH and branching.keys >= _TRUTH:
+            message = f"the default branch is never chosen: the condition is {possible}"
+            findings.warn_key(f"{path}.default_branch", "unused_default", message, "remove it")
+        return
+    lacking = sorted(values.keys() - branching.keys)
+    if lacking and values.keys() & branching.keys:
+        message = f"the step fails where the condition is {' or '.join(lacking)}: there is no such branch"
+        hint = "add it, or a default_branch"
+        if values.keys() <= _TRUTH:
+            findings.warn_key(f"{path}.branches", "missing_branch", message, hint)
+        else:
+            findings.add_key(f"{path}.branches", "uncovered_value", message, hint)

@@ -1,0 +1,134 @@
+"""Filters, functions and methods before the run: what each takes, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jinja2 import nodes
+
+from holdfast.blueprint.expressions.calls import METHODS
+from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
+from holdfast.blueprint.shapes.place import JudgedText
+from holdfast.blueprint.shapes.report import describe_types, name_node
+from holdfast.blueprint.shapes.rules import need_number, need_text, read_elements
+
+_OF_TEXT = {
+    "capitalize": TEXT,
+    "indent": TEXT,
+    "lower": TEXT,
+    "replace": TEXT,
+    "title": TEXT,
+    "trim": TEXT,
+    "truncate": TEXT,
+    "upper": TEXT,
+    "wordcount": NUMBER,
+    "fromjson": UNKNOWN,
+}
+_OF_NUMBER = ("abs", "round")
+_OF_ELEMENTS = {
+    "join": TEXT,
+    "sum": NUMBER,
+    "map": LIST,
+    "batch": LIST,
+    "slice": LIST,
+    "items": LIST,
+    "dictsort": LIST,
+}
+_SAME_ELEMENTS = ("list", "sort", "unique", "select", "reject", "selectattr", "rejectattr")
+_ONE_ELEMENT = ("first", "last", "min", "max")
+_OF_ANY = {"string": TEXT, "tojson": TEXT, "int": UNKNOWN, "float": UNKNOWN, "size": NUMBER}
+_COUNTED = ("count", "length")
+_METHODS = {
+    "items": LIST,
+    "keys": make_shape("list", element=TEXT),
+    "values": LIST,
+    "lower": TEXT,
+    "upper": TEXT,
+    "strip": TEXT,
+    "split": make_shape("list", element=TEXT),
+    "startswith": BOOLEAN,
+    "endswith": BOOLEAN,
+    "replace": TEXT,
+    "join": TEXT,
+}
+
+
+def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
+    """Return what a filter gives; reports a value that it cannot take."""
+    name, of = node.name, node.node
+    assert of is not None  # only a filter block has none
+    if name in ("default", "d"):
+        given = node.args[0] if node.args else None
+        return join_shapes([value, _read_default(given)])
+    if name in _OF_TEXT:
+        need_text(judged, of, value)
+        return _OF_TEXT[name]
+    if name in _OF_NUMBER:
+        return need_number(judged, of, value)
+    if name in _COUNTED:
+        return _count(judged, of, value)
+    if name in _OF_ANY:
+        return _OF_ANY[name]
+    if name == "reverse":
+        read_elements(judged, of, value)
+        return value
+    element = read_elements(judged, of, value)
+    if name in _OF_ELEMENTS:
+        return _OF_ELEMENTS[name]
+    if name in _SAME_ELEMENTS:
+        return make_shape("list", element=element)
+    return element if name in _ONE_ELEMENT else UNKNOWN
+
+
+def _read_default(node: nodes.Node | None) -> Shape:
+    match node:
+        case None:
+            return TEXT
+        case nodes.Const(value=str()):
+            return TEXT
+        case nodes.Const(value=bool()):
+            return BOOLEAN
+        case nodes.Const(value=int() | float()):
+            return NUMBER
+        case nodes.List():
+            return LIST
+    return UNKNOWN
+
+
+def _count(judged: JudgedText, node: nodes.Node, value: Shape) -> Shape:
+    if not value.may_be("text", "list", "object"):
+        message = f"{name_node(node)} is {describe_types(value)}, and has no length"
+        judged.report("bad_shape", message, "a text, a list or an object has one")
+    return NUMBER
+
+
+def call_function(judged: JudgedText, node: nodes.Call, arguments: Sequence[Shape]) -> Shape:
+    """Return what `len`, `min`, `max`, `abs` or `range` gives."""
+    assert isinstance(node.node, nodes.Name)  # as checked when it was parsed
+    match node.node.name:
+        case "len":
+            return _count(judged, node.args[0], arguments[0])
+        case "abs":
+            return need_number(judged, node.args[0], arguments[0])
+        case "range":
+            for argument, shape in zip(node.args, arguments, strict=True):
+                need_number(judged, argument, shape)
+            return make_shape("list", element=NUMBER)
+        case "min" | "max" if len(arguments) == 1:
+            return read_elements(judged, node.args[0], arguments[0])
+    return join_shapes(list(arguments))
+
+
+def call_method(judged: JudgedText, node: nodes.Call, of: Shape) -> Shape:
+    """Return what a method gives; reports a value that has none of that name."""
+    assert isinstance(node.node, nodes.Getattr)
+    name = node.node.attr
+    owner = "object" if METHODS[name][0] is dict else "text"
+    if not of.may_be(owner):
+        message = f"{name_node(node.node.node)} is {describe_types(of)}, and has no .{name}()"
+        hint = "`| string` makes text of a value" if owner == "text" else "only an object has it"
+        judged.report("bad_shape", message, hint)
+    match name, node.args:
+        case "get", [nodes.Const(value=str(key)), *_] if (found := of.find_key(key)) is not None:
+            return UNKNOWN if len(node.args) > 1 else found
+    return _METHODS.get(name, UNKNOWN)

@@ -1,0 +1,175 @@
+"""What is known of the context of a run: from its schema, its first value, and everything that writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from holdfast.blueprint.findings import is_literal
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.kinds import Blueprint, Operation, Step
+from holdfast.blueprint.kinds.walk import placed_steps
+from holdfast.blueprint.parts import Part
+from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, find_type, join_shapes, make_object, make_shape
+
+_SCRATCHPAD = "scratchpad"
+"""The part of the context that conversations and agents write, too."""
+_WRITING = ("context_set", "context_merge")
+
+
+@dataclass
+class Writes:
+    """Everything that writes to the context, as far as it is known."""
+
+    by_path: dict[tuple[str, ...], list[Shape]] = field(default_factory=dict)
+    is_open: bool = False
+    """True if something may write any key."""
+
+    def add(self, target: str, shape: Shape) -> None:
+        self.by_path.setdefault(read_path(target), []).append(shape)
+
+    def add_object(self, shape: Shape) -> None:
+        """Add an object that is written key by key."""
+        if not all(variant.is_closed for variant in shape.variants):
+            self.is_open = True
+        for key in shape.keys:
+            self.add(key, shape.find_key(key) or UNKNOWN)
+
+
+def read_path(target: str) -> tuple[str, ...]:
+    return tuple(target.removeprefix("context.").split("."))
+
+
+def find_operations(step: Step) -> Iterator[Operation]:
+    """Yield the writes that a step itself makes, before, between and after its iterations."""
+    waiting: list[object] = [value for key, value in step.__dict__.items() if key not in ("body", "branches")]
+    while waiting:
+        match waiting.pop():
+            case Operation() as operation:
+                yield operation
+            case Step():
+                pass
+            case Part() as part:
+                waiting += part.__dict__.values()
+            case list() as parts:
+                waiting += parts
+
+
+def is_edited(blueprint: Blueprint) -> bool:
+    """Return whether something may write to the context that is not read from the steps: a person, a built-in."""
+    return any(
+        step.interrupt_before or step.interrupt_after or step.__dict__.get("uses") in _WRITING
+        for _, step in placed_steps(blueprint.steps, "")
+    )
+
+
+def make_context(blueprint: Blueprint, writes: Writes) -> Shape:
+    """Return the shape of the context, which holds at any time of a run."""
+    answers = {} if writes.is_open else dict(_find_answers(writes))
+    is_open = writes.is_open or is_edited(blueprint)
+    keys = sorted({*blueprint.context, *(path[0] for path in writes.by_path), _SCRATCHPAD})
+    if blueprint.context_schema is not None:
+        other = {} if is_open else dict.fromkeys(keys, UNKNOWN)
+        return _add_keys(Shape(blueprint.context_schema), _nest(answers), other, lists_keys=not is_open)
+    if is_open:
+        return make_object(_nest(answers), is_closed=False, lists_keys=False)
+    properties = {key: _find_value(key, blueprint.context, writes) for key in keys}
+    return make_object(properties | _nest(answers), is_closed=False, lists_keys=True)
+
+
+def _find_answers(writes: Writes) -> Iterator[tuple[tuple[str, ...], Shape]]:
+    """Yield the paths that one kind of answer alone is written to, so that what is read there is known."""
+    for path, shapes in writes.by_path.items():
+        if all(shape.is_like(shapes[0]) for shape in shapes):
+            yield path, shapes[0]
+
+
+def _add_keys(context: Shape, answers: dict[str, Shape], other: dict[str, Shape], *, lists_keys: bool) -> Shape:
+    """Return the context of a schema, in which what people have answered is known, and other keys are written.
+
+    Args:
+        context: As the schema says.
+        answers: By the key that they are written to.
+        other: Keys that are in it, too.
+        lists_keys: Nothing writes any other key.
+    """
+    variants = [
+        replace(
+            one,
+            properties={**({} if one.is_closed else other), **one.properties, **answers},
+            lists_keys=lists_keys and (one.lists_keys or not one.properties),
+        )
+        for one in context.variants
+    ]
+    return Shape(own=tuple(variants))
+
+
+def _nest(answers: dict[tuple[str, ...], Shape]) -> dict[str, Shape]:
+    """Return shapes by path as objects in one another."""
+    inner: dict[str, dict[tuple[str, ...], Shape]] = {}
+    leaves = {path[0]: shape for path, shape in answers.items() if len(path) == 1}
+    for path, shape in answers.items():
+        if len(path) > 1:
+            inner.setdefault(path[0], {})[path[1:]] = shape
+    objects = {
+        key: make_object(_nest(below), is_closed=False, lists_keys=False)
+        for key, below in inner.items()
+        if key not in leaves
+    }
+    return {**leaves, **objects}
+
+
+def _find_value(key: str, first: dict[str, JSON], writes: Writes) -> Shape:
+    """Return what is known of a key: its first value, or what is written there; a write below it is not followed."""
+    written = [shape for path, shapes in writes.by_path.items() if path[0] == key for shape in shapes]
+    if key == _SCRATCHPAD or any(path[0] == key and len(path) > 1 for path in writes.by_path):
+        return UNKNOWN
+    begun = [widen(first[key])] if key in first and first[key] is not None else []
+    return join_shapes([*begun, *written])
+
+
+def widen(value: JSON) -> Shape:
+    """Return the shape of values of one kind: of a first value, which may be replaced by another of its kind.
+
+    >>> sorted(widen({"n": 1}).find_key("n").types)
+    ['number']
+    """
+    match value:
+        case None:
+            return UNKNOWN
+        case dict():
+            parts = {key: widen(part) for key, part in value.items()}
+            return make_object(parts, is_closed=False, lists_keys=False)
+        case list():
+            return LIST
+    return make_shape(find_type(value))
+
+
+def gather_writes(steps: Iterable[tuple[Step, Shape]]) -> Writes:
+    """Return what steps write, each given with its output."""
+    writes = Writes()
+    for step, output in steps:
+        if step.sink_to is not None:
+            writes.add(step.sink_to, output)
+        if step.updates_context:
+            writes.add_object(output)
+        for operation in find_operations(step):
+            writes.add(operation.write.target, _written(operation))
+        for target in _find_imported(step):
+            writes.add(target, UNKNOWN)
+    return writes
+
+
+def _written(operation: Operation) -> Shape:
+    match operation.verb:
+        case "append":
+            return LIST
+        case "merge":
+            return make_object({}, is_closed=False, lists_keys=False)
+    return widen(operation.write.value) if is_literal(operation.write.value) else UNKNOWN
+
+
+def _find_imported(step: Step) -> Sequence[str]:
+    """Return the paths that an import's outputs are written to."""
+    config = step.__dict__.get("config")
+    return () if config is None else list(config.outputs.values())

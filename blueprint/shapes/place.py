@@ -1,0 +1,64 @@
+"""What is known of the names that an expression reads in one place of a blueprint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.blueprint.kinds import Step
+from holdfast.blueprint.shape import TEXT, UNKNOWN, Shape, make_object, make_shape
+from holdfast.blueprint.shapes.report import Report
+
+PREVIOUS = ("previous_step", "output")
+_STATUSES = ("completed", "skipped", "failed")
+_ACTIONS = ("accept", "decline", "cancel", "expire", "default")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The names of one place, each with its shape; a name that is not here is unknown."""
+
+    steps: Mapping[str, Shape] = field(default_factory=dict)
+    """What `steps.NAME` has."""
+    previous: Shape = UNKNOWN
+    heard: Shape = UNKNOWN
+    """The last answer: `resume_input`."""
+    names: Mapping[str, Shape] = field(default_factory=dict)
+
+    def find(self, name: str) -> Shape:
+        if name in self.names:
+            return self.names[name]
+        if name in PREVIOUS:
+            return self.previous
+        if name == "resume_input":
+            return self.heard
+        return make_object(self.steps, is_closed=False, lists_keys=False) if name == "steps" else UNKNOWN
+
+
+def make_entry(step: Step, output: Shape) -> Shape:
+    """Return what `steps.NAME` has of a step; which keys it may have is checked with the names."""
+    verdicts = () if output.question is None else output.question.verdicts
+    reply = {"action": make_shape("text", values=_ACTIONS), "at": TEXT, "comment": TEXT}
+    if verdicts:
+        reply["verdict"] = make_shape("text", "null", values=(*verdicts, None))
+    fields = {"output": output, "status": make_shape("text", values=_STATUSES)}
+    if step.gives_reply:
+        fields["reply"] = make_object(reply, is_closed=False, lists_keys=False)
+    return make_object(fields, is_closed=False, lists_keys=False)
+
+
+@dataclass
+class JudgedText:
+    """One text of a blueprint: what is known in its place, and where its mistakes are reported."""
+
+    place: Place
+    path: str
+    findings: Report
+    ask_nobody: frozenset[str] = frozenset()
+    """Steps that have no reply."""
+
+    def report(self, code: str, message: str, hint: str, at: str | None = None) -> None:
+        self.findings.add(self.path, code, message, hint, at)
+
+    def warn(self, code: str, message: str, hint: str, at: str | None = None) -> None:
+        self.findings.warn(self.path, code, message, hint, at)

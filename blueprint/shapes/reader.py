@@ -1,0 +1,331 @@
+"""Reads expressions before the run: what each gives, and what in it cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jinja2 import nodes
+
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
+from holdfast.blueprint.shape import (
+    BOOLEAN,
+    LIST,
+    NUMBER,
+    TEXT,
+    UNKNOWN,
+    Shape,
+    find_type,
+    join_shapes,
+    make_object,
+    make_shape,
+)
+from holdfast.blueprint.shapes import consents, rules
+from holdfast.blueprint.shapes.calls import call_function, call_method, filter_value
+from holdfast.blueprint.shapes.operators import ARITHMETIC, compare
+from holdfast.blueprint.shapes.place import JudgedText
+from holdfast.blueprint.shapes.report import find_chain
+
+_LOOP = make_object(
+    {"index": NUMBER, "index0": NUMBER, "first": BOOLEAN, "last": BOOLEAN, "length": NUMBER}, is_closed=True
+)
+_CERTAIN = (nodes.Const, nodes.Compare, nodes.Not, nodes.Test)
+"""Expressions that are never null."""
+_TYPES_OF_TESTS = {
+    "string": "text",
+    "number": "number",
+    "integer": "number",
+    "float": "number",
+    "mapping": "object",
+    "boolean": "boolean",
+}
+
+
+@dataclass
+class ExpressionReader(JudgedText):
+    """Reads the expressions of one text of a blueprint."""
+
+    local: dict[str, Shape] = field(default_factory=dict)
+    """The names that the text itself has set."""
+
+    def render(self, template: object) -> Shape:
+        """Return what a template gives; reports what is wrong in it."""
+        match template:
+            case str() if not is_plain(template):
+                return self._render_text(template)
+            case dict():
+                parts = {key: self._at(f"{self.path}.{key}").render(part) for key, part in template.items()}
+                return make_object(parts)
+            case list():
+                elements = [self._at(f"{self.path}[{n}]").render(part) for n, part in enumerate(template)]
+                return make_shape("list", element=join_shapes(elements))
+        return make_constant(template)
+
+    def _at(self, path: str) -> ExpressionReader:
+        return ExpressionReader(self.place, path, self.findings, self.ask_nobody)
+
+    def _render_text(self, text: str) -> Shape:
+        try:
+            parsed = parsed_template(text)
+        except ExpressionError:
+            return UNKNOWN  # reported with the names
+        if parsed.whole is not None:
+            return self.read(parsed.whole)
+        self.run(parsed.body)
+        return TEXT
+
+    def evaluate(self, expression: str, *, is_condition: bool) -> Shape:
+        """Return what an expression gives; a condition is tested for truth."""
+        try:
+            node = parsed_expression(expression)
+        except ExpressionError:
+            return UNKNOWN
+        return self.test(node) if is_condition else self.read(node)
+
+    def check_decided(self, condition: str, shape: Shape) -> None:
+        """Warn of a condition that is the same however the run goes."""
+        try:
+            decided = decide(parsed_expression(condition), shape)
+        except ExpressionError:
+            return
+        if decided is not None:
+            message = f"the condition is always {'true' if decided else 'false'}"
+            self.warn("constant_condition", message, "see what is known of the values in it, or remove it")
+
+    @staticmethod
+    def is_constant(expression: str) -> bool:
+        """Return whether an expression is a constant, as it is written."""
+        try:
+            return isinstance(parsed_expression(expression), nodes.Const)
+        except ExpressionError:
+            return True
+
+    # Values
+
+    def read(self, node: nodes.Node | None) -> Shape:
+        """Return what an expression gives."""
+        if node is None:
+            return UNKNOWN
+        return _READERS.get(type(node), ExpressionReader._read_parts)(self, node)
+
+    def test(self, node: nodes.Node) -> Shape:
+        """Return what an expression gives that is tested for truth."""
+        match node:
+            case nodes.And(left=left, right=right):
+                first = self.test(left)
+                return first if decide(left, first) is False else self._either(first, self.test(right))
+            case nodes.Or(left=left, right=right):
+                first = self.test(left)
+                return first if decide(left, first) is True else self._either(first, self.test(right))
+            case nodes.CondExpr(test=test, expr1=one, expr2=other):
+                return self._choose(test, one, other, self.test)
+            case nodes.Name() | nodes.Getattr() | nodes.Getitem():
+                shape = self.read(node)
+                consents.check_truth(self, node, shape)
+                return shape
+        return self.read(node)
+
+    def _either(self, first: Shape, second: Shape) -> Shape:
+        return join_shapes([first, second])
+
+    def _choose(
+        self, test: nodes.Node, one: nodes.Node, other: nodes.Node | None, read: Callable[[nodes.Node], Shape]
+    ) -> Shape:
+        decided = decide(test, self.test(test))
+        parts = [part for part, is_dead in ((one, decided is False), (other, decided is True)) if not is_dead]
+        return join_shapes([UNKNOWN if part is None else read(part) for part in parts])
+
+    def _read_parts(self, node: nodes.Node) -> Shape:
+        for child in node.iter_child_nodes():
+            self.read(child)
+        return UNKNOWN
+
+    def _read_constant(self, node: nodes.Const) -> Shape:
+        return make_constant(node.value)
+
+    def _read_name(self, node: nodes.Name) -> Shape:
+        return self.local[node.name] if node.name in self.local else self.place.find(node.name)
+
+    def _read_key(self, node: nodes.Getattr | nodes.Getitem) -> Shape:
+        match node:
+            case nodes.Getattr(node=above, attr=key) | nodes.Getitem(node=above, arg=nodes.Const(value=str(key))):
+                if find_chain(above)[0] not in self.local:
+                    consents.check_reply(self, node)
+                return rules.read_key(self, node, self.read(above), key)
+        return UNKNOWN
+
+    def _read_item(self, node: nodes.Getitem) -> Shape:
+        match node.arg:
+            case nodes.Const(value=str()):
+                return self._read_key(node)
+            case nodes.Slice() as part:
+                self._read_parts(part)
+                return rules.read_slice(self, node, self.read(node.node))
+        return rules.read_item(self, node, self.read(node.node), self.read(node.arg))
+
+    def _read_list(self, node: nodes.List | nodes.Tuple) -> Shape:
+        return make_shape("list", element=join_shapes([self.read(part) for part in node.items]))
+
+    def _read_dict(self, node: nodes.Dict) -> Shape:
+        parts: dict[str, Shape] = {}
+        is_closed = True
+        for pair in node.items:
+            value = self.read(pair.value)
+            if isinstance(pair.key, nodes.Const) and isinstance(pair.key.value, str):
+                parts[pair.key.value] = value
+            else:
+                self.read(pair.key)
+                is_closed = False
+        return make_object(parts, is_closed=is_closed)
+
+    def _read_condition(self, node: nodes.CondExpr) -> Shape:
+        return self._choose(node.test, node.expr1, node.expr2, self.read)
+
+    def _read_and(self, node: nodes.And) -> Shape:
+        first = self.test(node.left)
+        return first if decide(node.left, first) is False else self._either(first, self.read(node.right))
+
+    def _read_or(self, node: nodes.Or) -> Shape:
+        first = self.read(node.left)
+        return first if decide(node.left, first) is True else self._either(first, self.read(node.right))
+
+    def _read_not(self, node: nodes.Not) -> Shape:
+        decided = decide(node.node, self.test(node.node))
+        return BOOLEAN if decided is None else make_constant(not decided)
+
+    def _read_comparison(self, node: nodes.Compare) -> Shape:
+        left, shape = node.expr, self.read(node.expr)
+        result = BOOLEAN
+        for operand in node.ops:
+            other = self.read(operand.expr)
+            result = compare(self, left, shape, operand, other)
+            left, shape = operand.expr, other
+        return result if len(node.ops) == 1 else BOOLEAN
+
+    def _read_arithmetic(self, node: Any) -> Shape:
+        return ARITHMETIC[type(node)](self, node, self.read(node.left), self.read(node.right))
+
+    def _read_sign(self, node: nodes.UnaryExpr) -> Shape:
+        return rules.need_number(self, node.node, self.read(node.node))
+
+    def _read_text(self, node: nodes.Concat) -> Shape:
+        self._read_parts(node)
+        return TEXT
+
+    def _read_filter(self, node: nodes.Filter) -> Shape:
+        value = self.read(node.node)
+        for part in (*node.args, *(pair.value for pair in node.kwargs)):
+            self.read(part)
+        return filter_value(self, node, value)
+
+    def _read_test(self, node: nodes.Test) -> Shape:
+        shape = self.read(node.node)
+        for part in node.args:
+            self.read(part)
+        consents.check_test(self, node, shape)
+        type_ = _TYPES_OF_TESTS.get(node.name)
+        return make_constant(False) if type_ is not None and not shape.may_be(type_) else BOOLEAN
+
+    def _read_call(self, node: nodes.Call) -> Shape:
+        arguments = [self.read(part) for part in node.args]
+        if isinstance(node.node, nodes.Getattr):
+            return call_method(self, node, self.read(node.node.node))
+        return call_function(self, node, arguments)
+
+    # Statements
+
+    def run(self, body: Iterable[nodes.Node]) -> None:
+        for node in body:
+            match node:
+                case nodes.Output(nodes=parts):
+                    for part in parts:
+                        if not isinstance(part, nodes.TemplateData):
+                            self.read(part)
+                case nodes.Assign(target=nodes.Name(name=name)):
+                    self.local[name] = self.read(node.node)
+                case nodes.Assign():
+                    self.read(node.node)
+                    self._forget(node.target)
+                case nodes.If():
+                    self._run_if(node)
+                case nodes.For():
+                    self._run_for(node)
+
+    def _run_if(self, node: nodes.If) -> None:
+        before = dict(self.local)
+        for branch in (node, *node.elif_):
+            decided = decide(branch.test, self.test(branch.test))
+            if decided is not False:
+                self.run(branch.body)
+            self.local = dict(before)
+            if decided is True:
+                break
+        else:
+            self.run(node.else_)
+        self.local = before
+        self._forget(node)
+
+    def _run_for(self, node: nodes.For) -> None:
+        before = dict(self.local)
+        elements = rules.read_elements(self, node.iter, self.read(node.iter))
+        self._forget(node)
+        if isinstance(node.target, nodes.Name):
+            self.local[node.target.name] = elements
+        if node.test is not None:
+            self.test(node.test)
+        self.local["loop"] = _LOOP
+        self.run(node.body)
+        self.local = dict(before)
+        self.run(node.else_)
+        self.local = before
+
+    def _forget(self, node: nodes.Node) -> None:
+        """Know nothing more of the names that are set inside."""
+        for name in [node, *node.find_all(nodes.Name)]:
+            if isinstance(name, nodes.Name) and name.ctx == "store":
+                self.local[name.name] = UNKNOWN
+
+
+_READERS: dict[type[nodes.Node], Callable[[ExpressionReader, Any], Shape]] = {
+    nodes.Const: ExpressionReader._read_constant,
+    nodes.Name: ExpressionReader._read_name,
+    nodes.Getattr: ExpressionReader._read_key,
+    nodes.Getitem: ExpressionReader._read_item,
+    nodes.List: ExpressionReader._read_list,
+    nodes.Tuple: ExpressionReader._read_list,
+    nodes.Dict: ExpressionReader._read_dict,
+    nodes.CondExpr: ExpressionReader._read_condition,
+    nodes.And: ExpressionReader._read_and,
+    nodes.Or: ExpressionReader._read_or,
+    nodes.Not: ExpressionReader._read_not,
+    nodes.Compare: ExpressionReader._read_comparison,
+    **dict.fromkeys(ARITHMETIC, ExpressionReader._read_arithmetic),
+    nodes.Neg: ExpressionReader._read_sign,
+    nodes.Pos: ExpressionReader._read_sign,
+    nodes.Concat: ExpressionReader._read_text,
+    nodes.Filter: ExpressionReader._read_filter,
+    nodes.Test: ExpressionReader._read_test,
+    nodes.Call: ExpressionReader._read_call,
+}
+
+
+def make_constant(value: object) -> Shape:
+    """Return the shape of one value."""
+    match value:
+        case dict():
+            return make_object({key: make_constant(part) for key, part in value.items()})
+        case list():
+            return make_shape("list", element=join_shapes([make_constant(part) for part in value])) if value else LIST
+    return make_shape(find_type(value), values=(value,))
+
+
+def decide(node: nodes.Node, shape: Shape) -> bool | None:
+    """Return whether an expression is surely true or surely false; None if neither."""
+    values = shape.values
+    if values is None:
+        return None
+    if not any(values):
+        return False if values or shape.types == {"null"} else None
+    return True if all(values) and isinstance(node, _CERTAIN) else None

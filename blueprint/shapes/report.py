@@ -1,0 +1,130 @@
+"""The reports of the judgement: each mistake once, at the word that is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jinja2 import nodes
+
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.values import shown_key
+from holdfast.blueprint.expressions.walk import source_of
+from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.shape import TYPES, Shape
+
+_WORDS = {
+    "text": "a text",
+    "number": "a number",
+    "boolean": "true or false",
+    "list": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_MOST_LISTED = 8
+
+
+@dataclass
+class Report:
+    """The mistakes found in one document."""
+
+    findings: Findings | None
+    """None: nothing is reported, as the steps are walked to learn what they give."""
+    told: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, path: str, code: str, message: str, hint: str, at: str | None = None) -> None:
+        if (findings := self._find_open(path, message)) is not None:
+            findings.add(path, code, message, hint, at=at)
+
+    def add_key(self, path: str, code: str, message: str, hint: str) -> None:
+        if (findings := self._find_open(path, message)) is not None:
+            findings.add_key(path, code, message, hint)
+
+    def warn(self, path: str, code: str, message: str, hint: str, at: str | None = None) -> None:
+        if (findings := self._find_open(path, message)) is not None:
+            findings.warn(path, code, message, hint, at=at)
+
+    def warn_key(self, path: str, code: str, message: str, hint: str) -> None:
+        if (findings := self._find_open(path, message)) is not None:
+            findings.warn_key(path, code, message, hint)
+
+    def _find_open(self, path: str, message: str) -> Findings | None:
+        """Return where a mistake goes; None if it is told already."""
+        if (path, message) in self.told:
+            return None
+        self.told.add((path, message))
+        return self.findings
+
+
+def describe_types(shape: Shape) -> str:
+    """Return in words what a value of this shape is.
+
+    >>> describe_types(Shape({"type": ["string", "number"]}))
+    'a number or a text'
+    """
+    types = sorted(shape.types - {"null"}) or ["null"]
+    return " or ".join(_WORDS[one] for one in types) if shape.types != TYPES else "any value"
+
+
+def describe_values(values: Sequence[JSON]) -> str:
+    """Return a list of values in words.
+
+    >>> describe_values(["red", True, 1])
+    "'red', true or 1"
+    """
+    words = [quote(value) for value in values[:_MOST_LISTED]]
+    if len(values) > _MOST_LISTED:
+        return f"{', '.join(words)}, …"
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def quote(value: JSON) -> str:
+    """Return a value as it is written in an expression."""
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else shown_key(value)
+
+
+def suggest_value(wanted: JSON, values: Sequence[JSON]) -> str:
+    texts = [value for value in values if isinstance(value, str)]
+    near = did_you_mean(wanted, texts) if isinstance(wanted, str) else None
+    return near or f"it is {describe_values(values)}"
+
+
+def name_node(node: nodes.Node) -> str:
+    """Return a part of an expression as it is written, as far as it is short."""
+    if isinstance(node, nodes.Const):
+        return quote(node.value)
+    text = source_of(node)
+    return "what is computed here" if text == "(…)" else text
+
+
+def find_chain(node: nodes.Node) -> tuple[str, list[str]]:
+    """Return the name that a reference begins with, and the keys below it; an empty name for other expressions."""
+    match node:
+        case nodes.Name(name=name):
+            return name, []
+        case nodes.Getattr(node=above, attr=key) | nodes.Getitem(node=above, arg=nodes.Const(value=str(key))):
+            root, keys = find_chain(above)
+            return root, [*keys, key] if root else []
+    return "", []
+
+
+def locate_key(node: nodes.Node, key: str) -> str:
+    """Return the pattern of a key that is read below a reference; the key is its group."""
+    root, keys = find_chain(node)
+    last = rf"(?:\.\s*|\[\s*\\?['\"])({re.escape(key)})\b"
+    if not root:
+        return last
+    between = "".join(rf"\s*(?:\.\s*|\[\s*\\?['\"]){re.escape(one)}(?:\\?['\"]\s*\])?" for one in keys)
+    return rf"(?<![\w.]){re.escape(root)}{between}\s*{last}"
+
+
+def locate_value(value: JSON) -> str:
+    """Return the pattern of a constant; it is its group."""
+    return (
+        rf"['\"]({re.escape(value)})\\?['\"]"
+        if isinstance(value, str)
+        else rf"(?<![\w.'\"])({re.escape(quote(value))})\b"
+    )

@@ -1,0 +1,93 @@
+"""Rules of reading: keys, elements and parts that a value cannot have."""
+
+from __future__ import annotations
+
+from jinja2 import nodes
+
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.shape import NUMBER, TEXT, UNKNOWN, Shape
+from holdfast.blueprint.shapes import consents
+from holdfast.blueprint.shapes.place import PREVIOUS, JudgedText
+from holdfast.blueprint.shapes.report import describe_types, find_chain, locate_key, name_node
+
+_MOST_KEYS = 12
+_INSTEAD = {
+    "length": "write `| length`",
+    "size": "write `| length`",
+    "first": "write `| first`",
+    "last": "write `| last`",
+}
+
+
+def read_key(judged: JudgedText, node: nodes.Getattr | nodes.Getitem, of: Shape, key: str) -> Shape:
+    """Return what is known under a key; reports one that the value cannot have."""
+    found = of.find_key(key)
+    if consents.check_key(judged, node, of, key, has_key=found is not None):
+        return UNKNOWN
+    if found is None and of.types != {"null"}:
+        _report_key(judged, node, of, key)
+        return UNKNOWN
+    if not of.lists(key) and of.keys:
+        message = f"nothing says that {name_node(node.node)} has {key!r}"
+        hint = did_you_mean(key, of.keys) or f"it lists {', '.join(of.keys[:_MOST_KEYS])}"
+        judged.warn("unlisted_key", message, hint, locate_key(node.node, key))
+    return UNKNOWN if found is None else found
+
+
+def _report_key(judged: JudgedText, node: nodes.Getattr | nodes.Getitem, of: Shape, key: str) -> None:
+    at, above = locate_key(node.node, key), name_node(node.node)
+    root = find_chain(node)[0]
+    if key == "output" and isinstance(node.node, nodes.Name) and root in PREVIOUS:
+        message = f"{root} is the output of the step before already, and has no 'output'"
+        judged.report("bad_shape", message, f"write {root}", at)
+    elif of.may_be("object"):
+        hint = did_you_mean(key, of.keys) or (f"it has {', '.join(of.keys[:_MOST_KEYS])}" if of.keys else "it has none")
+        judged.report("unknown_field", f"{above} has no {key!r}", hint, at)
+    else:
+        hint = _INSTEAD.get(key, "read it as a whole, or let it be an object")
+        judged.report("bad_shape", f"{above} is {describe_types(of)}, and has no key {key!r}", hint, at)
+
+
+def read_item(judged: JudgedText, node: nodes.Getitem, of: Shape, key: Shape) -> Shape:
+    """Return what is known of an element of a list or a text, or of a value of an object."""
+    if not of.may_be("object", "list", "text", "null"):
+        judged.report(
+            "bad_shape", f"{name_node(node.node)} is {describe_types(of)}, and has no elements", "read it as a whole"
+        )
+        return UNKNOWN
+    if of.may_be("object") or not key.types <= {"number"}:
+        return UNKNOWN
+    return of.element
+
+
+def read_slice(judged: JudgedText, node: nodes.Getitem, of: Shape) -> Shape:
+    if not of.may_be("list", "text", "null"):
+        judged.report(
+            "bad_shape", f"{name_node(node.node)} is {describe_types(of)}, and has no slices", "read it as a whole"
+        )
+        return UNKNOWN
+    return of
+
+
+def read_elements(judged: JudgedText, node: nodes.Node, of: Shape) -> Shape:
+    """Return what a loop over a value visits."""
+    if not of.may_be("list", "object", "text"):
+        message = f"{name_node(node)} is {describe_types(of)}, and cannot be gone through"
+        judged.report("bad_shape", message, "a list, an object or a text is needed")
+        return UNKNOWN
+    return of.element
+
+
+def need_number(judged: JudgedText, node: nodes.Node, value: Shape) -> Shape:
+    if not value.may_be("number", "boolean"):
+        judged.report(
+            "bad_shape", f"{name_node(node)} is {describe_types(value)}, and no number", "`| int` reads a number"
+        )
+    return NUMBER
+
+
+def need_text(judged: JudgedText, node: nodes.Node, value: Shape) -> Shape:
+    if not value.may_be("text"):
+        message = f"{name_node(node)} is {describe_types(value)}, and no text"
+        judged.report("bad_shape", message, "`| string` makes text of a value")
+    return TEXT

@@ -1,0 +1,206 @@
+"""Walks the steps of a blueprint, and knows at each place what the names there give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from holdfast.blueprint.expressions.fields import ERROR_FIELDS
+from holdfast.blueprint.expressions.texts import read_structure
+from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
+from holdfast.blueprint.kinds.knowledge import Knowledge
+from holdfast.blueprint.kinds.needs import has_needs
+from holdfast.blueprint.kinds.walk import placed_steps
+from holdfast.blueprint.parts import Template
+from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
+from holdfast.blueprint.shapes.branches import check_branches
+from holdfast.blueprint.shapes.context import gather_writes, make_context
+from holdfast.blueprint.shapes.place import Place, make_entry
+from holdfast.blueprint.shapes.reader import ExpressionReader
+from holdfast.blueprint.shapes.report import Report, describe_types
+
+_VALUES = ("condition_expression", "iterable_input")
+"""Conditions whose value is used: they are not tested for truth."""
+
+
+def judge(blueprint: Blueprint, findings: Findings, tools: Mapping[str, Shape] | None = None) -> None:
+    """Report what cannot be meant in one document, its imports left out.
+
+    Args:
+        blueprint: The document.
+        findings: Where its mistakes and warnings go.
+        tools: What tools return, by name, as far as it is known.
+    """
+    _walk(blueprint, Report(findings), tools or {})
+
+
+def find_output_shape(blueprint: Blueprint, tools: Mapping[str, Shape] | None = None) -> Shape:
+    """Return what is known of the output of a blueprint."""
+    return _walk(blueprint, Report(None), tools or {})
+
+
+def _walk(blueprint: Blueprint, report: Report, tools: Mapping[str, Shape]) -> Shape:
+    imports = {alias: find_output_shape(inner, tools) for alias, inner in blueprint.imports.items()}
+    learning = Walk(blueprint, Report(None), imports, tools, UNKNOWN)
+    learning.walk()
+    writes = gather_writes(learning.outputs)
+    return Walk(blueprint, report, imports, tools, make_context(blueprint, writes)).walk()
+
+
+@dataclass
+class Walk:
+    """One walk over the steps of a blueprint."""
+
+    blueprint: Blueprint
+    report: Report
+    imports: Mapping[str, Shape]
+    tools: Mapping[str, Shape]
+    context: Shape
+    outputs: list[tuple[AnyStep, Shape]] = field(default_factory=list)
+    """Every step with what it gives, in the order of the walk."""
+    ask_nobody: frozenset[str] = frozenset()
+
+    def walk(self) -> Shape:
+        """Walk over the whole blueprint; return what it gives."""
+        every = placed_steps(self.blueprint.steps, "steps")
+        self.ask_nobody = frozenset(step.name for _, step in every if not step.gives_reply)
+        first = Shape(self.blueprint.inputs) if self.blueprint.inputs is not None else UNKNOWN
+        start = Place(previous=first, names={"input": first, "context": self.context})
+        end = self._walk_list(self.blueprint.steps, "steps", start)
+        if self.blueprint.output is None:
+            return end.previous
+        return self._reader("output", end).render(self.blueprint.output)
+
+    def _reader(self, path: str, place: Place) -> ExpressionReader:
+        return ExpressionReader(place, path, self.report, self.ask_nobody)
+
+    def _walk_list(self, steps: Sequence[AnyStep], path: str, place: Place) -> Place:
+        """Walk over a list of steps; return what is known after it."""
+        if has_needs(steps):
+            return self._walk_dependent(steps, path, place)
+        for index, step in enumerate(steps):
+            place = self._walk_step(step, f"{path}[{index}]", place)
+        return place
+
+    def _walk_dependent(self, steps: Sequence[AnyStep], path: str, place: Place) -> Place:
+        """Walk over steps of which each sees those that it needs; who has answered before is not known."""
+        after: dict[str, Place] = {}
+        for index, step in enumerate(steps):
+            before = [after[name] for name in step.needs if name in after]
+            seen = {name: entry for one in before for name, entry in one.steps.items()}
+            previous = before[0].previous if before else place.previous
+            begin = replace(place, steps={**place.steps, **seen}, previous=previous, heard=UNKNOWN)
+            after[step.name] = self._walk_step(step, f"{path}[{index}]", begin)
+        entries = {name: entry for one in after.values() for name, entry in one.steps.items()}
+        return replace(place, steps={**place.steps, **entries}, previous=after[steps[-1].name].previous, heard=UNKNOWN)
+
+    def _walk_step(self, step: AnyStep, path: str, place: Place) -> Place:
+        if step.when is not None:
+            self._check_condition(step.when, f"{path}.when", place)
+        # A person who decides about a failure may give another input.
+        rendered = self._reader(f"{path}.{step.input_key}", place).render(step.input_template)
+        input_ = UNKNOWN if step.on_error == "ask" else rendered
+        inside = replace(place, previous=input_)
+        for key, template in step.reads().items():
+            if key != step.input_key:
+                self._reader(f"{path}.{key}", inside).render(template)
+        for key, condition in step.conditions().items():
+            if key != "when":
+                self._check_value(step, condition, key, path, inside)
+        output = self._find_output(step, input_, path, inside)
+        self.outputs.append((step, output))
+        self._check_update(step, output, path)
+        return self._after(step, output, path, place)
+
+    def _check_value(self, step: AnyStep, condition: str, key: str, path: str, place: Place) -> None:
+        """Check a condition that the step itself evaluates, on its input."""
+        if not key.endswith(_VALUES):
+            self._check_condition(condition, f"{path}.{key}", place)
+            return
+        reader = self._reader(f"{path}.{key}", place)
+        shape = reader.evaluate(condition, is_condition=False)
+        if step.branching is not None:
+            if not reader.is_constant(condition):  # a written constant is meant
+                check_branches(reader, path, step.branching, shape)
+        elif not shape.may_be("list", "text"):
+            message = f"{condition} is {describe_types(shape)}, and no list"
+            reader.report("bad_shape", message, "a map goes through a list, or the JSON text of one")
+
+    def _check_condition(self, condition: str, path: str, place: Place) -> None:
+        reader = self._reader(path, place)
+        shape = reader.evaluate(condition, is_condition=True)
+        if not reader.is_constant(condition):
+            reader.check_decided(condition, shape)
+
+    def _find_output(self, step: AnyStep, input_: Shape, path: str, place: Place) -> Shape:
+        """Return what a step gives where it completes; checks the steps inside it."""
+        ends: dict[str, Place] = {}
+
+        def read(expression: str) -> Shape:
+            return ExpressionReader(place, path, Report(None), self.ask_nobody).evaluate(expression, is_condition=False)
+
+        for key, block in step.blocks().items():
+            names = step.inner_shapes(key, input_, read)
+            ends[key] = self._walk_block(block, f"{path}.{key}", path, names, replace(place, previous=input_))
+
+        def render(key: str, template: Template, previous: Shape) -> Shape:
+            end = replace(ends[key], previous=previous)
+            return ExpressionReader(end, path, Report(None), self.ask_nobody).render(template)
+
+        if step.output_schema is not None:
+            return Shape(step.output_schema)
+        last = {key: end.previous for key, end in ends.items()}
+        return step.output_shape(Knowledge(input_, self.blueprint, last, render, self.imports, self.tools))
+
+    def _walk_block(self, block: Block, path: str, step_path: str, names: Mapping[str, Shape], place: Place) -> Place:
+        """Walk over the steps inside a step; return what is known after them."""
+        # Answers may come from elsewhere, and a name of the block hides one around it.
+        unknown = dict.fromkeys(block.names, UNKNOWN)
+        known = {name: shape for name, shape in names.items() if name != "previous_step"}
+        begin = replace(
+            place,
+            previous=names.get("previous_step", UNKNOWN),
+            heard=UNKNOWN,
+            names={**place.names, **unknown, **known},
+        )
+        end = self._walk_list(block.steps, path, begin)
+        for key, template in block.reads.items():
+            at = replace(begin, previous=place.previous) if ".init[" in key else end if block.loops else begin
+            self._reader(f"{step_path}.{key}", at).render(template)
+        for key, condition in block.conditions.items():
+            self._check_condition(condition, f"{step_path}.{key}", end if block.loops else begin)
+        return end
+
+    def _after(self, step: AnyStep, output: Shape, path: str, place: Place) -> Place:
+        """Return what is known after a step, however it ended."""
+        certain = step.when is None and step.on_error == "fail"
+        known = output
+        if step.on_error == "ask":
+            known = UNKNOWN  # what a person gives instead
+        elif isinstance(step.on_error, Fallback):
+            error = make_object(dict.fromkeys(ERROR_FIELDS, UNKNOWN), is_closed=False, lists_keys=False)
+            entry = make_entry(step, UNKNOWN)
+            failed = replace(place, steps={**place.steps, step.name: entry}, names={**place.names, "error": error})
+            ended = self._walk_step(step.on_error.fallback, f"{path}.on_error.fallback", failed)
+            known = join_shapes([output, ended.previous])
+        asks = step.answered_question is not None
+        heard = output if asks and certain else UNKNOWN
+        kept = not asks and not step.blocks() and not step.asks_people and step.on_error == "fail"
+        return Place(
+            {**place.steps, step.name: make_entry(step, known)},
+            known if step.when is None else join_shapes([known, place.previous]),
+            place.heard if kept else heard,
+            place.names,
+        )
+
+    def _check_update(self, step: AnyStep, output: Shape, path: str) -> None:
+        if not step.updates_context or output.may_be("object") or output.types == {"null"}:
+            return
+        # The text of an agent may be a JSON object; what a person types in answer to a question is none.
+        texts = output.values or ()
+        may_hold = not texts or any(isinstance(text, str) and isinstance(read_structure(text), dict) for text in texts)
+        if output.step or not output.may_be("text") or not may_hold:
+            message = f"updates_context needs an object, but the output of {step.name} is none"
+            hint = "write sink_to: NAME, or a mapping, such as input: {count: 1}"
+            self.report.add(f"{path}.updates_context", "bad_shape", message, hint)
