@@ -30,7 +30,12 @@ def expand(blueprint: Blueprint) -> str:
         label: 'no'
     <BLANKLINE>
     """
-    return yaml.dump(core_of(blueprint), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return write_yaml(core_of(blueprint))
+
+
+def write_yaml(document: JSON) -> str:
+    """Return a document as YAML that is read as it was, by 1.1 and by 1.2."""
+    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
 
 
 def core_of(part: Part) -> JSONObject:

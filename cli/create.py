@@ -1,4 +1,4 @@
-"""The command `create`: write a first blueprint from an example, from a person's answers, or from a plan."""
+"""The command `create`: write a first blueprint from an example, answers, a plan, or one for Flujo."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AnswersFile, AsJson
+from holdfast.cli.from_flujo import create_from_flujo
 from holdfast.cli.from_plan import Origin, create_from
 from holdfast.cli.from_template import create_from_template, template_names
 from holdfast.cli.from_wizard import Dialog, create_by_wizard
@@ -20,6 +21,7 @@ WAYS = """\
 holdfast create [FOLDER] --template NAME   copy an example with its tools and tests: {templates}
 holdfast create [FILE] --wizard            answer some questions and get a blueprint that runs
 holdfast create [FILE] --from PLAN         make one from a plan in JSON, or a list of texts
+holdfast create [FILE] --from-flujo FILE   turn a blueprint that was written for Flujo
 the language: holdfast schema prints it; the examples of --template show it"""
 
 
@@ -42,6 +44,10 @@ _Plan = Annotated[
         help="Make the blueprint from a plan in JSON, or a list of texts; - reads standard input.",
     ),
 ]
+_Flujo = Annotated[
+    Path | None,
+    typer.Option("--from-flujo", metavar="FILE", help="Turn a blueprint that was written for Flujo, with its imports."),
+]
 _Goal = Annotated[
     str | None, typer.Option("--goal", metavar="TEXT", help="The goal of the plan, if it names none itself.")
 ]
@@ -53,11 +59,12 @@ def create(
     template: _Template = None,
     wizard: _Wizard = False,
     plan: _Plan = None,
+    flujo: _Flujo = None,
     goal: _Goal = None,
     answers: AnswersFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a blueprint from an example, your answers or a plan; print the command that runs it.
+    """Create a blueprint from an example, your answers, a plan or Flujo; print the command that runs it.
 
     --template copies one of the tested examples into a folder of its own; it asks nothing and needs no server. Without
     any option the names of the examples are listed.
@@ -66,14 +73,18 @@ def create(
     writes nothing before all are given.
 
     --from asks nothing and needs no server. A FILE that ends in .json gets the plan itself.
+
+    --from-flujo writes NAME.holdfast.yaml and tells, line by line, what it has turned and what is left for you.
     """
-    _check_one_way({"--template": template, "--from": plan, "--wizard": wizard or answers})
+    _check_one_way({"--template": template, "--from": plan, "--from-flujo": flujo, "--wizard": wizard or answers})
     if goal is not None and plan is None:
         raise _misuse("--goal needs --from")
     if template is not None:
         perform(create_from_template(template, file, as_json), as_json)
     if plan is not None:
         perform(create_from(Origin(plan, goal), file, as_json), as_json)
+    if flujo is not None:
+        perform(create_from_flujo(flujo, file, as_json), as_json)
     if not wizard:
         raise _misuse(WAYS.format(templates=", ".join(template_names())))
     perform(create_by_wizard(Dialog(file, answers, as_json)), as_json)

@@ -1,0 +1,229 @@
+"""The steps of a document for Flujo, turned one by one, with the steps inside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.blueprint.flujo.notes import Notes
+from holdfast.blueprint.kinds.flujo import OF_IMPORTS, PREFIX
+from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
+from holdfast.blueprint.source import PlacedDict, PlacedList
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_EQUIVALENTS = {"echo": "passthrough", "return_value": "passthrough"}
+"""Flujo's built-in tools that one of ours stands for."""
+_WITHOUT_EFFECT = {
+    "meta": "marks of Flujo's own",
+    "is_adapter": "a mark of Flujo's own",
+    "adapter_id": "a mark of Flujo's own",
+    "adapter_allow": "a mark of Flujo's own",
+    "processing": "how the model is made to give an object: output_schema says what it gives",
+}
+"""Keys of steps that say nothing here."""
+_WITHOUT_EQUAL = {
+    "plugins": "what checks an output is an output_schema, or a step after it",
+    "validators": "what checks an output is an output_schema, or a step after it",
+}
+_OF_LOOPS = {
+    "named_steps": "ai_turn_source names one step, or is `last`",
+    "user_turn_sources": "the answers of people are the turns of the user",
+}
+
+
+def make_name(text: str) -> str:
+    """Return a name of ours for any text.
+
+    >>> make_name(" Fetch the page "), make_name("…")
+    ('Fetch_the_page', 'step')
+    """
+    return _NO_NAME.sub("_", text.strip()).strip("_") or "step"
+
+
+def steps_of(definition: Any) -> PlacedList | None:
+    """Return the list of steps that stands under a key, also of `{steps: […]}`; None if there is none."""
+    if isinstance(definition, PlacedDict):
+        definition = definition.get("steps")
+    return definition if isinstance(definition, PlacedList) else None
+
+
+class StepConverter:
+    """Turns steps in place.
+
+    Args:
+        notes: Gets what was changed, and what is left.
+    """
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self.names: dict[str, str] = {}
+        """New names of steps, by their old ones."""
+
+    def convert_list(self, steps: PlacedList) -> None:
+        """Turn a list of steps; an empty one gets a step that passes its input on."""
+        if not steps:
+            steps.add(PlacedDict.at(steps.place, name="nothing"), steps.place)
+            self._notes.change(steps.place, "a list of steps has at least one: `nothing` passes its input on")
+        for number, step in enumerate(steps, 1):
+            if isinstance(step, PlacedDict):
+                self._convert(step, number)
+
+    def _convert(self, step: PlacedDict, number: int) -> None:
+        self._name(step, number)
+        self._drop(step, _WITHOUT_EFFECT, left=False)
+        self._drop(step, _WITHOUT_EQUAL, left=True)
+        self._convert_fallback(step)
+        self._convert_tool(step)
+        if str(step.get("uses")).startswith(IMPORT):
+            self._convert_import(step)
+        for holder in [step, *(block for key in ("loop", "map") if isinstance(block := step.get(key), PlacedDict))]:
+            self._convert_block(holder)
+        if step.get("kind") == "loop" or "loop" in step:
+            self._convert_loop(step.get("loop", step))
+        for steps in _inner_lists(step):
+            self.convert_list(steps)
+
+    def _name(self, step: PlacedDict, number: int) -> None:
+        old = step.get("name")
+        if not isinstance(old, str):
+            step.put("name", f"step_{number}", step.place)
+            self._notes.change(step.place, f"a step has a name: step_{number}")
+            return
+        new = make_name(old)
+        if new != old:
+            self._notes.change(step.value_place("name"), f"the name {old!r} became {new}")
+            self.names[old], step["name"] = new, new
+
+    def _drop(self, holder: PlacedDict, keys: dict[str, str], *, left: bool) -> None:
+        for key in [key for key in keys if key in holder]:
+            place = holder.key_place(key)
+            holder.take(key)
+            (self._notes.leave if left else self._notes.change)(place, f"{key} was left out: {keys[key]}")
+
+    def _convert_fallback(self, step: PlacedDict) -> None:
+        fallback = step.get("fallback")
+        if not isinstance(fallback, PlacedDict) or "on_error" in step:
+            return
+        value, places = step.take("fallback")
+        step.put("on_error", PlacedDict.at(fallback.place, fallback=value), places)
+        self._notes.change(places[0], "fallback is written on_error: {fallback: …}")
+        self._convert(fallback, 1)
+
+    # Tools
+
+    def _convert_tool(self, step: PlacedDict) -> None:
+        """Turn `agent: {id, params}` and the built-ins that we do not have."""
+        agent = step.get("agent")
+        given: PlacedDict | None = None
+        if isinstance(agent, PlacedDict) and isinstance(agent.get("id"), str) and "model" not in agent:
+            place = step.key_place("agent")
+            name = agent["id"]
+            given = params if isinstance(params := agent.get("params"), PlacedDict) and params else None
+            for key in [key for key in agent if key not in ("id", "params")]:
+                self._notes.leave(agent.key_place(key), f"{key} was left out: it is of no use to a tool")
+            step.take("agent")
+            step.put("uses", name, place)
+        for key in ("uses", "agent"):
+            reference = step.get(key)
+            if isinstance(reference, str) and reference.startswith(PREFIX):
+                self._convert_builtin(step, key, reference.removeprefix(PREFIX).removesuffix("_sync"))
+        if given is not None:
+            self._give(step, given)
+
+    def _convert_builtin(self, step: PlacedDict, key: str, name: str) -> None:
+        place = step.key_place(key)
+        step.take(key)
+        if name == "ask_user":
+            step.put("kind", "hitl", place)
+            message, places = step.take("input") if "input" in step else ("{{ previous_step }}", (place, place))
+            step.put("message", message, places)
+            self._notes.change(place, "ask_user is a question: kind: hitl")
+            return
+        step.put("uses", _EQUIVALENTS.get(name, name), place)
+        if name in _EQUIVALENTS:
+            self._notes.change(place, f"{PREFIX}{name} is called {_EQUIVALENTS[name]}")
+        elif name not in BUILTINS:
+            self._notes.leave(place, f"{PREFIX}{name} is not among our tools: write a tool {name} (docs/tools.md)")
+
+    def _give(self, step: PlacedDict, given: PlacedDict) -> None:
+        """Give a tool its parameters: a built-in by its input, another by its arguments."""
+        if step.get("kind") == "hitl":
+            return
+        if step.get("uses") in BUILTINS:
+            if "input" in step:
+                self._notes.leave(step.key_place("input"), "input was left out: the params of the built-in count")
+                step.take("input")
+            value = given["value"] if set(given) == {"value"} else given
+            step.put("input", value, given.place)
+        else:
+            arguments = given.copy()
+            if "input" in step:
+                value, places = step.take("input")
+                arguments.put("input", value, places)
+                self._notes.leave(places[0], "input became an argument: give it the name that the tool has for it")
+            step.put("arguments", arguments, given.place)
+        self._notes.change(given.place, "params are the input of a built-in, and the arguments of any other tool")
+
+    # Blocks
+
+    def _convert_import(self, step: PlacedDict) -> None:
+        config = step.get("config")
+        for holder in [step, *([config] if isinstance(config, PlacedDict) else [])]:
+            for key in [key for key in OF_IMPORTS if key in holder]:
+                value, (place, _) = holder.take(key)
+                if (key, value) == ("input_to", "initial_prompt"):
+                    self._notes.change(place, "input_to was left out: an import is given its input")
+                elif key == "input_to":
+                    text = f"input_to: {value} was left out: the import has a context of its own and is given its input"
+                    self._notes.leave(place, f"{text}; where it reads context, let it read input")
+                else:
+                    self._notes.leave(place, f"{key} was left out: {OF_IMPORTS[key]}")
+        if isinstance(config, PlacedDict) and not config:
+            step.take("config")
+
+    def _convert_block(self, holder: PlacedDict) -> None:
+        config = holder.get("config")
+        outputs = isinstance(config, PlacedDict) and "outputs" in config
+        if outputs and not str(holder.get("uses")).startswith(IMPORT):
+            self._notes.leave(holder.key_place("config"), "config was left out: its outputs belong to an import")
+            holder.take("config")
+        if isinstance(holder.get("registry"), PlacedDict):
+            self._notes.change(holder.value_place("registry"), "registry is a list of the tools' names")
+            holder["registry"] = PlacedList.at(holder["registry"].place, *holder["registry"])
+
+    def _convert_loop(self, loop: Any) -> None:
+        if not isinstance(loop, PlacedDict):
+            return
+        self._drop(loop, _OF_LOOPS, left=True)
+        if "max_iterations" in loop and "max_loops" not in loop:
+            value, places = loop.take("max_iterations")
+            loop.put("max_loops", value, places)
+            self._notes.change(places[0], "max_iterations is called max_loops")
+        if loop.get("ai_turn_source") in ("named_steps", "all_agents"):
+            text = f"ai_turn_source: {loop['ai_turn_source']} became last: name one step if another one speaks"
+            self._notes.leave(loop.value_place("ai_turn_source"), text)
+            loop["ai_turn_source"] = "last"
+        history = loop.get("history_management")
+        if isinstance(history, PlacedDict) and "summarize_ratio" in history:
+            place = history.key_place("summarize_ratio")
+            history.take("summarize_ratio")
+            self._notes.leave(place, "summarize_ratio was left out: say max_tokens, or max_turns")
+        ends = ("max_loops", "exit_expression", "exit_condition", "stop_when", "conversation")
+        if not any(key in loop for key in ends):
+            loop.put("max_loops", 5, loop.place)
+            self._notes.change(loop.place, "a loop that says no end has Flujo's five iterations: max_loops: 5")
+
+
+def _inner_lists(step: PlacedDict) -> Iterator[PlacedList]:
+    """Yield the lists of steps inside a step."""
+    holders = [step, *(block for key in ("loop", "map", "parallel") if isinstance(block := step.get(key), PlacedDict))]
+    for holder in holders:
+        for key in ("body", "default_branch", "steps"):
+            if (steps := steps_of(holder.get(key))) is not None:
+                yield steps
+        branches = holder.get("branches")
+        if isinstance(branches, PlacedDict):
+            for branch in branches.values():
+                if (steps := steps_of(branch)) is not None:
+                    yield steps
