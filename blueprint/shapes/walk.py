@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.expressions.texts import read_structure
@@ -16,6 +17,7 @@ from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
 from holdfast.blueprint.shapes.branches import check_branches
 from holdfast.blueprint.shapes.context import gather_writes, make_context
+from holdfast.blueprint.shapes.fitting import check_import, check_input, check_operation, check_writes
 from holdfast.blueprint.shapes.place import Place, make_entry
 from holdfast.blueprint.shapes.reader import ExpressionReader
 from holdfast.blueprint.shapes.report import Report, describe_types
@@ -61,6 +63,12 @@ class Walk:
     """Every step with what it gives, in the order of the walk."""
     ask_nobody: frozenset[str] = frozenset()
 
+    @cached_property
+    def declared(self) -> Shape:
+        """What the author says of the context: a write that breaks it fails."""
+        schema = self.blueprint.context_schema
+        return UNKNOWN if schema is None else Shape(schema)
+
     def walk(self) -> Shape:
         """Walk over the whole blueprint; return what it gives."""
         every = placed_steps(self.blueprint.steps, "steps")
@@ -102,15 +110,19 @@ class Walk:
         rendered = self._reader(f"{path}.{step.input_key}", place).render(step.input_template)
         input_ = UNKNOWN if step.on_error == "ask" else rendered
         inside = replace(place, previous=input_)
+        check_input(step, input_, path, self.report)
+        given = {"": input_}
         for key, template in step.reads().items():
             if key != step.input_key:
-                self._reader(f"{path}.{key}", inside).render(template)
+                given[key] = self._reader(f"{path}.{key}", inside).render(template)
+        check_import(step, given, self.blueprint, path, self.report)
         for key, condition in step.conditions().items():
             if key != "when":
                 self._check_value(step, condition, key, path, inside)
         output = self._find_output(step, input_, path, inside)
         self.outputs.append((step, output))
         self._check_update(step, output, path)
+        check_writes(step, output, self.declared, path, self.report)
         return self._after(step, output, path, place)
 
     def _check_value(self, step: AnyStep, condition: str, key: str, path: str, place: Place) -> None:
@@ -142,7 +154,7 @@ class Walk:
 
         for key, block in step.blocks().items():
             names = step.inner_shapes(key, input_, read)
-            ends[key] = self._walk_block(block, f"{path}.{key}", path, names, replace(place, previous=input_))
+            ends[key] = self._walk_block(step, key, block, path, names, replace(place, previous=input_))
 
         def render(key: str, template: Template, previous: Shape) -> Shape:
             end = replace(ends[key], previous=previous)
@@ -153,7 +165,9 @@ class Walk:
         last = {key: end.previous for key, end in ends.items()}
         return step.output_shape(Knowledge(input_, self.blueprint, last, render, self.imports, self.tools))
 
-    def _walk_block(self, block: Block, path: str, step_path: str, names: Mapping[str, Shape], place: Place) -> Place:
+    def _walk_block(
+        self, step: AnyStep, key: str, block: Block, path: str, names: Mapping[str, Shape], place: Place
+    ) -> Place:
         """Walk over the steps inside a step; return what is known after them."""
         # Answers may come from elsewhere, and a name of the block hides one around it.
         unknown = dict.fromkeys(block.names, UNKNOWN)
@@ -164,12 +178,13 @@ class Walk:
             heard=UNKNOWN,
             names={**place.names, **unknown, **known},
         )
-        end = self._walk_list(block.steps, path, begin)
-        for key, template in block.reads.items():
-            at = replace(begin, previous=place.previous) if ".init[" in key else end if block.loops else begin
-            self._reader(f"{step_path}.{key}", at).render(template)
-        for key, condition in block.conditions.items():
-            self._check_condition(condition, f"{step_path}.{key}", end if block.loops else begin)
+        end = self._walk_list(block.steps, f"{path}.{key}", begin)
+        for read_key, template in block.reads.items():
+            at = replace(begin, previous=place.previous) if ".init[" in read_key else end if block.loops else begin
+            value = self._reader(f"{path}.{read_key}", at).render(template)
+            check_operation(step, read_key, value, self.declared, path, self.report)
+        for read_key, condition in block.conditions.items():
+            self._check_condition(condition, f"{path}.{read_key}", end if block.loops else begin)
         return end
 
     def _after(self, step: AnyStep, output: Shape, path: str, place: Place) -> Place:

@@ -32,7 +32,10 @@ agents:
       additionalProperties: false
       properties: {score: {type: number}, words: {type: array, items: {$ref: "#/$defs/word"}}}
 imports:
-  other: {steps: [{name: inner, agent: {model: echo}}], output: {text: "{{ steps.inner.output }}"}}
+  other:
+    inputs: {type: object, required: [topic]}
+    steps: [{name: inner, agent: {model: echo}}]
+    output: {text: "{{ steps.inner.output }}"}
 steps:
   - {name: rate, agent: judge}
   - {kind: hitl, name: sign, ask: permission, message: "Pay?"}
@@ -76,7 +79,7 @@ MISTAKES = {
     READ % "input.get('amount').cents": ("cents", "bad_shape", "is a number"),
     READ % "steps.rate.output.words.length": ("length", "bad_shape", "write `| length`"),
     EACH % ("steps.rate.output.words", ", input: '{{ item.txt }}'"): ("txt", "unknown_field", "did you mean 'text'?"),
-    "{name: x, uses: imports.other}, {name: y, input: '{{ previous_step.txet }}'}": (
+    "{name: x, uses: imports.other, input: {topic: a}}, {name: y, input: '{{ previous_step.txet }}'}": (
         "txet",
         "unknown_field",
         "did you mean 'text'?",
@@ -125,6 +128,17 @@ MISTAKES = {
     READ % "input.amount | length": ("{{", "bad_shape", "a text, a list or an object has one"),
     "{name: x, input: '{% for a in input.amount %}{{ a }}{% endfor %}'}": ("{%", "bad_shape", "is needed"),
     EACH % ("input.amount", ""): ("input.amount", "bad_shape", "a map goes through a list"),
+    # What is given and written.
+    "{name: x, input: 1, sink_to: payed}": ("payed", "unknown_field", "did you mean 'paid'?"),
+    "{name: x, input: '{{ steps.who.output }}', sink_to: paid}": ("paid", "bad_shape", "it is a text, not a number"),
+    "{name: x, input: {paid: '{{ input.payee }}'}, updates_context: true}": ("true", "bad_shape", "not a number"),
+    "{kind: loop, name: l, loop: {max_loops: 2, body: {name: a}, state: {append: {target: context.paid, value: 1}}}}": (
+        "context.paid",
+        "bad_shape",
+        "nothing can be appended to it",
+    ),
+    "{name: x, uses: imports.other, input: {topik: a}}": ("{topik", "bad_shape", "it lacks 'topic'"),
+    "{name: x, input: '{{ input.payee }}', input_schema: {type: integer}}": ("{{", "bad_shape", "not a number"),
     "{name: x, input: '{{ input.amount }}', updates_context: true}": ("true", "bad_shape", "write sink_to: NAME"),
 }
 
@@ -144,6 +158,9 @@ FINE = [
     WHEN % "input.amount == 1 or input.amount == 2.5",
     WHEN % "'red' in steps.several.output",
     CHOOSE % ("steps.pick.output", "red: {name: a}, green: {name: b}, 'null': {name: d}"),
+    "{name: x, input: '{{ input.amount }}', sink_to: paid}",
+    "{name: x, uses: imports.other, input: {topic: a, more: 1}}",
+    "{name: x, uses: any_tool, sink_to: paid}",
     EACH % ("input.tags", ", when: item == 'new'"),
     EACH % ("input.payee", ", input: '{{ item.any }}'"),
 ]

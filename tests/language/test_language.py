@@ -206,8 +206,9 @@ async def test_a_write_that_breaks_the_context_s_schema_fails_the_step_that_wrot
         """
 context: {n: 0}
 context_schema: {type: object, properties: {n: {type: integer}}}
-steps: [{name: a, input: text, sink_to: n}]
-"""
+steps: [{name: a, sink_to: n}]
+""",
+        "text",
     )
     outcome = await house.result(run)
     assert (outcome.error.type, outcome.error.address) == ("context_invalid", "pipeline:test;step:a")

@@ -1,0 +1,138 @@
+"""Values that go somewhere: what is written to the context, and what a step or an import is given, must fit there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.json_values import same
+from holdfast.blueprint.kinds import AnyStep, Blueprint
+from holdfast.blueprint.shape import Shape
+from holdfast.blueprint.shapes.report import Report, describe_types, describe_values
+
+_DEEPEST = 4
+_WRITE = re.compile(r"\.(set|append|merge)\.value")
+
+
+def find_misfit(value: Shape, wanted: Shape, path: str = "", level: int = 0) -> str | None:
+    """Return why no value of a shape fits another, in words; None if one may.
+
+    >>> find_misfit(Shape({"type": "string"}), Shape({"type": "number"}))
+    'it is a text, not a number'
+    """
+    name = path or "it"
+    if not value.types & wanted.types and value.types != {"null"}:
+        return f"{name} is {describe_types(value)}, not {describe_types(wanted)}"
+    if value.values and wanted.values and not any(same(one, other) for one in value.values for other in wanted.values):
+        return f"{name} is {describe_values(value.values)}, not {describe_values(wanted.values)}"
+    if level > _DEEPEST or value.types != {"object"} or len(wanted.variants) != 1:
+        return None
+    return next(_find_misfits_inside(value, wanted, path, level), None)
+
+
+def _find_misfits_inside(value: Shape, wanted: Shape, path: str, level: int) -> Iterator[str]:
+    for key in sorted(wanted.required):
+        if "object" in wanted.types and value.find_key(key) is None:
+            yield f"{path or 'it'} lacks {key!r}"
+    for key in sorted(value.required):
+        inner, place = value.find_key(key), f"{path}.{key}" if path else key
+        declared = wanted.find_key(key)
+        if declared is None and wanted.types == {"object"}:
+            hint = did_you_mean(key, wanted.keys)
+            yield f"{path or 'it'} may not have {key!r}" + (f": {hint}" if hint else "")
+        elif declared is not None and inner is not None and (wrong := find_misfit(inner, declared, place, level + 1)):
+            yield wrong
+
+
+def check_write(target: str, verb: str, value: Shape, context: Shape, path: str, report: Report) -> None:
+    """Report a write to a context of a known shape that would fail the step.
+
+    Args:
+        target: The context path that is written to.
+        verb: `set`, `append` or `merge`.
+        value: What is written.
+        context: What the author's schema says of the context.
+        path: The path in the document of the target.
+        report: Where a mistake goes.
+    """
+    keys, here = target.removeprefix("context.").split("."), context
+    for index, key in enumerate(keys):
+        name = ".".join(["context", *keys[:index]])
+        found = here.find_key(key)
+        if found is None and here.may_be("object"):
+            hint = did_you_mean(key, here.keys) or f"it has {', '.join(here.keys)}"
+            return report.add(path, "unknown_field", f"{name} may not have {key!r}", hint, rf"\b({re.escape(key)})\b")
+        if found is None:
+            return report.add(
+                path, "bad_shape", f"{name} is {describe_types(here)}, and holds no keys", "write beside it"
+            )
+        here = found
+    whole = ".".join(["context", *keys])
+    holder = {"append": "list", "merge": "object"}.get(verb)
+    if holder is not None and not here.may_be(holder, "null"):
+        change = {"append": "appended to it", "merge": "merged into it"}[verb]
+        message = f"{whole} is {describe_types(here)}: nothing can be {change}"
+        return report.add(path, "bad_shape", message, "write set: instead, or change context_schema")
+    if verb == "set" and (wrong := find_misfit(value, here)) is not None:
+        hint = "write a value that fits context_schema"
+        report.add(path, "bad_shape", f"what is written to {whole} does not fit: {wrong}", hint)
+    return None
+
+
+def check_writes(step: AnyStep, output: Shape, context: Shape, path: str, report: Report) -> None:
+    """Report what of a step's output cannot be written where the step says."""
+    if step.sink_to is not None:
+        check_write(step.sink_to, "set", output, context, f"{path}.sink_to", report)
+    if step.updates_context and output.types == {"object"}:
+        for key in sorted(output.required):
+            if (value := output.find_key(key)) is not None:
+                check_write(key, "set", value, context, f"{path}.updates_context", report)
+
+
+def check_operation(step: AnyStep, key: str, value: Shape, context: Shape, path: str, report: Report) -> None:
+    """Report a write before, between or after iterations that would fail.
+
+    Args:
+        key: The path in the step of a value that is rendered there, such as `loop.init[0].set.value`.
+        path: The path of the step.
+    """
+    if (match := _WRITE.search(key)) is None or key.endswith("]"):
+        return
+    place = key.removesuffix(".value") + ".target"
+    check_write(_read_at(step, place), match[1], value, context, f"{path}.{place}", report)
+
+
+def _read_at(step: AnyStep, place: str) -> str:
+    """Return the text at a path of a step, such as `loop.init[0].set.target`."""
+    found: Any = step
+    for name, index in re.findall(r"(\w+)(?:\[(\d+)\])?", place):
+        found = getattr(found, name)
+        found = found[int(index)] if index else found
+    return str(found)
+
+
+def check_input(step: AnyStep, value: Shape, path: str, report: Report) -> None:
+    """Report an input that does not fit the step's `input_schema`."""
+    if step.input_schema is None or step.input_schema_describes_answer:
+        return
+    if wrong := find_misfit(value, Shape(step.input_schema)):
+        hint = "see input_schema of the step"
+        report.add(f"{path}.{step.input_key}", "bad_shape", f"the input of {step.name} does not fit: {wrong}", hint)
+
+
+def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint, path: str, report: Report) -> None:
+    """Report an input that does not fit the `inputs` of the blueprint that the step runs.
+
+    Args:
+        given: What its templates give, by their path in the step; "" is its input.
+    """
+    inner = blueprint.imports.get(step.import_alias or "")
+    if inner is None or inner.inputs is None:
+        return
+    key = "config.input" if "config.input" in given else ""
+    if wrong := find_misfit(given[key], Shape(inner.inputs)):
+        message = f"the input of {step.import_alias} does not fit: {wrong}"
+        hint = f"see inputs of the import {step.import_alias}"
+        report.add(f"{path}.{key or step.input_key}", "bad_shape", message, hint)
