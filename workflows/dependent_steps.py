@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
-
-from temporalio import workflow
+from typing import Any
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import AnyStep
@@ -15,8 +14,8 @@ from holdfast.blueprint.parts import MOST_AT_ONCE
 from holdfast.protocol.context import Conflict, changes, joined
 from holdfast.protocol.events import StepSkipped
 from holdfast.workflows.checkpoints import stop
-from holdfast.workflows.concurrency import end
-from holdfast.workflows.failures import HANDLED, failure
+from holdfast.workflows.dependents import find_skip_reason, run_dependents
+from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame, Scope
 
 RunStep = Callable[[AnyStep, Frame, object], Awaitable[JSON]]
@@ -56,7 +55,6 @@ class DependentSteps:
         self._steps, self._frame, self._value, self._run_step = steps, frame, value, run_step
         self._most = most or MOST_AT_ONCE
         self._needs = find_needs(steps)
-        self._running: dict[str, asyncio.Task[JSON]] = {}
         self._together: dict[str, _StepFork] = {}
         """The steps that were started since none was under way, by name."""
         self._outputs: JSONObject = {}
@@ -66,37 +64,26 @@ class DependentSteps:
 
     async def run(self) -> JSON:
         """Run the steps; return the output of the last one that is written."""
-        try:
-            self._start()
-            while self._running:
-                await workflow.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
-                self._collect()
-                self._start()
-        except (asyncio.CancelledError, *HANDLED):
-            await end(self._running.values())
-            raise
+        await run_dependents(self)
         return self._outputs[self._steps[-1].name]
 
-    def _start(self) -> None:
-        """Start what can run, in written order, and skip what cannot."""
+    async def prepare(self) -> None:
+        """See `Dependents`."""
+
+    def start(self, running: dict[str, asyncio.Task[JSON]]) -> Iterator[tuple[str, Coroutine[Any, Any, JSON]]]:
+        """See `Dependents`."""
         for step in self._steps:
-            if step.name in self._outputs or step.name in self._running:
+            if step.name in self._outputs or step.name in running:
                 continue
             if not all(name in self._outputs for name in step.needs):
                 continue
             previous = self._outputs[step.needs[0]] if step.needs else self._value
-            if (reason := self._reason_to_skip(step)) is not None:
+            reason = find_skip_reason(self._frame.scope.steps[name]["status"] for name in step.needs)
+            if reason is not None:
                 self._skip(step, previous, reason)
-            elif len(self._running) < self._most:
+            elif len(running) < self._most:
                 line = self._together[step.name] = self._begin(step)
-                self._running[step.name] = asyncio.create_task(self._run(step, line.frame, previous))
-
-    def _reason_to_skip(self, step: AnyStep) -> str | None:
-        """Return why a step does not run: something that it needs failed, or nothing of it has completed."""
-        statuses = {self._frame.scope.steps[name]["status"] for name in step.needs}
-        if "failed" in statuses:
-            return "dependency_failed"
-        return "dependency_skipped" if statuses == {"skipped"} else None
+                yield step.name, self._run(step, line.frame, previous)
 
     def _skip(self, step: AnyStep, previous: JSON, reason: str) -> None:
         self._frame.at(step.segment, step.name).note(StepSkipped(name=step.name, kind=step.kind, reason=reason))
@@ -128,13 +115,13 @@ class DependentSteps:
             await stop(frame, "after", step)
         return output
 
-    def _collect(self) -> None:
-        """Take the outputs of the steps that have ended; join what they wrote if none is under way any more."""
-        for name in [name for name in self._written(self._running) if self._running[name].done()]:
-            self._outputs[name] = self._running.pop(name).result()
+    async def collect(self, running: dict[str, asyncio.Task[JSON]]) -> None:
+        """See `Dependents`: join what the steps wrote if none is under way any more."""
+        for name in [name for name in self._written(running) if running[name].done()]:
+            self._outputs[name] = running.pop(name).result()
             self._entries[name] = self._together[name].entries()
             self._frame.scope.steps |= self._entries[name]
-        if self._running:
+        if running:
             return
         together = self._written(self._together)
         self._frame.write(self._joined(together))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-
-from temporalio import workflow
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
 from holdfast.protocol.events import StepFailed
 from holdfast.protocol.plans import PlanDefinition, PlanLoopResult
-from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
-from holdfast.workflows.concurrency import end as end_tasks
+from holdfast.workflows.concurrency import CancelledWithResult, end, is_cancelled
+from holdfast.workflows.dependents import run_dependents
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.definitions import define_loop
 from holdfast.workflows.plan.items import begin_loop
@@ -29,14 +28,19 @@ class Scheduler:
     Args:
         state: The state, of which the root scope is run.
         definition: That of the workflow, for its children.
+        between: Is awaited whenever nothing is running.
         wants_rest: Returns whether nothing more is to be started beside what is running.
     """
 
     def __init__(
-        self, state: PlanState, definition: PlanDefinition, wants_rest: Callable[[], bool] = lambda: False
+        self,
+        state: PlanState,
+        definition: PlanDefinition,
+        between: Callable[[], Awaitable[None]] | None = None,
+        wants_rest: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.state, self._definition, self._wants_rest = state, definition, wants_rest
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self.state, self._definition = state, definition
+        self._between, self._wants_rest = between, wants_rest
         self._below: set[str] = set()
         """The loops in workflows of their own: only these know their items, until they hand them over."""
 
@@ -48,50 +52,44 @@ class Scheduler:
     def _at_once(self) -> int:
         return 1 if self.scope.around else self.state.context.plan.max_parallel
 
-    async def run(self, between: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Run every unit to its end; `between` is awaited whenever nothing is running."""
+    async def run(self) -> None:
+        """Run every unit to its end."""
         try:
-            while True:
-                if between is not None and not self._running:
-                    await between()
-                self.state.settle()
-                self._start()
-                if not self._running:
-                    return
-                await workflow.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
-                await await_rest(whole_task=True)  # only the task has the length of the history
-                self._collect()
-                if self._running and self.scope.was_cancelled():
-                    await self._end(Ending("cancelled", "a person cancelled a question of the plan"))
+            await run_dependents(self)
         except (asyncio.CancelledError, *HANDLED) as error:
-            await self._end(Ending.of(error, self.scope.frame.address))
+            self.state.break_off(Ending.of(error, self.scope.frame.address), unknown=self._below)
             raise
 
-    async def _end(self, ending: Ending) -> None:
-        """End what is running, other questions too, and with it the list."""
-        await end_tasks(self._running.values())
-        self._running.clear()
-        self.state.break_off(ending, unknown=self._below)
+    async def prepare(self) -> None:
+        """See `Dependents`."""
+        if self._between is not None:
+            await self._between()
 
-    def _start(self) -> None:
-        """Start what may run, as many at once as the plan allows."""
-        scope = self.scope
-        for unit in scope.pending():
-            if self._is_full() or self.state.stopped(scope):
+    def start(self, running: dict[str, asyncio.Task[None]]) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """See `Dependents`: as many at once as the plan allows."""
+        self.state.settle()
+        for unit in self.scope.pending():
+            if self._is_full(running) or self.state.stopped(self.scope):
                 return
-            if scope.readiness(unit) == "run":
+            if self.scope.readiness(unit) == "run":
                 # Here, not in its task, which may wait for the end of a pause first: the unit would be found pending
                 # once more.
-                scope.mark(unit)
-                self._running[unit.id] = asyncio.create_task(self._run(unit))
+                self.scope.mark(unit)
+                yield unit.id, self._run(unit)
 
-    def _is_full(self) -> bool:
-        return len(self._running) >= self._at_once or (bool(self._running) and self._wants_rest())
+    def _is_full(self, running: dict[str, asyncio.Task[None]]) -> bool:
+        return len(running) >= self._at_once or (bool(running) and self._wants_rest())
 
-    def _collect(self) -> None:
-        for id_, task in [(id_, task) for id_, task in self._running.items() if task.done()]:
-            task.result()
-            del self._running[id_]
+    async def collect(self, running: dict[str, asyncio.Task[None]]) -> None:
+        """See `Dependents`: a cancelled question ends all others, and with them the list."""
+        await await_rest(whole_task=True)  # only the task has the length of the history
+        for id_ in [id_ for id_, task in running.items() if task.done()]:
+            running.pop(id_).result()
+        if running and self.scope.was_cancelled():
+            await end(running.values())
+            running.clear()
+            ending = Ending("cancelled", "a person cancelled a question of the plan")
+            self.state.break_off(ending, unknown=self._below)
 
     async def _run(self, unit: Unit) -> None:
         if isinstance(unit, StepUnit):
@@ -104,7 +102,7 @@ class Scheduler:
         frame = self.scope.at(unit)
         self._below.add(unit.id)
         try:
-            end: PlanLoopResult = await frame.run_child(*define_loop(self._definition, unit, self.scope, items))
+            loop: PlanLoopResult = await frame.run_child(*define_loop(self._definition, unit, self.scope, items))
         except CancelledWithResult as cancelled:
             self.scope.close(unit, cancelled.result.result)
             raise
@@ -115,4 +113,4 @@ class Scheduler:
             if (result := result_in(cause)) is not None:
                 self.scope.close(unit, result)
             raise
-        self.scope.finish(unit, end.result)
+        self.scope.finish(unit, loop.result)

@@ -31,6 +31,7 @@ from holdfast.protocol.agents import MadeCall, Usage, add_calls
 from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.people import People
 from holdfast.protocol.plans import ItemOf, Iteration, IterationStatus, PlanStatus, UnitResult
+from holdfast.workflows.dependents import DEPENDENCY_FAILED, find_skip_reason
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.results import (
@@ -160,21 +161,21 @@ class PlanScope:
         needs = {id_: self.lookup(id_) for id_ in unit.needs}
         condition = unit.condition
         asked = condition.left.name if condition is not None and condition.left.kind == "result" else None
-        if any(need.status in ("failed", "cancelled") for id_, need in needs.items() if id_ != asked):
-            return skipped("dependency_failed")
+        # What the condition asks about, it judges itself. A loop over what was skipped has an empty list.
+        source = unit.source if isinstance(unit, LoopUnit) else None
+        statuses = [
+            need.status
+            for id_, need in needs.items()
+            if not (id_ == asked and not need.succeeded) and not (id_ == source and need.status == "skipped")
+        ]
+        reason = find_skip_reason(statuses)
+        if reason == DEPENDENCY_FAILED:
+            return skipped(reason)
         if (unmet := self._unmet_condition(unit, needs.get(asked or ""))) is not None:
             return unmet
         if any(self._is_declined(id_) for id_ in self._declared(unit) if id_ != asked):
             return skipped("declined")
-        # A skipped step is no reason to skip this one, if this one asks whether there is a result, or loops over it:
-        # nothing is an empty list.
-        excused = {asked} if condition is not None and condition.allows_missing else set()
-        if isinstance(unit, LoopUnit):
-            excused |= {id_ for id_, need in needs.items() if need.status == "skipped" and id_ == unit.source}
-        statuses = [need.status for id_, need in needs.items() if id_ not in excused]
-        if statuses and all(status == "skipped" for status in statuses):
-            return skipped("dependency_skipped")
-        return "run"
+        return "run" if reason is None else skipped(reason)
 
     def _declared(self, unit: Unit) -> list[str]:
         """Return the units that a unit names as its dependencies."""

@@ -36,6 +36,6 @@ class PlanWorkflow(PlanHandlers):
         frame = frame_of(self, self.definition)
         await self.begin_plan(frame)
         plan_state = self.take_up(frame)
-        await Scheduler(plan_state, self.definition, wants_rest=lambda: self.host.history.is_long).run(self.next_round)
+        await Scheduler(plan_state, self.definition, self.next_round, lambda: self.host.history.is_long).run()
         self.note_end(plan_state.root)
         return plan_state.root
