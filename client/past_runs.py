@@ -26,6 +26,8 @@ from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import BadInput, is_missing
 
 MODEL_CALL = "call_model"
+PLAN_FAILED = "plan_failed"
+"""Type of the failure of a plan: its steps had failed one by one."""
 SPENT = ("limit_reached",)
 """Types of failures after which the same call would only be paid again."""
 FREE_COMMANDS = {TELL: "told an agent something", PLAN: "changed a plan"}
@@ -229,22 +231,41 @@ class PastReader:
         """
         if failure is None or not failure.address:
             return Break(ended)
-        path = await self._find_path(failure.address)
+        path = await self._find_path(failure)
         around = tuple(history.workflow for history in path)
-        for history in reversed(path):
-            if failed := _list_failed(history, failure.address):
-                times = [call.ended for call in failed if call.ended is not None]
-                return Break(max(times), failure.address, around, frozenset(call.id for call in failed), min(times))
+        failed = [call for history in path for call in _list_failed(history, failure.address)]
+        if failure.type == PLAN_FAILED:
+            children, failed = await self._find_failed_steps(path[-1])
+            around += children
+        if failed:
+            times = [call.ended for call in failed if call.ended is not None]
+            return Break(max(times), failure.address, around, frozenset(call.id for call in failed), min(times))
         return await self._find_other_cause(path, around, failure, ended)
 
-    async def _find_path(self, address: str) -> list[WorkflowHistory]:
-        """Return the histories of the workflows around an address that failed with it, the run's own first."""
+    async def _find_failed_steps(self, plan: WorkflowHistory) -> tuple[tuple[str, ...], list[Call]]:
+        """Return what failed in the steps of a plan that went on without them: child workflows, and calls."""
+        addresses = {
+            (await self._decode(call.request)).get("address", "")
+            for call in plan.calls.values()
+            if call.status == "failed"
+        }
+        failed = [call for address in sorted(addresses) for call in _list_failed(plan, address)]
+        children = [child for child in plan.children if child.status == "failed" and not child.is_own]
+        for child in children:
+            history = await self._histories.read(child.workflow)
+            cause = await self._read_failure(child.failure)
+            typed = Failure.read(cause.details, cause.type)
+            failed += _list_failed(history, child.place if typed is None else typed.address)
+        return tuple(child.workflow for child in children), failed
+
+    async def _find_path(self, failure: Failure) -> list[WorkflowHistory]:
+        """Return the histories of the workflows around a failure that failed with it, the run's own first."""
         path = [await self._histories.read(self._run)]
         while True:
             around = [
                 child
                 for child in path[-1].children
-                if child.status == "failed" and not child.is_own and _is_inside(address, child.place)
+                if _has_failed(child, failure) and not child.is_own and _is_inside(failure.address, child.place)
             ]
             if not around:
                 return path
@@ -326,7 +347,7 @@ class PastReader:
         id_ = child.workflow
         if child.cancelled is not None and child.cancelled < broken.at:
             return PastChild(workflow=id_, status="left")
-        if child.status == "completed":
+        if child.status == "completed" and id_ not in broken.path:
             result = await self._decode(child.result)
             was_cancelled = not child.is_own and isinstance(result, dict) and result.get("cancelled", False)
             if not was_cancelled:
@@ -374,6 +395,11 @@ class _Met:
         if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
             return None
         return reply
+
+
+def _has_failed(child: ChildRun, failure: Failure) -> bool:
+    """Return whether a child ended with a failure; a plan returns what its steps gave, and its step fails."""
+    return child.status == "failed" or (failure.type == PLAN_FAILED and child.place == failure.address)
 
 
 def _find_status(call: Call, broken: Break) -> Any:

@@ -1,0 +1,123 @@
+"""What a retry goes on from beside a failed step: a call in its middle, a lost race, a timer, an end from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import Harness, until
+from tests.past.runs import ASK, fail, mend, paid, pay, retry
+from tests.tools import calls
+
+
+async def is_called(folder: Path, name: str) -> bool:
+    return calls(folder, name) > 0
+
+
+async def test_of_a_call_in_its_middle_a_person_says_what_came_of_it(house: Harness) -> None:
+    """The run was terminated while a tool was at work that may not run twice."""
+    (house.folder / "hang").touch()
+    hangs = {"name": "slow", "uses": "hangs_once", "arguments": {"folder": str(house.folder), "name": "slow"}}
+    run = await house.start(yaml.safe_dump({"steps": [pay(house.folder, "ana"), hangs]}))
+    await until(lambda: is_called(house.folder, "slow"))
+    await house.runs.control.cancel(run, force=True)
+    (house.folder / "hang").unlink()
+    new = await retry(house, run)
+    question = await house.one(new)
+    assert "when the earlier run ended" in question.message
+    await house.answer(new, {"outcome": "done", "result": "it was"}, question)
+    assert (await house.output(new), paid(house), calls(house.folder, "slow")) == ("it was", 1, 1)
+
+
+async def test_a_cancelled_run_asks_again_what_was_open(house: Harness) -> None:
+    run = await house.start(yaml.safe_dump({"steps": [pay(house.folder, "ana"), ASK]}))
+    await house.one(run)
+    await house.runs.control.cancel(run)
+    new = await retry(house, run)
+    await house.answer(new, {"granted": True})
+    assert (await house.output(new), paid(house)) == (True, 1)
+
+
+async def test_a_lost_race_is_not_run_again(house: Harness) -> None:
+    """The branch that lost was asking when the other paid; it asks nobody in the retry."""
+    race = {
+        "kind": "parallel",
+        "name": "race",
+        "until": "first",
+        "branches": {"asks": [ASK], "pays": [pay(house.folder, "ana")]},
+    }
+    run = await fail(house, [race, mend(house.folder)])
+    new = await retry(house, run)
+    assert (await house.output(new), paid(house)) == ("mended 1", 1)
+    assert "question.asked" not in await house.types(new)
+
+
+async def test_facts_that_a_person_gave_are_not_asked_for_again(house: Harness) -> None:
+    facts = {"type": "object", "required": ["who", "size"], "properties": {"who": {}, "size": {"type": "integer"}}}
+    clarify = {"kind": "clarify", "name": "facts", "goal": "A brief", "schema": facts, "confirm": False}
+    steps = [clarify, {"name": "kept", "input": "{{ steps.facts.output }}", "sink_to": "kept"}, mend(house.folder)]
+    run = await fail(house, steps, 3, "ana")
+    new = await retry(house, run)
+    outcome = await house.result(new)
+    assert (outcome.output, outcome.context) == ("mended 1", {"kept": {"who": "ana", "size": 3}})
+
+
+async def test_a_timer_that_has_passed_is_not_waited_for_again(house: Harness) -> None:
+    run = await fail(house, [{"kind": "timer", "name": "wait", "for": "1s"}, mend(house.folder)])
+    new = await retry(house, run)
+    assert await house.output(new) == "mended 1"
+    [history] = await house.histories(new)
+    assert not any(event.HasField("timer_started_event_attributes") for event in history.events)
+
+
+async def test_an_answer_of_several_people_is_met_whole(house: Harness) -> None:
+    asks: dict[str, Any] = {**ASK, "quorum": 2}
+    seen = {"name": "seen", "input": "{{ steps.ask.reply.by }}", "sink_to": "by"}
+    (house.folder / "broken").touch()
+    run = await house.start(yaml.safe_dump({"steps": [asks, seen, mend(house.folder)]}))
+    question = await house.one(run)
+    for person in ("user:ana", "user:bob"):
+        await house.answer(run, {"granted": True}, question, by=person)
+    await house.result(run)
+    new = await retry(house, run)
+    outcome = await house.result(new)
+    assert (outcome.output, outcome.context) == ("mended 1", {"by": ["user:ana", "user:bob"]})
+
+
+async def test_a_plan_goes_on_where_it_failed(house: Harness) -> None:
+    folder = str(house.folder)
+    plan = {
+        "goal": "Pay, then mend",
+        "steps": [
+            {
+                "id": "1",
+                "title": "Pay",
+                "tools": ["pay_out"],
+                "arguments": {"folder": folder, "payee": "ana", "amount": 1},
+            },
+            {
+                "id": "2",
+                "title": "Mend",
+                "tools": ["mendable"],
+                "arguments": {"folder": folder, "name": "mended"},
+                "dependencies": ["1"],
+            },
+        ],
+    }
+    steps = [{"kind": "plan", "name": "plan", "plan": plan}]
+    run = await fail(house, steps)
+    new = await retry(house, run)
+    assert ((await house.result(new)).status, paid(house), calls(house.folder, "mended")) == ("completed", 1, 1)
+
+
+@pytest.mark.slow
+async def test_hundreds_of_calls_are_met_bit_by_bit(house: Harness) -> None:
+    """More than one activation may take: the workflow rests in between."""
+    pays = [pay(house.folder, "ana", f"pay_{number}") for number in range(9)]
+    item = {"iterable_input": "range(25)", "body": pays, "max_concurrency": 5}
+    run = await fail(house, [{"kind": "map", "name": "each", "map": item}, mend(house.folder)])
+    new = await retry(house, run)
+    assert (await house.output(new), paid(house)) == ("mended 1", 225)
