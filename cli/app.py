@@ -51,6 +51,7 @@ GROUPS = {
         "resume": "Resume a run after a pause, a hold or a stop.",
         "cancel": "Cancel a run.",
         "retry": "Go on with a run that has failed, where it failed.",
+        "fork": "Begin a run in the middle of another one.",
         "tell": "Send a message to an agent of a run.",
         "edit": "Change the context of a run that has stopped.",
         "plan": "Show the plan of a run, or change what has not begun.",
@@ -92,8 +93,10 @@ EXTRAS = {
 def import_commands(name: str) -> typer.Typer:
     """Import the file of a command and return the commands in it."""
     match name:
-        case "run" | "start" | "attach" | "retry":
+        case "run" | "start" | "attach":
             from holdfast.cli.run import app as commands  # noqa: PLC0415  see the head of this file
+        case "retry" | "fork":
+            from holdfast.cli.going_back import app as commands  # noqa: PLC0415  see the head of this file
         case "schedule":
             from holdfast.cli.schedule import app as commands  # noqa: PLC0415  see the head of this file
         case "questions":

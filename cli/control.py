@@ -220,7 +220,7 @@ async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) 
 
 
 async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
-    values = dict(map(_change, changes))
+    values = dict(map(read_change, changes))
     session = await open_session()
     run = await session.runs.resolve(run)
     receipts = await session.runs.control.edit(run, values, by)
@@ -231,7 +231,7 @@ async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
     return DONE
 
 
-def _change(text: str) -> tuple[str, JSON]:
+def read_change(text: str) -> tuple[str, JSON]:
     """Return the path and the value of a PATH=JSON; a value that is not JSON is text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():

@@ -1,11 +1,10 @@
-"""The commands that start a run or attend one from this terminal: `run`, `start`, `attach`, `retry`."""
+"""The commands that start a run or attend one from this terminal: `run`, `start`, `attach`."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import urlsplit, urlunsplit
 
 import typer
@@ -22,7 +21,6 @@ from holdfast.cli.prompts import AnswerFile, AnswerSource, Terminal
 from holdfast.cli.render import console, waiting_text
 from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
-from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
@@ -51,7 +49,7 @@ def run(
     a run: it goes on, and the exit code is 3, or 130 if it was not waiting. `holdfast attach` returns to it.
     """
     arguments = _StartArguments(file, input, id, model, before or [], after or [], check)
-    perform(_run(arguments, _Attendant(answers, by, as_json)), as_json)
+    perform(_run(arguments, Attendant(answers, by, as_json)), as_json)
 
 
 @app.command()
@@ -74,29 +72,7 @@ def start(
 @app.command()
 def attach(run: RunName, answers: AnswersFile = None, by: By = None, as_json: AsJson = False) -> None:
     """Continue a run in this terminal: show its progress, ask its questions, print its result."""
-    perform(_attach(run, _Attendant(answers, by, as_json)), as_json)
-
-
-@app.command()
-def retry(
-    run: RunName,
-    blueprint: Annotated[
-        Path | None,
-        typer.Option("--blueprint", metavar="FILE", help="A mended blueprint; up to the failure it must do the same."),
-    ] = None,
-    answers: AnswersFile = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Attend the new run, as `run` does, or only print its id.")
-    ] = True,
-    by: By = None,
-    as_json: AsJson = False,
-) -> None:
-    """Go on with a run that has failed, or was ended, once the cause is mended.
-
-    A new run begins with all that the other had done: nothing is called, paid or asked again that had ended. What
-    failed is done again, and then what comes after it. The same retry twice is one run.
-    """
-    perform(_retry(run, blueprint, wait, _Attendant(answers, by, as_json)), as_json)
+    perform(_attach(run, Attendant(answers, by, as_json)), as_json)
 
 
 @dataclass(frozen=True)
@@ -138,7 +114,7 @@ def _model(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Attendant:
+class Attendant:
     """The person at this terminal, and a file of their answers."""
 
     answers: Path | None
@@ -146,7 +122,7 @@ class _Attendant:
     as_json: bool
 
 
-async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
+async def _run(arguments: _StartArguments, attendant: Attendant) -> int:
     blueprint, parsed = arguments.read()
     input_ = parse_input(arguments.input, blueprint.inputs)
     sources = answer_sources(attendant.answers)
@@ -158,7 +134,7 @@ async def _run(arguments: _StartArguments, attendant: _Attendant) -> int:
     await session.say_if_nobody_works()
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
-    return await _attend(session, run, sources, attendant)
+    return await attend(session, run, sources, attendant)
 
 
 async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
@@ -174,31 +150,15 @@ async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> i
     return DONE
 
 
-async def _retry(run: str, file: Path | None, wait: bool, attendant: _Attendant) -> int:
-    blueprint = None if file is None else examine(file).valid()
-    sources = answer_sources(attendant.answers) if wait else []
-    session = await open_session(Startup.ALL)
-    run = await session.runs.resolve(run)
-    retried = await session.runs.retry(run, person(attendant.by), blueprint=blueprint)
-    at = f", at {place(retried.at)}" if retried.at else ""
-    text = f"goes on from {run}{at}" if retried.is_new else f"has gone on from {run} before"
-    await session.say_if_nobody_works()
-    if wait:
-        say(f"run {retried.run} {text}")
-        return await _attend(session, retried.run, sources, attendant)
-    say(f"it {text}")
-    print_json(retried.to_json()) if attendant.as_json else print_text(retried.run)
-    return DONE
-
-
-async def _attach(run: str, attendant: _Attendant) -> int:
+async def _attach(run: str, attendant: Attendant) -> int:
     sources = answer_sources(attendant.answers)
     session = await open_session()
     run = await session.runs.resolve(run)
-    return await _attend(session, run, sources, attendant)
+    return await attend(session, run, sources, attendant)
 
 
-async def _attend(session: Session, run: str, sources: list[AnswerSource], attendant: _Attendant) -> int:
+async def attend(session: Session, run: str, sources: list[AnswerSource], attendant: Attendant) -> int:
+    """Show the progress of a run, ask its questions, print its result, and return the exit code."""
     by = person(attendant.by)
     inbox = await session.inbox(by)
     if inbox and any(isinstance(source, Terminal) for source in sources):
@@ -222,7 +182,7 @@ async def _attend(session: Session, run: str, sources: list[AnswerSource], atten
     return print_outcome(end, attendant.as_json, done)
 
 
-def _print_unused(file: AnswerFile, attendant: _Attendant) -> None:
+def _print_unused(file: AnswerFile, attendant: Attendant) -> None:
     """Name the answers that were not used: a misspelt step, or a run that went another way."""
     if unused := file.left_over():
         say(f"unused answers in {attendant.answers}: {'; '.join(unused)}")

@@ -19,7 +19,18 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.tree import Tree
-from holdfast.protocol.past import PAST, Past, PastCall, PastChild, PastFailure, PastReply, PastWaits, digest_request
+from holdfast.protocol.address import parts
+from holdfast.protocol.past import (
+    PAST,
+    Fork,
+    Past,
+    PastCall,
+    PastChild,
+    PastFailure,
+    PastReply,
+    PastWaits,
+    digest_request,
+)
 from holdfast.protocol.plans import PLAN
 from holdfast.protocol.runs import OWN_MEMO, PLACE_MEMO, TELL, Failure
 from holdfast.protocol.values import digest_of
@@ -72,14 +83,22 @@ class WorkflowHistory:
     """The last history of a workflow of a run, as far as it matters here."""
 
     workflow: str
+    run_id: str
     state: JSONObject | None
     """The state that it began with, where that was not fresh."""
     past: Past | None
     """What it met itself, in a run that went on from another one."""
+    before: str | None = None
+    """Temporal's id of the history before it, where it has continued as new."""
     closed: datetime | None = None
     calls: dict[str, Call] = field(default_factory=dict)
     children: list[ChildRun] = field(default_factory=list)
     commands: set[str] = field(default_factory=set)
+
+    @property
+    def iterations(self) -> int:
+        """Return how many iterations of a loop were complete when it began."""
+        return 0 if self.state is None else int(self.state.get("iteration", 0))
 
 
 class Histories:
@@ -89,15 +108,18 @@ class Histories:
         self._client, self._run = client, run
         self._read: dict[str, WorkflowHistory] = {}
 
-    async def read(self, workflow: str) -> WorkflowHistory:
-        """Return the last history of a workflow."""
+    async def read(self, workflow: str, iteration: int | None = None) -> WorkflowHistory:
+        """Return the last history of a workflow; with the number of an iteration that of the loop in which it began."""
         if workflow not in self._read:
             self._read[workflow] = await self._fetch(workflow)
-        return self._read[workflow]
+        history = self._read[workflow]
+        while iteration is not None and history.before is not None and history.iterations >= iteration:
+            history = await self._fetch(workflow, history.before)
+        return history
 
-    async def _fetch(self, workflow: str) -> WorkflowHistory:
+    async def _fetch(self, workflow: str, run_id: str | None = None) -> WorkflowHistory:
         try:
-            fetched = await self._client.get_workflow_handle(workflow).fetch_history()
+            fetched = await self._client.get_workflow_handle(workflow, run_id=run_id).fetch_history()
         except RPCError as error:
             if not is_missing(error):
                 raise
@@ -108,7 +130,9 @@ class Histories:
         met = values[0].get("past")
         past = None if met is None else Past.model_validate(met)
         is_fresh = not first.continued_execution_run_id and (past is None or past.state is None)
-        history = WorkflowHistory(workflow, None if is_fresh else values[1], past)
+        before = first.continued_execution_run_id or None
+        state = None if is_fresh else values[1]
+        history = WorkflowHistory(workflow, first.original_execution_run_id, state, past, before)
         await _Reader(self._client, history).take(fetched.events)
         return history
 
@@ -276,7 +300,7 @@ class PastReader:
     ) -> Break:
         """Return the break of a run in which no call failed at the failure: an answer did, or what a model replied."""
         for history in reversed(path):
-            waits = await self._read_waits(history.workflow)
+            waits = await self._read_waits(history)
             replies = [reply for reply in waits.replies if _is_at(reply, failure.address) and not reply.left]
             if replies and failure.type not in SPENT:
                 return Break(replies[-1].at, failure.address, around, asked_from=replies[-1].at)
@@ -285,35 +309,46 @@ class PastReader:
         again = frozenset(call.id for call in asked[-1:] if failure.type not in SPENT)
         return Break(closed, failure.address, around, again)
 
-    async def read(self, broken: Break, workflow: str | None = None) -> Past:
-        """Return what a workflow did, and all below it. Raises `BadInput` for what cannot be gone through again."""
+    async def read(
+        self, broken: Break, workflow: str | None = None, fork: Fork | None = None, iteration: int | None = None
+    ) -> Past:
+        """Return what a workflow did, and all below it. Raises `BadInput` for what cannot be gone through again.
+
+        Args:
+            broken: Where the run broke off.
+            workflow: The workflow; None: the run's own.
+            fork: Where what it did is met no more, if that is in this workflow or below it.
+            iteration: For a loop around that place: the iteration in which it is.
+        """
         workflow = workflow or self._run
-        history = await self._histories.read(workflow)
+        history = await self._histories.read(workflow, iteration)
         for command in sorted(history.commands & FREE_COMMANDS.keys()):
             message = (
                 f"somebody {FREE_COMMANDS[command]} in {workflow}, which a run that goes on from it would not meet"
             )
             raise BadInput(message)
-        waits = await self._read_waits(workflow)
+        waits = await self._read_waits(history)
         return Past(
             run=self._run,
+            fork=fork,
             state=history.state,
             calls=await self._collect_calls(history, broken),
-            children=await self._collect_children(history, broken),
+            children=await self._collect_children(history, broken, fork),
             replies=[reply for reply in map(_Met(broken), waits.replies) if reply is not None],
             done=waits.done,
         )
 
-    async def _read_waits(self, workflow: str) -> PastWaits:
-        """Return how the questions of a workflow ended, and what it has done without a call."""
-        if workflow not in self._waits:
-            page = await self._tree.query(workflow, PAST, 0, PastWaits)
+    async def _read_waits(self, history: WorkflowHistory) -> PastWaits:
+        """Return how the questions of a history ended, and what it has done without a call."""
+        workflow, run = history.workflow, history.run_id
+        if run not in self._waits:
+            page = await self._tree.query(workflow, PAST, 0, PastWaits, run)
             replies, done = page.replies, page.done
             while page.more:
-                page = await self._tree.query(workflow, PAST, len(replies), PastWaits)
+                page = await self._tree.query(workflow, PAST, len(replies), PastWaits, run)
                 replies = [*replies, *page.replies]
-            self._waits[workflow] = PastWaits(replies=replies, done=done)
-        return self._waits[workflow]
+            self._waits[run] = PastWaits(replies=replies, done=done)
+        return self._waits[run]
 
     async def _collect_calls(self, history: WorkflowHistory, broken: Break) -> dict[str, PastCall]:
         before = {} if history.past is None else history.past.calls
@@ -333,14 +368,27 @@ class PastReader:
             )
         return calls
 
-    async def _collect_children(self, history: WorkflowHistory, broken: Break) -> dict[str, list[PastChild]]:
+    async def _collect_children(
+        self, history: WorkflowHistory, broken: Break, fork: Fork | None
+    ) -> dict[str, list[PastChild]]:
+        around = [] if fork is None else [child for child in history.children if _is_around(child, fork)]
         own: dict[str, list[PastChild]] = {}
         for child in history.children:
-            if (met := await self._read_child(child, broken)) is not None:
+            is_forked = fork is not None and around and child is around[-1]
+            met = await (
+                self._read_forked(child, broken, fork) if is_forked and fork else self._read_child(child, broken)
+            )
+            if met is not None:
                 own.setdefault(child.address, []).append(met)
         before = {} if history.past is None else history.past.children
         addresses = [*before, *(address for address in own if address not in before)]
         return {address: _join(before.get(address, []), own.get(address, [])) for address in addresses}
+
+    async def _read_forked(self, child: ChildRun, broken: Break, fork: Fork) -> PastChild:
+        """Return a child in which, or below which, the fork is: it is gone through again, whatever came of it."""
+        iteration = _find_iteration(child, fork)
+        past = await self.read(broken, child.workflow, fork, iteration)
+        return PastChild(workflow=child.workflow, status="open", past=past)
 
     async def _read_child(self, child: ChildRun, broken: Break) -> PastChild | None:
         """Return what a child did; None for one that is no part of the run, and is started again."""
@@ -395,6 +443,24 @@ class _Met:
         if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
             return None
         return reply
+
+
+def _is_around(child: ChildRun, fork: Fork) -> bool:
+    """Return whether the place of a fork is inside a child; a page of a map has some of its items."""
+    if child.is_own or not _is_inside(fork.address, child.place):
+        return False
+    _, _, page = child.address.rpartition(";page:")
+    if child.address == child.place or not page:
+        return True
+    first, _, last = page.partition("-")
+    index = _find_iteration(child, fork)
+    return index is not None and int(first) <= index <= int(last)
+
+
+def _find_iteration(child: ChildRun, fork: Fork) -> int | None:
+    """Return the number of the iteration, or of the item, of a loop or map in which a fork is."""
+    sub = parts(fork.address)[len(parts(child.place)) - 1][2]
+    return int(sub) if sub is not None and sub.isdigit() else None
 
 
 def _has_failed(child: ChildRun, failure: Failure) -> bool:

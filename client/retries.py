@@ -16,7 +16,7 @@ from holdfast.client.permissions import read_access
 from holdfast.client.starting import check_start, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
-from holdfast.protocol.past import PAST_MEMO, PastLink
+from holdfast.protocol.past import PAST_MEMO, Past, PastLink
 from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Failure
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import BadInput, RunExists, read_failure
@@ -56,6 +56,61 @@ class Retried:
         return {"run": self.run, "past": self.past, "at": self.at or None, "new": self.is_new}
 
 
+@dataclass(frozen=True)
+class Successor:
+    """Starts a run that goes on from another one."""
+
+    client: Client
+    answering: Answering
+    described: WorkflowExecutionDescription
+    """The other run."""
+
+    async def start(self, new: str, past: Past, link: PastLink, changed: Blueprint | None) -> None:
+        """Start it with the input, the starter and the access of the other run. Raises `BadInput` or `RunExists`.
+
+        Args:
+            new: Its id.
+            past: What the other run did.
+            link: What it says of the other run.
+            changed: The blueprint in place of the old one, if there is another.
+        """
+        definition = await started_with(self.client, self.described)
+        blueprint = changed or definition.blueprint
+        state = await read_input(self.client, self.described.id)
+        check_start(blueprint, state.input, new, self.answering.limits.input)
+        policy = AccessPolicy.read(blueprint)
+        own = {"run": new, "blueprint": blueprint, "access": policy, "guarded": bool(self.answering.keys)}
+        own["past"] = past.model_copy(update={"by": link.by})
+        access = (await read_access(self.described)).model_copy(update={"blueprint": blueprint.name, "written": policy})
+        begun = state.model_copy(update={"paused": False, "kept": []})
+        queue = self.described.task_queue
+        await start_pipeline(self.client, queue, definition.model_copy(update=own), begun, access, link)
+
+
+async def describe_past(tree: Tree, run: str) -> WorkflowExecutionDescription:
+    """Return the description of a run that another may go on from. Raises `BadInput` and `UnknownRun`."""
+    try:
+        described = await tree.describe(run)
+    except UnknownRun:
+        if tree.archive is not None and await tree.archive.end(run) is not None:
+            message = f"Temporal has forgotten {run}; the record has its story, but not its results"
+            raise BadInput(f"{message}: it can only be started anew") from None
+        raise
+    if described.workflow_type != PIPELINE_WORKFLOW:
+        raise BadInput(f"{run} is a workflow of its author's own: only from runs of a blueprint another can go on")
+    return described
+
+
+async def read_run_failure(client: Client, run: str) -> Failure | None:
+    """Return the failure of a run that has ended; None if it was ended from outside, or is complete."""
+    try:
+        await client.get_workflow_handle(run).result()
+    except WorkflowFailureError as error:
+        status, failure = read_failure(error)
+        return failure if status == "failed" else None
+    return None
+
+
 class RunRetry:
     """The retry of one run, to be started by `start`."""
 
@@ -72,27 +127,13 @@ class RunRetry:
         new = name_retry(self._run)
         if (before := await find_retry(self._tree, self._run)) is not None:
             return self._find_same(new, before)
-        definition = await started_with(self._client, described)
-        blueprint = self._changed or definition.blueprint
         reader = PastReader(self._tree, self._run)
         broken = await self._find_break(reader, described)
-        past = (await reader.read(broken)).model_copy(update={"by": self._by})
-        state = await read_input(self._client, self._run)
-        check_start(blueprint, state.input, new, self._answering.limits.input)
-        changes = {"run": new, "past": past, "blueprint": blueprint, "guarded": bool(self._answering.keys)}
-        changes["access"] = AccessPolicy.read(blueprint)
-        access = await read_access(described)
-        access = access.model_copy(update={"blueprint": blueprint.name, "written": changes["access"]})
-        link = PastLink(run=self._run, by=self._by, digest=_digest(self._changed))
+        past = await reader.read(broken)
+        link = PastLink(run=self._run, by=self._by, digest=digest_change(self._changed))
+        successor = Successor(self._client, self._answering, described)
         try:
-            await start_pipeline(
-                self._client,
-                described.task_queue,
-                definition.model_copy(update=changes),
-                state.model_copy(update={"paused": False, "kept": []}),
-                access,
-                link,
-            )
+            await successor.start(new, past, link, self._changed)
         except RunExists:  # somebody else was quicker
             if (before := await find_retry(self._tree, self._run)) is None:
                 raise
@@ -100,22 +141,14 @@ class RunRetry:
         return Retried(new, self._run, broken.address)
 
     def _find_same(self, new: str, before: PastLink) -> Retried:
-        if before.digest != _digest(self._changed):
+        if before.digest != digest_change(self._changed):
             message = f"{self._run} was retried as {new}, with another blueprint: go on with that one"
             raise BadInput(message)
         return Retried(new, self._run, is_new=False)
 
     async def _describe(self) -> WorkflowExecutionDescription:
         """Return the description of a run that has ended before its output. Raises `BadInput` and `UnknownRun`."""
-        try:
-            described = await self._tree.describe(self._run)
-        except UnknownRun:
-            if self._tree.archive is not None and await self._tree.archive.end(self._run) is not None:
-                message = f"Temporal has forgotten {self._run}; the record has its story, but not its results"
-                raise BadInput(f"{message}: it can only be started anew") from None
-            raise
-        if described.workflow_type != PIPELINE_WORKFLOW:
-            raise BadInput(f"{self._run} is a workflow of its author's own: only runs of a blueprint can be retried")
+        described = await describe_past(self._tree, self._run)
         if described.status not in ENDED:
             word = "is complete" if described.status == WorkflowExecutionStatus.COMPLETED else "has not ended"
             raise BadInput(f"{self._run} {word}: only a run that has failed, or was ended, can be retried")
@@ -123,21 +156,12 @@ class RunRetry:
 
     async def _find_break(self, reader: PastReader, described: WorkflowExecutionDescription) -> Break:
         """Return where the run broke off. Raises `BadInput` if it would only fail there again."""
-        failure = await self._read_failure()
-        broken = await reader.find_break(failure, await _read_end(self._client, described))
+        failure = await read_run_failure(self._client, self._run)
+        broken = await reader.find_break(failure, await read_end(self._client, described))
         if failure is not None and not broken.repeats and self._changed is None:
             message = f"{self._run} failed on what it already had ({failure.type}: {failure.message})"
             raise BadInput(f"{message}; a retry would fail the same way. Mend the blueprint, and retry with it")
         return broken
-
-    async def _read_failure(self) -> Failure | None:
-        """Return the failure of the run; None if it was ended from outside."""
-        try:
-            await self._client.get_workflow_handle(self._run).result()
-        except WorkflowFailureError as error:
-            status, failure = read_failure(error)
-            return failure if status == "failed" else None
-        return None
 
 
 def name_retry(run: str) -> str:
@@ -165,12 +189,12 @@ async def find_retry(tree: Tree, run: str) -> PastLink | None:
     return link
 
 
-def _digest(blueprint: Blueprint | None) -> str:
+def digest_change(blueprint: Blueprint | None) -> str:
     """Return the digest of the blueprint that took the place of the old one; empty where none did."""
     return "" if blueprint is None else digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
 
 
-async def _read_end(client: Client, described: WorkflowExecutionDescription) -> datetime:
+async def read_end(client: Client, described: WorkflowExecutionDescription) -> datetime:
     """Return when the end of a run was requested, or when it ended."""
     async for event in client.get_workflow_handle(described.id, run_id=described.run_id).fetch_history_events():
         if event.HasField("workflow_execution_cancel_requested_event_attributes"):

@@ -6,7 +6,7 @@ as `runs.control.pause(run)`; see `facets`. Times are in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent
@@ -25,6 +26,7 @@ from holdfast.client.facets.control import RunControl
 from holdfast.client.facets.external_events import ExternalEvents
 from holdfast.client.facets.lists import RunLists
 from holdfast.client.facets.watch import RunWatch
+from holdfast.client.forks import Forked, ForkRequest, RunFork
 from holdfast.client.listing import only_match
 from holdfast.client.lookup import Checked, Placed
 from holdfast.client.outcomes import await_outcome, outcome_so_far, read_state
@@ -171,6 +173,44 @@ class Runs:
         await self.access.check_steering(run)
         await check_hold(self.client, self.task_queue)
         return await RunRetry(self.tree, self.answering, run, blueprint, self.answering.find_sender(by)).start()
+
+    async def fork(
+        self,
+        run: str,
+        at: str,
+        by: str | None = None,
+        *,
+        changes: Mapping[str, JSON] | None = None,
+        blueprint: Blueprint | None = None,
+        id: str | None = None,
+    ) -> Forked:
+        """Begin a run in the middle of another one, which goes on, or has ended in whatever way.
+
+        What the other run did before the place is met, and in branches and items beside it; from there the new run
+        calls, pays and asks.
+
+        Args:
+            run: The id of the other run.
+            at: The place: the address of a step, an iteration, an item or a branch, its end, or a step's name.
+            by: The person who asks for it; they must be allowed to steer the run.
+            changes: What is written into the context there, by path.
+            blueprint: A changed blueprint; up to the place it must do the same.
+            id: The id of the new run; by default made as for a start.
+
+        Raises:
+            Ambiguous: The place stands several times in the run.
+            BadInput: No run can begin there; the message says why.
+            RunExists: A run of this id was started before.
+            Refusal: The person may not steer the run.
+            UnknownRun: There is no such run.
+            NoWorker: No worker says how the questions of the run ended.
+
+        Nothing has been started when it raises.
+        """
+        await self.access.check_steering(run)
+        await check_hold(self.client, self.task_queue)
+        request = ForkRequest(at, changes or {}, blueprint, id)
+        return await RunFork(self.tree, self.answering, run, request, self.answering.find_sender(by)).start()
 
     async def look_up(self, blueprint: Blueprint, placed: Placed | None = None, *, connect: bool = False) -> Checked:
         """Ask a worker for the tools, functions, models, MCP servers and groups that the blueprint names.

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.address import Address
+from holdfast.protocol.address import Address, parts, segment
 from holdfast.protocol.values import Value, digest_of
 
 PAST = "past"
@@ -28,7 +28,9 @@ class PastLink(Value):
     by: str | None = None
     """Who asked for it."""
     digest: str = ""
-    """Of the blueprint that the new run was started with."""
+    """Of the blueprint that took the place of the old one; empty where none did."""
+    at: str = ""
+    """For a fork: the address from which on nothing was met."""
 
 
 class PastFailure(Value):
@@ -93,6 +95,39 @@ class PastChild(Value):
     past: Past | None = None
 
 
+class Fork(Value):
+    """The place from which on a run does not meet what the earlier run did: it calls, asks and waits."""
+
+    address: Address
+    """Of a step, of an iteration of a loop, of an item of a map, or of a branch."""
+    lines: list[Address] = []
+    """The maps around it whose items run one after the other; those of others are independent of each other."""
+    changes: dict[str, JSON] = {}
+    """What is written into the context there, by path."""
+
+    def is_beside(self, address: str) -> bool:
+        """Return whether what stands at an address is independent of the place: another branch, or another item.
+
+        >>> fork = Fork(address=Address("pipeline:p;parallel:x;branch:a;step:s"))
+        >>> fork.is_beside("pipeline:p;parallel:x;branch:b;step:t"), fork.is_beside("pipeline:p;step:end")
+        (True, False)
+        """
+        there, here = address.split(";"), self.address.split(";")
+        for depth, (one, other) in enumerate(zip(there, here, strict=False)):
+            if one == other:
+                continue
+            (kind, name, _), (own_kind, own_name, _) = parts(one)[0], parts(other)[0]
+            if kind == own_kind == "branch":
+                return True
+            whole = ";".join([*here[:depth], segment(own_kind, own_name)])
+            return kind == own_kind == "map" and name == own_name and whole not in self.lines
+        return False
+
+    def is_around(self, address: str) -> bool:
+        """Return whether an address is the place, or inside it."""
+        return address == self.address or address.startswith((f"{self.address};", f"{self.address}:"))
+
+
 class Past(Value):
     """What one workflow of the earlier run did."""
 
@@ -108,6 +143,8 @@ class Past(Value):
     """By address, in the order of their starts: a step that ran again had another one."""
     replies: list[PastReply] = []
     done: list[Address] = []
+    fork: Fork | None = None
+    """Where it is met no more, if that is in this workflow or below it."""
 
 
 def digest_request(activity: str, request: Mapping[str, JSON]) -> str:

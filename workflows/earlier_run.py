@@ -35,23 +35,46 @@ class EarlierRun:
         self._replies = {(reply.address, reply.round): reply for reply in past.replies}
         self._done = list(past.done)
         self._met = 0
+        self._fork = past.fork
+        self._is_reached = False
+        """True once the run has come to the place of its fork: what comes after it is met no more."""
+        self._changes = {} if past.fork is None else dict(past.fork.changes)
 
-    def take_call(self, id_: str) -> PastCall | None:
+    def arrive(self, address: str) -> None:
+        """Note that the run has come to an address."""
+        self._is_reached = self._is_reached or (self._fork is not None and self._fork.address == address)
+
+    def take_changes(self, address: Address) -> dict[str, JSON]:
+        """Return what is to be written into the context at a step, by path; once, at the place of the fork."""
+        self.arrive(address)
+        if not (self._is_reached and self._fork is not None and self._fork.is_around(address)):
+            return {}
+        changes, self._changes = self._changes, {}
+        return changes
+
+    def _is_over(self, address: str) -> bool:
+        """Return whether nothing is met any more at an address."""
+        return self._is_reached and self._fork is not None and not self._fork.is_beside(address)
+
+    def take_call(self, id_: str, address: str) -> PastCall | None:
         """Return the call of this id, once."""
-        return self._calls.pop(id_, None)
+        return None if self._is_over(address) else self._calls.pop(id_, None)
 
     def take_reply(self, address: Address, round_: int) -> PastReply | None:
         """Return the reply to the n-th question at an address."""
-        return self._replies.pop((address, round_), None)
+        return None if self._is_over(address) else self._replies.pop((address, round_), None)
 
     def take_child(self, address: Address) -> PastChild | None:
         """Return the next child that the earlier run started at an address."""
-        children = self._children.get(address)
-        return children.pop(0) if children else None
+        children = [] if self._is_over(address) else self._children.get(address)
+        child = children.pop(0) if children else None
+        if child is not None and child.past is not None and child.past.fork is not None:
+            self._is_reached, self._changes = True, {}
+        return child
 
     def take_done(self, address: Address) -> bool:
         """Return whether a timer passed at an address, or a signal was delivered; once for each time."""
-        if address not in self._done:
+        if address not in self._done or self._is_over(address):
             return False
         self._done.remove(address)
         return True

@@ -51,6 +51,8 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object, max_p
 async def run_step(step: AnyStep, frame: Frame, previous: object) -> JSON:
     await frame.host.until_resumed()
     inner = frame.at(step.segment, step.name).after(previous)
+    for path, value in frame.host.earlier.take_changes(inner.address).items():
+        inner.apply("set", path, value)
     while True:
         outcome = await _attempt(step, frame, inner)
         if not isinstance(outcome, _RetryRequested):

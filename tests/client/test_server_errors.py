@@ -83,6 +83,7 @@ _OF_A_RUN += (
 _OF_A_RUN += tuple(f"control.{name}" for name in ("pause", "is_paused", "resume", "unpause", "cancel"))
 CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "start": lambda runs: runs.start(ASK),
+    "fork": lambda runs: runs.fork("x", "ask"),
     "answer": lambda runs: runs.answer(RUN, [Answer(question="city", content="Rome")]),
     "external_events.send": lambda runs: runs.external_events.send(RUN, "paid", "1"),
     "external_events.find_runs": lambda runs: runs.external_events.find_runs("paid", "1"),

@@ -250,6 +250,7 @@ DOORS: Mapping[str, Door] = {
     "API: cancel": posted(lambda scene: f"{scene.api}/cancel"),
     "API: force": posted(lambda scene: f"{scene.api}/cancel", lambda _: {"force": True}),
     "API: retry": posted(lambda scene: f"{scene.api}/retry"),
+    "API: fork": posted(lambda scene: f"{scene.api}/fork", lambda _: {"at": "nowhere"}),
     "API: event to the run": event,
     "API: start": started,
     "assistant: runs": assisted("runs", lambda _: {}),

@@ -108,6 +108,7 @@ class Host:
 
     def note(self, address: Address, event: AnyEvent) -> None:
         """Append an event to the journal."""
+        self.earlier.arrive(address)
         self.journal.note(address, event)
 
     def count(self, usage: Usage) -> None:

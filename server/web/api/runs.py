@@ -17,6 +17,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sent
 from holdfast.client.catalogue import Offered, find_offered, offered
+from holdfast.client.forks import ForkedJSON
 from holdfast.client.history import AnswerRecord, answers_given, read_input
 from holdfast.client.overlay import mark_steps
 from holdfast.client.retries import RetriedJSON
@@ -209,6 +210,14 @@ class CancelInput(WebInput):
     force: bool = Field(False, description="Terminate it: no clean-up, running activities are not notified.")
 
 
+class ForkInput(WebInput):
+    """A run that begins in the middle of another one."""
+
+    at: str = Field(min_length=1, description="The address of a step, iteration, item or branch, its end, or a name.")
+    set: dict[str, JSON] = Field({}, description="The values in the context there, by path.")
+    id: str | None = Field(None, min_length=1, max_length=LONGEST_RUN_ID, description="The id of the new run.")
+
+
 class TellInput(WebInput):
     """A message to an agent at work."""
 
@@ -250,6 +259,13 @@ async def cancel_run(exchange: Exchange) -> SteeringJSON:
 async def retry_run(exchange: Exchange) -> RetriedJSON:
     """Go on with a run that has failed, or was ended, in a new run; the same retry twice is one run."""
     return (await exchange.runs.retry(exchange.path("run"), exchange.identity.user)).to_json()
+
+
+async def fork_run(exchange: Exchange) -> ForkedJSON:
+    """Begin a run in the middle of another one, which is not changed."""
+    body: ForkInput = exchange.body
+    run, by = exchange.path("run"), exchange.identity.user
+    return (await exchange.runs.fork(run, body.at, by, changes=body.set, id=body.id)).to_json()
 
 
 async def tell_run(exchange: Exchange) -> ToldJSON:
@@ -300,6 +316,17 @@ STEERING_CALLS = [
         "steer",
         "steer",
         body=NoBody,
+        problems=_STEERING_PROBLEMS,
+    ),
+    ApiCall(
+        "POST",
+        "/runs/{run}/fork",
+        fork_run,
+        ForkedJSON,
+        "steer",
+        "steer",
+        status=201,
+        body=ForkInput,
         problems=_STEERING_PROBLEMS,
     ),
     ApiCall(

@@ -1,4 +1,4 @@
-"""`holdfast retry` on the command line."""
+"""`holdfast retry` and `fork` on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_failed_run_goes_on_once_its_cause_is_mended(holdfast: Holdfast) -> No
     (holdfast.folder / "broken").unlink()
     ended = holdfast("retry", "breaks", "--json")
     assert (ended.code, ended.json["run"], ended.json["output"]) == (0, "breaks~2", "mended 1")
-    assert "run breaks~2 goes on from breaks, at mend" in ended.err
+    assert "run breaks~2 goes on from breaks, at mend · mend" in ended.err
     again = holdfast("retry", "breaks", "--no-wait", "--json")
     assert again.json == {"run": "breaks~2", "past": "breaks", "at": None, "new": False}
     assert calls(holdfast.folder, "mended") == 1
@@ -28,3 +28,13 @@ def test_what_cannot_be_retried_says_why(holdfast: Holdfast) -> None:
     assert holdfast("run", file, "--id", "fine").code == 0
     refused = holdfast("retry", "fine")
     assert (refused.code, "fine is complete" in refused.err) == (2, True)
+
+
+def test_a_fork_begins_in_the_middle_with_another_value(holdfast: Holdfast) -> None:
+    """The question before the place is not asked again."""
+    said = {"name": "said", "input": "{{ context.word }}"}
+    file = holdfast.write("words.yaml", yaml.safe_dump({"context": {"word": "old"}, "steps": [ASK, said]}))
+    assert holdfast("run", file, "--id", "words", typed="yes\n").code == 0
+    ended = holdfast("fork", "words", "--at", "said", "--set", "word=new", "--id", "other-words", "--json")
+    assert (ended.code, ended.json["run"], ended.json["output"]) == (0, "other-words", "new")
+    assert "run other-words begins in words, at words · said" in ended.err
