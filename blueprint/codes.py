@@ -18,6 +18,7 @@ ERRORS = {
     "cycle": "Steps of a plan wait for each other.",
     "duplicate_key": "A key appears twice.",
     "duplicate_name": "A name is used twice.",
+    "endless_states": "A machine has a state from which no end can be reached.",
     "import_cycle": "A blueprint imports itself.",
     "impossible_comparison": "A value is compared with one that it never is.",
     "import_failed": "A module of your own code cannot be imported where the worker runs; a run tries it again.",
@@ -37,6 +38,7 @@ ERRORS = {
     "unknown_name": "A name is not defined where it is used.",
     "unknown_tool": "The worker has no such tool, function or MCP server.",
     "unreachable_branch": "A branch has a key that its condition never returns.",
+    "unreachable_state": "Nothing leads to a state of a machine, or to an end.",
     "unreadable_file": "A file cannot be read.",
 }
 """A blueprint with one of these cannot run."""

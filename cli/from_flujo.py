@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.blueprint.flujo.convert import Conversion, convert_file
-from holdfast.blueprint.flujo.notes import Note
 from holdfast.blueprint.load import loads
 from holdfast.blueprint.requirements import requirements_of
+from holdfast.cli.flujo.convert import Conversion, convert_file
+from holdfast.cli.flujo.notes import Note
 from holdfast.cli.new_files import check_free, print_command, run_command, write_all
 from holdfast.cli.output import DONE, say
 from holdfast.client.reading import BadUsage

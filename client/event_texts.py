@@ -40,6 +40,7 @@ from holdfast.protocol.events import (
     QuestionSuperseded,
     QuestionVerified,
     RunResumed,
+    StateLeft,
     StepCompleted,
     StepFailed,
     StepRetrying,
@@ -110,6 +111,8 @@ def _of_work(event: Event) -> Text | None:
             line = Text(f"↻ {name} is tried again", "yellow")
         case BranchStarted():
             line = Text(f"→ {name}", "dim")
+        case StateLeft(state=state, next=following):
+            line = Text(f"→ {name}: from {state} to {following}", "dim")
         case LoopCompleted(iterations=iterations, reason=reason):
             line = Text(f"{name}: {counted(iterations, 'iteration')}, {reason}", "dim")
         case PlanRevised(revision=number, by=by, reason=reason):

@@ -165,6 +165,17 @@ class LoopIteration(EventData):
     """For a loop of a plan."""
 
 
+class StateLeft(EventData):
+    """A transition of a machine."""
+
+    type: ClassVar[str] = "state.left"
+    state: str
+    next: str
+    """The state or the end that follows."""
+    value: object = None
+    """The value that chose it."""
+
+
 class LoopCompleted(EventData):
     type: ClassVar[str] = "loop.completed"
     reason: str
@@ -499,6 +510,7 @@ AnyEvent = (
     | AnyChildStarted
     | LoopIteration
     | LoopCompleted
+    | StateLeft
     | ItemStarted
     | ItemCompleted
     | BranchStarted

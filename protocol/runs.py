@@ -331,6 +331,10 @@ class LoopState(Carried):
     """Number of consecutive iterations that waited for nobody and nothing."""
     questions: int = 0
     """Number of questions asked and timers waited for up to the last iteration, by the loop and its children."""
+    at: str = ""
+    """Of a machine: the state or the end that follows; empty before the first visit."""
+    visits: dict[str, int] = {}
+    """Of a machine: how often each state was visited."""
 
 
 class LoopResult(ChildResult):

@@ -11,7 +11,7 @@ from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation
+from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation, States
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS
 from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.agents import Message, ToolRequest
@@ -23,6 +23,7 @@ from holdfast.workflows.failures import HANDLED, find_context, find_failure
 from holdfast.workflows.frame import HISTORY, ContextStore, Frame, Scope, read_history
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import ExhaustedLimit
+from holdfast.workflows.machine import visit_state
 from holdfast.workflows.run import RunWorkflow
 from holdfast.workflows.tools import call_tool
 from holdfast.workflows.turns import keep_newest
@@ -47,18 +48,15 @@ class LoopWorkflow(RunWorkflow):
 
     @workflow.init
     def __init__(self, definition: LoopDefinition, state: LoopState) -> None:
-        (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop))
-        super().__init__(definition, state, self.step.loop.checkpoint_every)
+        (self.step,) = (step for step in definition.blueprint.steps if isinstance(step, Loop | States))
+        self.block: LoopBlock = self.step.loop
+        super().__init__(definition, state, self.block.checkpoint_every)
         self.store = ContextStore(state.context, definition.blueprint.context_schema)
         self.exit: tuple[str | None, JSON] = (None, None)
         """The exit condition that was tested last, and its value."""
         self._failing = Failing("body_step_error", self.address)
         if state.iteration:
             self.host.progress.iteration = state.iteration
-
-    @property
-    def block(self) -> LoopBlock:
-        return self.step.loop
 
     def current_context(self) -> JSONObject:
         return self.store.value
@@ -129,6 +127,10 @@ class LoopWorkflow(RunWorkflow):
         return frame.after(output)
 
     async def _body(self, frame: Frame, value: JSON) -> JSON:
+        if isinstance(self.step, States):
+            output, following, visits = await visit_state(self.step, self.state, frame, value)
+            self.advance(at=following, visits=visits)
+            return output
         return await run_steps(self.block.body, frame, value, self.block.max_parallel)
 
     def _frame(self, number: int, store: ContextStore) -> Frame:
@@ -197,6 +199,8 @@ class LoopWorkflow(RunWorkflow):
 
     async def _test_exit(self, frame: Frame) -> bool:
         block = self.block
+        if isinstance(self.step, States):
+            return self.state.at in self.step.ends
         if block.exit_condition is not None:
             met = await self._map(frame, block.exit_condition, frame.previous, frame.store.value)
             self.exit = (block.exit_condition, met)
@@ -267,6 +271,8 @@ class LoopWorkflow(RunWorkflow):
 
     async def _render_output(self, frame: Frame) -> JSON:
         block = self.block
+        if isinstance(self.step, States):
+            return {"end": self.state.at, "output": frame.previous}
         if block.loop_output_mapper is not None:
             return await self._map(frame, block.loop_output_mapper, frame.previous, frame.store.value)
         if block.output_template is not None:

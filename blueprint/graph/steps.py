@@ -70,6 +70,8 @@ class _StepDrawing:
         count = f"{drawing.counts} {last}" if drawing.counts and last is not None else ""
         with chart.group(*self.title(drawing.title, count)) as group:
             self.flow.register(self.path, group)
+            if drawing.transitions:
+                return self._draw_machine(ends)
             if drawing.repeats == "body":
                 body = self._draw_list(self.inner[0], ends)
                 node = chart.node(drawing.shape, *drawing.lines)
@@ -81,6 +83,24 @@ class _StepDrawing:
                 if drawing.asks:
                     self._draw_person(node, drawing.asks)
         return DrawnStep(body.first, self._ways_on(node, body))
+
+    def _draw_machine(self, ends: Ends) -> DrawnStep:
+        """Draw each state in a frame of its own, with an edge for each way out of it."""
+        self.flow.keys[self.path] = frozenset(inner.key for inner in self.inner if inner.key is not None)
+        drawn: dict[str, DrawnStep] = {}
+        for inner in self.inner:
+            assert inner.label is not None
+            with self.flow.chart.group(inner.label) as group:
+                location = self.location.inside(self.step.name, inner.label, names=inner.names)
+                self.flow.register(location.path, group)
+                before = ends if inner.label == self.drawing.begins else []
+                drawn[inner.label] = self.flow.steps(inner.steps, location, before)
+        reached = {name: self.flow.chart.node("end", name) for name in self.drawing.ends}
+        for state, ways in self.drawing.transitions.items():
+            for label, target in ways:
+                node = reached[target] if target in reached else drawn[target].first
+                self.flow.connect([(source, text or label) for source, text in drawn[state].ends], node)
+        return DrawnStep(drawn[self.drawing.begins].first, [(node, "") for node in reached.values()])
 
     def _draw_confirmation(self, ends: Ends) -> str:
         if not self.drawing.confirms:

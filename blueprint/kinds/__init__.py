@@ -29,6 +29,7 @@ from holdfast.blueprint.kinds.operations import Operation, Write
 from holdfast.blueprint.kinds.parallel import Parallel
 from holdfast.blueprint.kinds.plan import Plan
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanOption, PlanStep
+from holdfast.blueprint.kinds.states import MachineState, NextState, States
 from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
 from holdfast.blueprint.kinds.timer import Timer
 from holdfast.blueprint.kinds.wait import Wait
@@ -48,7 +49,8 @@ AnyStep = Annotated[
     | Plan
     | Timer
     | OwnWorkflow
-    | Wait,
+    | Wait
+    | States,
     Field(discriminator="kind"),
 ]
 DEFAULT_KIND = "step"
@@ -65,7 +67,7 @@ def kind_named(name: str) -> type[Step]:
 
 # A step holds steps: each module of a model that does gets the name here, where every kind is known. The models are
 # built when they are first used, as it takes a tenth of a second that a command which lists runs does not have.
-_HOLDERS: tuple[type[Part], ...] = (Fallback, LoopBlock, MapBlock, *KINDS.values(), Blueprint)
+_HOLDERS: tuple[type[Part], ...] = (Fallback, LoopBlock, MapBlock, MachineState, *KINDS.values(), Blueprint)
 for _model in _HOLDERS:
     vars(sys.modules[_model.__module__])["AnyStep"] = AnyStep
 
@@ -81,6 +83,7 @@ __all__ = [
     "Block",
     "Blueprint",
     "Cache",
+    "MachineState",
     "Clarify",
     "Conditional",
     "Escalation",
@@ -110,6 +113,8 @@ __all__ = [
     "Risk",
     "Rule",
     "Step",
+    "NextState",
+    "States",
     "Timer",
     "Verification",
     "Wait",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.blueprint.json_values import JSONObject
@@ -121,6 +121,12 @@ class Drawing:
     """The label of the edge to the step's agent, drawn beside it; "" where the node is the agent, or there is none."""
     alone: bool = False
     """Nothing is drawn beside the node."""
+    begins: str = ""
+    """Of a machine: its first state; the states are the labelled lists of steps inside."""
+    transitions: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    """Of a machine: the ways out of each state, each with its label and where it leads."""
+    ends: Sequence[str] = ()
+    """Of a machine: the names at which it ends."""
     asks: str = ""
     """The name of the questions that a person beside the node of a frame is asked."""
 

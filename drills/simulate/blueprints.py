@@ -227,6 +227,18 @@ def _make_plan(gen: Generator, depth: int) -> Json:
     return {"plan": plan}
 
 
+def _make_states(gen: Generator, depth: int) -> Json:
+    states: Json = {
+        "one": {"steps": gen.repeat(depth), "next": "two"},
+        "two": {
+            "steps": gen.repeat(depth),
+            "max_visits": 2,
+            "next": {"value": "'again' if iteration < 3 else 'done'", "to": {"again": "one"}, "else": "over"},
+        },
+    }
+    return {"start": "one", "ends": ["over"], "states": states, "checkpoint_every": 1 + gen.choices.below(3)}
+
+
 MAKERS: dict[str, Callable[[Generator, int], Json]] = {
     "step": _make_plain,
     "hitl": _make_hitl,
@@ -241,9 +253,10 @@ MAKERS: dict[str, Callable[[Generator, int], Json]] = {
     "wait": _make_wait,
     "agentic_loop": _make_agentic_loop,
     "plan": _make_plan,
+    "states": _make_states,
 }
 """What writes a step of each kind, without its name."""
-NESTING = {"loop", "map", "parallel", "conditional"}
+NESTING = {"loop", "map", "parallel", "conditional", "states"}
 
 
 @lru_cache(maxsize=8)

@@ -15,6 +15,7 @@ SAMPLES = {
     "timer": "{name: rest, kind: timer, for: 2h}",
     "workflow": "{name: ship, kind: workflow, workflow: {name: ShipOrder, task_queue: shipping}}",
     "wait": "{name: paid, kind: wait, for: payment.received, key: '{{ input.invoice }}'}",
+    "states": "{name: claim, kind: states, start: a, ends: [z], states: {a: {steps: [{name: look}], next: z}}}",
     "agentic_loop": "{name: plan, kind: agentic_loop, planner: editor, registry: [search]}",
 }
 EIGHT = yaml(

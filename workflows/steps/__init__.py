@@ -32,6 +32,7 @@ EXECUTORS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "timer": run_timer,
     "workflow": run_workflow,
     "wait": run_wait,
+    "states": run_loop,
 }
 
 

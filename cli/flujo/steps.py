@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.blueprint.flujo.notes import Notes
 from holdfast.blueprint.kinds.flujo import OF_IMPORTS, PREFIX
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
 from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.cli.flujo.machines import KIND, convert_machine
+from holdfast.cli.flujo.notes import Notes
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _EQUIVALENTS = {"echo": "passthrough", "return_value": "passthrough"}
@@ -74,6 +75,8 @@ class StepConverter:
         self._drop(step, _WITHOUT_EFFECT, left=False)
         self._drop(step, _WITHOUT_EQUAL, left=True)
         self._convert_fallback(step)
+        if step.get("kind") == KIND:
+            convert_machine(step, self._notes)
         self._convert_tool(step)
         if str(step.get("uses")).startswith(IMPORT):
             self._convert_import(step)
@@ -144,7 +147,7 @@ class StepConverter:
         if name in _EQUIVALENTS:
             self._notes.change(place, f"{PREFIX}{name} is called {_EQUIVALENTS[name]}")
         elif name not in BUILTINS:
-            self._notes.leave(place, f"{PREFIX}{name} is not among our tools: write a tool {name} (docs/tools.md)")
+            self._notes.leave(place, f"{PREFIX}{name} is not among our tools: write one of that name")
 
     def _give(self, step: PlacedDict, given: PlacedDict) -> None:
         """Give a tool its parameters: a built-in by its input, another by its arguments."""
@@ -222,8 +225,8 @@ def _inner_lists(step: PlacedDict) -> Iterator[PlacedList]:
         for key in ("body", "default_branch", "steps"):
             if (steps := steps_of(holder.get(key))) is not None:
                 yield steps
-        branches = holder.get("branches")
-        if isinstance(branches, PlacedDict):
-            for branch in branches.values():
+        for key in ("branches", "states"):
+            branches = holder.get(key)
+            for branch in branches.values() if isinstance(branches, PlacedDict) else ():
                 if (steps := steps_of(branch)) is not None:
                     yield steps

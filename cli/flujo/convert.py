@@ -11,10 +11,10 @@ from typing import Any
 
 from holdfast.blueprint.core import write_yaml
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.flujo.notes import Notes
-from holdfast.blueprint.flujo.steps import StepConverter, make_name, steps_of
-from holdfast.blueprint.flujo.templates import EXPRESSIONS, Templates
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
+from holdfast.cli.flujo.notes import Notes
+from holdfast.cli.flujo.steps import StepConverter, make_name, steps_of
+from holdfast.cli.flujo.templates import EXPRESSIONS, Templates
 
 FindImport = Callable[[str, str, Notes, Position], Path]
 """Gives the file of an import, from its alias, its path, and where notes about it belong."""

@@ -1,0 +1,59 @@
+"""Flujo's state machines, as `states`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.cli.flujo.notes import Notes
+
+KIND = "StateMachine"
+_NEXT = "context.next_state"
+"""Where a step of a machine of Flujo's may write what follows."""
+
+
+def convert_machine(step: PlacedDict, notes: Notes) -> None:
+    """Turn a state machine in place; its states' steps are turned after it.
+
+    Args:
+        step: A step of kind `StateMachine`.
+        notes: Gets what was changed, and what is left.
+    """
+    place = step.place
+    states = step.get("states")
+    if not isinstance(states, PlacedDict):
+        return
+    step["kind"] = "states"
+    ends = [end for end in step.get("end_states") or [] if isinstance(end, str)]
+    for old, new in (("start_state", "start"), ("end_states", "ends")):
+        if old in step:
+            step.put(new, *step.take(old))
+    rules = step.take("transitions")[0] if isinstance(step.get("transitions"), PlacedList) else PlacedList(place)
+    step["states"] = kept = PlacedDict(states.place)
+    for name, steps in states.items():
+        if name in ends:
+            continue
+        body = steps.get("steps") if isinstance(steps, PlacedDict) else steps
+        state = PlacedDict.at(steps.place if isinstance(steps, PlacedDict | PlacedList) else place, steps=body)
+        state.put("next", _next(name, [*states, *(end for end in ends if end not in states)], rules, notes), place)
+        kept.put(name, state, states.places[name])
+    if dropped := [name for name in states if name in ends]:
+        notes.change(place, f"an end has no steps, as Flujo never ran them: {', '.join(dropped)} are names in ends")
+    notes.change(place, "StateMachine is the kind states: each state says in next what follows it")
+
+
+def _next(name: str, targets: list[str], rules: PlacedList, notes: Notes) -> Any:
+    """Return what follows a state: the first rule that holds, else what a step wrote to the context."""
+    value = f"({_NEXT} or '{name}')"
+    for rule in reversed([rule for rule in rules if isinstance(rule, PlacedDict) and rule.get("from") in ("*", name)]):
+        if rule.get("on") == "pause":
+            notes.change(rule.place, "the rule for a pause was left out: a question waits where it is")
+        elif rule.get("on") == "failure":
+            notes.leave(rule.place, f"on: failure was left out: say at the steps of {name} what their on_error is")
+        elif rule.get("when") is None:
+            value = f"'{rule.get('to')}'"
+        else:
+            value = f"('{rule.get('to')}' if {rule['when']} else {value})"
+    if value.startswith("'"):
+        return value.strip("'")
+    return PlacedDict.at(rules.place, value=value, to=PlacedDict.at(rules.place, **{each: each for each in targets}))

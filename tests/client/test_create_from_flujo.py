@@ -1,0 +1,134 @@
+"""`holdfast create --from-flujo`: what was turned runs, and what was not is told by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.blueprint.load import load, loads
+from holdfast.cli.flujo.convert import convert
+from tests.client.command import Holdfast
+
+
+def turned(text: str) -> str:
+    return convert(text, "theirs.yaml", Path(), Path("ours.yaml")).text
+
+
+def one_step(text: str) -> dict[str, object]:
+    [step] = loads(turned(f"steps: [{text}]")).steps
+    return step.model_dump(exclude_defaults=True)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("{name: Two words}", {"name": "Two_words"}),
+        ("{name: a, agent: {id: my_tool, params: {n: 1}}}", {"uses": "my_tool", "arguments": {"n": 1}}),
+        ("{name: a, agent: {id: flujo.builtins.flatten, params: {value: [[1]]}}}", {"uses": "flatten", "input": [[1]]}),
+        (
+            "{name: a, agent: {id: flujo.builtins.context_set, params: {path: b, value: 1}}}",
+            {"uses": "context_set", "input": {"path": "b", "value": 1}},
+        ),
+        ("{name: a, agent: {id: flujo.builtins.ask_user}, input: Who?}", {"kind": "hitl", "message": "Who?"}),
+        ("{name: a, input: '{{ previous_step.output }}'}", {"name": "a"}),
+        ("{name: a, input: '{{ context.initial_prompt | to_json }}'}", {"input": "{{ input | tojson }}"}),
+        ("{name: a, meta: {is_adapter: true}, processing: {x: 1}}", {"name": "a"}),
+        (
+            "{name: a, uses: t, fallback: {name: b, meta: {}}}",
+            {"on_error": {"fallback": {"name": "b", "kind": "step"}}},
+        ),
+    ],
+)
+def test_a_step_says_the_same_in_our_words(theirs: str, ours: dict[str, object]) -> None:
+    step = one_step(theirs)
+    assert {key: step[key] for key in ours} == ours
+
+
+def test_references_follow_the_names_of_their_steps() -> None:
+    text = """
+steps:
+  - {name: Find it, uses: find}
+  - kind: map
+    name: each
+    map:
+      iterable_input: steps["Find it"].output
+      body: [{name: look, input: "{{ this }}"}]
+  - {name: all, input: "{{ steps.each }} and {{ steps.get('Find it').output }}"}
+"""
+    _, each, last = loads(turned(text)).steps
+    assert each.map.iterable_input == "steps.Find_it.output"
+    assert each.map.body[0].input == "{{ item }}"
+    assert last.input == "{{ steps.each.output }} and {{ steps.Find_it.output }}"
+
+
+MACHINE = """
+steps:
+  - kind: StateMachine
+    name: order
+    start_state: ask
+    end_states: [done]
+    states:
+      ask: {steps: [{kind: hitl, name: ask it, message: Go?}]}
+      review: [{name: look}]
+      done: {steps: []}
+    transitions:
+      - {from: ask, on: pause, to: ask}
+      - {from: ask, on: success, to: done, when: output == 'no'}
+      - {from: ask, on: success, to: review}
+      - {from: review, on: success, to: done}
+      - {from: "*", on: failure, to: done}
+"""
+
+
+def test_a_state_machine_keeps_its_states_and_the_order_of_its_rules() -> None:
+    converted = convert(MACHINE, "theirs.yaml", Path(), Path("ours.yaml"))
+    [step] = loads(converted.text).steps
+    assert (step.kind, step.start, step.ends, list(step.states)) == ("states", "ask", ["done"], ["ask", "review"])
+    assert step.states["ask"].next.value == "('done' if output == 'no' else 'review')"
+    assert step.states["review"].next == "done"
+    assert [note.line for note in converted.notes.left] == [16, 16]
+
+
+@pytest.fixture
+def create(tmp_path: Path) -> Holdfast:
+    """Commands in a folder of its own: no server is needed."""
+    return Holdfast(tmp_path)
+
+
+def test_the_command_writes_it_with_its_imports_and_tells_each_line(create: Holdfast, tmp_path: Path) -> None:
+    create.write("child.yaml", "steps:\n  - {name: A b, input: x}\n")
+    create.write("same.yaml", "steps:\n  - {name: a, input: x}\n")
+    create.write(
+        "main.yaml", "imports: {c: child.yaml, d: same.yaml}\nsteps:\n  - {name: i, uses: imports.c, plugins: [x]}\n"
+    )
+    done = create("create", "--from-flujo", "main.yaml", "--json")
+    assert done.code == 0, done.err
+    printed = json.loads(done.out)
+    assert printed["command"] == "holdfast run main.holdfast.yaml"
+    assert sorted(printed["files"]) == ["main.holdfast.c.yaml", "main.holdfast.yaml"]
+    assert [(note["file"], note["line"]) for note in printed["turned"]] == [("child.yaml", 2)]
+    assert [(note["file"], note["line"]) for note in printed["left"]] == [("main.yaml", 3)]
+    blueprint = load(tmp_path / "main.holdfast.yaml")
+    assert [step.name for step in blueprint.imports["c"].steps] == ["A_b"]
+
+
+def test_what_does_not_load_yet_is_written_and_its_problems_are_told(create: Holdfast, tmp_path: Path) -> None:
+    create.write("odd.yaml", "steps:\n  - {kind: tree_search, name: t}\n")
+    done = create("create", "--from-flujo", "odd.yaml")
+    assert done.code == 2
+    assert "unknown kind 'tree_search'" in done.err
+    assert (tmp_path / "odd.holdfast.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [("none.yaml", None, "cannot be read"), ("list.yaml", "[1]", "no blueprint"), ("bad.yaml", "a: [", "bad.yaml:2:1")],
+)
+def test_a_file_that_is_none_is_refused(create: Holdfast, file: str, text: str | None, message: str) -> None:
+    if text is not None:
+        create.write(file, text)
+    done = create("create", "--from-flujo", file)
+    assert done.code == 2
+    assert message in done.err
