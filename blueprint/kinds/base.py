@@ -42,6 +42,8 @@ class Block:
     """Templates rendered inside the block's scope, by their path in the step."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Expressions evaluated inside the block's scope, by their path in the step."""
+    choices: Mapping[str, Branching] = field(default_factory=dict)
+    """Of `reads`: those that choose what follows, evaluated where the steps have ended."""
 
 
 class Fallback(Part):

@@ -33,3 +33,6 @@ class Branching:
     expression: str
     keys: frozenset[str]
     has_default: bool
+    keys_at: str = "branches"
+    """The path of the branches in the step."""
+    default_at: str = "default_branch"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
@@ -14,9 +14,10 @@ from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.known import KnownValue
+from holdfast.blueprint.kinds.knowledge import Branching, Knowledge
 from holdfast.blueprint.kinds.loop_block import LoopBlock
 from holdfast.blueprint.parts import Name, Part
+from holdfast.blueprint.shape import Shape, join_shapes, make_number, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import Vocabulary, constant, filled, listed, value
@@ -97,25 +98,19 @@ class States(Step):
         return LoopBlock.model_construct(body=[], checkpoint_every=self.checkpoint_every)
 
     def blocks(self) -> Mapping[str, Block]:
-        return {
-            f"states.{name}.steps": Block(
-                tuple(state.steps),
-                frozenset({"iteration"}),
-                reads={f"states.{name}.next.value": f"{{{{ {state.next.value} }}}}"}
-                if isinstance(state.next, NextState)
-                else {},
-            )
-            for name, state in self.states.items()
-        }
+        return {f"states.{name}.steps": _make_block(name, state) for name, state in self.states.items()}
 
     @property
     def segment(self) -> str:
         return "loop"
 
-    def known_output(self, input: KnownValue, blueprint: Blueprint) -> KnownValue:
-        """See base class."""
-        properties = {"end": {"enum": list(self.ends)}, "output": {}}
-        return KnownValue({"type": "object", "required": list(properties), "properties": properties})
+    def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
+        return {"iteration": make_number(1)}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        ending = [name for name, state in self.states.items() if any(one in self.ends for one, _ in state.targets)]
+        output = join_shapes([knowledge.last[f"states.{name}.steps"] for name in ending])
+        return make_object({"end": make_shape("text", values=self.ends), "output": output})
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:
@@ -203,6 +198,20 @@ class States(Step):
         if None in visits:
             return Cost(Amount(), None, f"{self.name} goes on until it comes to an end", alternatives=True)
         return Cost(Amount(), sum(filter(None, visits)), alternatives=True)
+
+
+def _make_block(name: str, state: MachineState) -> Block:
+    choice = state.next
+    if not isinstance(choice, NextState):
+        return Block(tuple(state.steps), frozenset({"iteration"}))
+    path = f"states.{name}.next"
+    branching = Branching(choice.value, frozenset(choice.to), choice.other is not None, f"{path}.to", f"{path}.else")
+    return Block(
+        tuple(state.steps),
+        frozenset({"iteration"}),
+        reads={f"{path}.value": f"{{{{ {choice.value} }}}}"},
+        choices={f"{path}.value": branching},
+    )
 
 
 def _closure(begin: set[str], follow: Mapping[str, set[str]]) -> set[str]:

@@ -29,17 +29,17 @@ def check_branches(judged: JudgedText, path: str, branching: Branching, shape: S
     for key in sorted(branching.keys - values.keys() - {"null"}):
         message = f"the branch {key!r} is never chosen: the condition is {possible}"
         hint = did_you_mean(key, values) or f"name it {possible}, or remove it"
-        findings.add_key(f"{path}.branches.{key}", "unreachable_branch", message, hint)
+        findings.add_key(f"{path}.{branching.keys_at}.{key}", "unreachable_branch", message, hint)
     if branching.has_default:
         if values.keys() == _TRUTH and branching.keys >= _TRUTH:
             message = f"the default branch is never chosen: the condition is {possible}"
-            findings.warn_key(f"{path}.default_branch", "unused_default", message, "remove it")
+            findings.warn_key(f"{path}.{branching.default_at}", "unused_default", message, "remove it")
         return
     lacking = sorted(values.keys() - branching.keys)
     if lacking and values.keys() & branching.keys:
         message = f"the step fails where the condition is {' or '.join(lacking)}: there is no such branch"
-        hint = "add it, or a default_branch"
+        hint = f"add it, or the key {branching.default_at.rpartition('.')[2]}"
         if values.keys() <= _TRUTH:
-            findings.warn_key(f"{path}.branches", "missing_branch", message, hint)
+            findings.warn_key(f"{path}.{branching.keys_at}", "missing_branch", message, hint)
         else:
-            findings.add_key(f"{path}.branches", "uncovered_value", message, hint)
+            findings.add_key(f"{path}.{branching.keys_at}", "uncovered_value", message, hint)

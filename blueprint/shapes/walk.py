@@ -10,7 +10,7 @@ from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
-from holdfast.blueprint.kinds.knowledge import Knowledge
+from holdfast.blueprint.kinds.knowledge import Branching, Knowledge
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import Template
@@ -139,6 +139,12 @@ class Walk:
             message = f"{condition} is {describe_types(shape)}, and no list"
             reader.report("bad_shape", message, "a map goes through a list, or the JSON text of one")
 
+    def _check_choice(self, choice: Branching, key: str, path: str, place: Place) -> None:
+        reader = self._reader(f"{path}.{key}", place)
+        shape = reader.evaluate(choice.expression, is_condition=False)
+        if not reader.is_constant(choice.expression):
+            check_branches(reader, path, choice, shape)
+
     def _check_condition(self, condition: str, path: str, place: Place) -> None:
         reader = self._reader(path, place)
         shape = reader.evaluate(condition, is_condition=True)
@@ -180,6 +186,9 @@ class Walk:
         )
         end = self._walk_list(block.steps, f"{path}.{key}", begin)
         for read_key, template in block.reads.items():
+            if (choice := block.choices.get(read_key)) is not None:
+                self._check_choice(choice, read_key, path, end)
+                continue
             at = replace(begin, previous=place.previous) if ".init[" in read_key else end if block.loops else begin
             value = self._reader(f"{path}.{read_key}", at).render(template)
             check_operation(step, read_key, value, self.declared, path, self.report)

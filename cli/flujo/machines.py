@@ -56,4 +56,6 @@ def _next(name: str, targets: list[str], rules: PlacedList, notes: Notes) -> Any
             value = f"('{rule.get('to')}' if {rule['when']} else {value})"
     if value.startswith("'"):
         return value.strip("'")
+    if _NEXT not in value:
+        targets = [target for target in targets if f"'{target}'" in value]
     return PlacedDict.at(rules.place, value=value, to=PlacedDict.at(rules.place, **{each: each for each in targets}))

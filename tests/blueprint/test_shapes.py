@@ -68,7 +68,7 @@ MISTAKES = {
         "unreachable_branch",
         "did you mean 'green'?",
     ),
-    CHOOSE % ("steps.pick.output", "red: {name: a}"): ("branches", "uncovered_value", "a default_branch"),
+    CHOOSE % ("steps.pick.output", "red: {name: a}"): ("branches", "uncovered_value", "the key default_branch"),
     READ % "steps.who.output.id": ("id", "bad_shape", "steps.who.output is a text"),
     # Paths.
     READ % "steps.form.output.amuont": ("amuont", "unknown_field", "did you mean 'amount'?"),

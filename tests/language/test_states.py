@@ -54,7 +54,9 @@ async def test_one_visit_too_many_fails_the_step(house: Harness) -> None:
 
 
 async def test_a_value_for_which_nothing_follows_fails_the_step(house: Harness) -> None:
-    run = await house.start(CLAIM.replace(", else: draft", "").replace("        max_visits: 2\n", ""))
+    run = await house.start(
+        CLAIM.replace("steps.judge.output,", "context.verdict | default('unclear'),").replace(", else: draft", "")
+    )
     await house.answered(run, "fire", "unclear")
     error = (await house.result(run)).error
     assert error is not None
