@@ -13,6 +13,7 @@ from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
 from holdfast.protocol.attachments import ATTACHMENT
 from holdfast.protocol.elicitations import ELICIT, ELICITED
 from holdfast.protocol.incoming import CLAIM_EVENT, GRANT, HINT, RETURN, SEND_EVENT
+from holdfast.protocol.past import PAST
 from holdfast.protocol.plans import PLAN, PLAN_OUTPUT
 from holdfast.protocol.runs import ANSWER, CONTEXT, EVENTS, PAUSE, RESUME, SHOWN, TELL, VIEW
 
@@ -253,6 +254,7 @@ queries: dict[str, st.SearchStrategy[str]] = {
     PLAN: values,
     ELICITED: st.fixed_dictionaries({"call": texts, "path": texts}).map(_object) | values,
     PLAN_OUTPUT: values,
+    PAST: offsets,
     ATTACHMENT: st.fixed_dictionaries({"question": st.just('"QUESTION"'), "n": offsets}).map(_object) | values,
 }
 """Arguments of queries."""
