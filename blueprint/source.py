@@ -158,6 +158,10 @@ class PlacedList(list[Any]):
         self.append(value)
         self.places.append(place)
 
+    def drop_last(self) -> None:
+        self.pop()
+        self.places.pop()
+
 
 def read(text: str, file: str) -> tuple[JSON, Position, list[Problem]]:
     """Read a document; return its value (None if it cannot be read), its position and its problems."""

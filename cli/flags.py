@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli.completion import complete_run
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A blueprint.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A blueprint: a file, or pkg.mod:name.")]
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.", autocompletion=complete_run)
 ]

@@ -12,11 +12,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent
 from holdfast.client.archive import Archive
@@ -108,7 +110,7 @@ class Runs:
 
     async def start(
         self,
-        blueprint: Blueprint,
+        blueprint: BlueprintSource,
         input: object = None,
         *,
         run: str | None = None,
@@ -120,8 +122,8 @@ class Runs:
         """Start a run and return its id.
 
         Args:
-            blueprint: The blueprint to run.
-            input: A JSON value that fits the blueprint's `inputs`.
+            blueprint: The blueprint to run, or a pipeline.
+            input: A JSON value that fits the blueprint's `inputs`; or a pydantic model.
             run: The id of the run; by default made of the blueprint's name and a random suffix.
             started_by: The person who starts it, such as `user:ana`.
             check: Ask a worker first for the names that the blueprint uses (see `look_up`). If no worker can be
@@ -136,6 +138,9 @@ class Runs:
 
         Nothing has been started when it raises.
         """
+        blueprint = read_blueprint(blueprint)
+        if isinstance(input, BaseModel):
+            input = input.model_dump(mode="json", by_alias=True)
         run, limits = run or new_run_id(blueprint), self.answering.limits
         check_start(blueprint, input, run, limits.input)
         await check_hold(self.client, self.task_queue)

@@ -1,5 +1,37 @@
 """Blueprints from Python: what authors import; see docs/python.md."""
 
-from holdfast.blueprint.build import NamedAgent, agent
+from holdfast.blueprint.build import (
+    NamedAgent,
+    Pipeline,
+    StepResult,
+    ValueReference,
+    add,
+    agent,
+    ask,
+    choose,
+    context,
+    each,
+    loop,
+    output,
+    parallel,
+    previous,
+    step,
+)
 
-__all__ = ["NamedAgent", "agent"]
+__all__ = [
+    "NamedAgent",
+    "Pipeline",
+    "ValueReference",
+    "StepResult",
+    "add",
+    "agent",
+    "ask",
+    "choose",
+    "context",
+    "each",
+    "loop",
+    "output",
+    "parallel",
+    "previous",
+    "step",
+]

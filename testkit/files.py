@@ -11,7 +11,7 @@ from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.load import load
+from holdfast.blueprint.load import is_target, load
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
 from holdfast.blueprint.text_files import walk_files
 from holdfast.client.reading import entry_problems, text_of_file
@@ -122,10 +122,10 @@ class _CaseReader:
 
     def _load(self, content: PlacedDict) -> None:
         """Load the blueprint that is named, else the one beside the tests."""
-        name = self._value(content, "blueprint", str, "the path of a blueprint", "")
-        path = self.path.parent / (name or _default_blueprint(self.path))
+        name = self._value(content, "blueprint", str, "the path of a blueprint, or pkg.mod:name", "")
+        beside = self.path.parent / (name or _default_blueprint(self.path))
         try:
-            self.blueprint = load(path)
+            self.blueprint = load(name if name is not None and is_target(name) else beside)
         except BlueprintError as error:
             self.problems += error.problems
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, field_validator
 from temporalio import workflow
 
-from holdfast import HumanInTheLoop, loads
-from holdfast.build import agent
+from holdfast import HumanInTheLoop
+from holdfast.build import Pipeline, agent, ask, context, step
 
 
 class Letter(BaseModel):
@@ -33,13 +33,10 @@ class Verdict(BaseModel):
 WRITER = agent("writer", model="scripted:own_author.yaml", output=Letter)
 LOUD = agent("loud", model="scripted:own_author.yaml", output=Letter)
 CLERK = agent("clerk", model="scripted:own_author.yaml", tools=[{"name": "stringy", "approve": "always"}])
-ASK_AGAIN = loads("""
-context: {rounds: 0}
-steps:
-- {name: count, input: "{{ context.rounds + 1 }}", sink_to: rounds}
-- {kind: hitl, name: ask, message: "Is {{ input.to }} content ({{ context.rounds }})?"}
-- {name: verdict, input: {round: "{{ context.rounds }}", said: "{{ steps.ask.output }}"}}
-""")
+with Pipeline("again", context={"rounds": 0}) as ASK_AGAIN:
+    step("count", input=context.rounds + 1, sink_to=context.rounds)
+    asked = ask.input("ask", f"Is {ASK_AGAIN.input.to} content ({context.rounds})?")
+    step("verdict", input={"round": context.rounds, "said": asked.output})
 
 
 @workflow.defn

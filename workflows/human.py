@@ -14,6 +14,7 @@ from temporalio import workflow
 from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
 from holdfast.protocol.agents import Usage
@@ -100,15 +101,15 @@ class Human:
 
     @overload
     async def run(
-        self, blueprint: Blueprint, input: object = None, *, output: type[Model], name: str | None = None
+        self, blueprint: BlueprintSource, input: object = None, *, output: type[Model], name: str | None = None
     ) -> Model: ...
 
     @overload
-    async def run(self, blueprint: Blueprint, input: object = None, *, name: str | None = None) -> JSON: ...
+    async def run(self, blueprint: BlueprintSource, input: object = None, *, name: str | None = None) -> JSON: ...
 
     async def run(
         self,
-        blueprint: Blueprint,
+        blueprint: BlueprintSource,
         input: object = None,
         *,
         output: type[BaseModel] | None = None,
@@ -120,7 +121,7 @@ class Human:
         models used is counted here, too.
 
         Args:
-            blueprint: The blueprint, loaded while the module is imported: `load` reads a file.
+            blueprint: The blueprint, loaded while the module is imported: `load` reads a file; or a pipeline.
             input: A value that fits the blueprint's `inputs`; or a pydantic model.
             output: The model of the output; None: it is returned as it is.
             name: Its name in the address; by default the blueprint's.
@@ -129,6 +130,7 @@ class Human:
             ChildWorkflowError: It failed or was cancelled.
             ApplicationError: `output_invalid`, if the output breaks a rule of its model.
         """
+        blueprint = read_blueprint(blueprint)
         return await self._run(blueprint, input, output, self._place_child(name or blueprint.name))
 
     async def agent(self, agent: NamedAgent[Output], input: object, *, name: str | None = None) -> Output:
@@ -154,15 +156,21 @@ class Human:
 
     @overload
     async def loop(
-        self, body: Blueprint, input: object = None, *, output: type[Model], name: str, **end: Unpack[LoopEnd]
+        self,
+        body: BlueprintSource,
+        input: object = None,
+        *,
+        output: type[Model],
+        name: str,
+        **end: Unpack[LoopEnd],
     ) -> Model: ...
 
     @overload
-    async def loop(self, body: Blueprint, input: object = None, *, name: str, **end: Unpack[LoopEnd]) -> JSON: ...
+    async def loop(self, body: BlueprintSource, input: object = None, *, name: str, **end: Unpack[LoopEnd]) -> JSON: ...
 
     async def loop(
         self,
-        body: Blueprint,
+        body: BlueprintSource,
         input: object = None,
         *,
         output: type[BaseModel] | None = None,
@@ -187,7 +195,7 @@ class Human:
                 of its model.
         """
         address = self._place_child(name)
-        return await self._run(wrap_loop(body, name, end, address), input, output, address)
+        return await self._run(wrap_loop(read_blueprint(body), name, end, address), input, output, address)
 
     def _place_child(self, name: str) -> Address:
         return Address(within(self._host.identity.address, "child", name))
@@ -198,7 +206,7 @@ class Human:
         await host.until_resumed()
         identity = host.identity
         definition = Definition(blueprint=blueprint, **identity.run_fields)
-        given = input.model_dump(mode="json") if isinstance(input, BaseModel) else input
+        given = input.model_dump(mode="json", by_alias=True) if isinstance(input, BaseModel) else input
         state = PipelineState(
             input=given, started_by=identity.started_by, address=address, paused=host.paused, kept=host.hints
         )

@@ -1,11 +1,34 @@
-"""The same document from typed Python: agents with names, for pipelines and for authors' own workflows.
+"""The same document from typed Python: agents with names, and pipelines.
 
-Entry points: `agent`.
+Entry points: `Pipeline`, `agent`, `step`, `ask`, the blocks (`loop`, `each`, `parallel`, `choose`), `add` for any other
+kind; `context`, `output` and `previous`. The files, from the bottom: `references` (expressions), `schemas`, `places`;
+`agents`; `pipeline` (the document); `steps` and `blocks`.
 It imports the rest of the language. Authors import it as `holdfast.build`.
 Traps: an author's workflow module is executed again for each run, so that what is built there must be the same each
-time, and reads no clock; problems have the place in the author's code, which `places` finds by the frames.
+time; after each step the whole document is parsed again, as only the loader knows what is wrong; problems have the
+place in the author's code, which `places` finds by the frames; a name of a kind is written, and never asked for.
 """
 
 from holdfast.blueprint.build.agents import NamedAgent, agent
+from holdfast.blueprint.build.blocks import choose, each, loop, parallel
+from holdfast.blueprint.build.pipeline import Pipeline, StepResult
+from holdfast.blueprint.build.references import ValueReference, context, output, previous
+from holdfast.blueprint.build.steps import add, ask, step
 
-__all__ = ["NamedAgent", "agent"]
+__all__ = [
+    "NamedAgent",
+    "Pipeline",
+    "ValueReference",
+    "StepResult",
+    "add",
+    "agent",
+    "ask",
+    "choose",
+    "context",
+    "each",
+    "loop",
+    "output",
+    "parallel",
+    "previous",
+    "step",
+]

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 from pydantic import BaseModel
 
 from holdfast.blueprint.build.places import find_folder, find_place, to_placed
+from holdfast.blueprint.build.schemas import read_form
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent
@@ -110,7 +111,7 @@ def agent(
     if "source" in written:
         written["from"] = written.pop("source")
     if output is not None:
-        written["output_schema"] = output.model_json_schema() if isinstance(output, type) else output
+        written["output_schema"] = read_form(output)
     if tools:
         written["tools"] = [f"agent:{one.name}" if isinstance(one, NamedAgent) else one for one in tools]
     document = to_placed(written, place)

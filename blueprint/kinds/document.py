@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pydantic import Field
 
@@ -60,3 +60,19 @@ class Blueprint(Part):
         description="The run's output; default: the last step's output.",
         examples=["{{ steps.write.output }}", {"text": "{{ steps.write.output }}", "tries": "{{ context.tries }}"}],
     )
+
+
+class HasBlueprint(Protocol):
+    """What Python built: `holdfast.build.Pipeline`."""
+
+    @property
+    def blueprint(self) -> Blueprint: ...
+
+
+BlueprintSource = Blueprint | HasBlueprint
+"""What can be run."""
+
+
+def read_blueprint(source: BlueprintSource) -> Blueprint:
+    """Return a blueprint, or that of a pipeline."""
+    return source if isinstance(source, Blueprint) else source.blueprint

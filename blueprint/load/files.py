@@ -9,10 +9,12 @@ from pathlib import Path
 
 from holdfast.blueprint.check import check
 from holdfast.blueprint.check.advice import advise
-from holdfast.blueprint.errors import BlueprintError, Problem, in_order
+from holdfast.blueprint.errors import Problem, in_order
 from holdfast.blueprint.kinds import KINDS, Blueprint, PlainStep
+from holdfast.blueprint.load.modules import is_target, read_target
+from holdfast.blueprint.load.parsed import Parsed
 from holdfast.blueprint.plan.document import blueprint_of, is_plan, path_in_plan, plan_inside, unfenced
-from holdfast.blueprint.positions import Parts, path_text, place_of
+from holdfast.blueprint.positions import Parts, path_text
 from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read
 from holdfast.blueprint.sugar import DocumentExpansion, core_form
 from holdfast.blueprint.suppress import apply_suppressions
@@ -24,45 +26,15 @@ MAX_VALUES = 100_000
 """The limit of a blueprint with all its imports, each counted as often as it is imported."""
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """The outcome of parsing a text: a blueprint that may run if there are no problems."""
-
-    blueprint: Blueprint | None
-    problems: list[Problem]
-    size: int = 0
-    """Its values, with those of its imports."""
-    warnings: list[Problem] = field(default_factory=list)
-    """Lint warnings; looked for only if there are no problems."""
-    core: PlacedDict | None = None
-    imports: dict[str, Parsed] = field(default_factory=dict)
-    is_plan: bool = False
-
-    def valid(self) -> Blueprint:
-        """Return the blueprint. Raises `BlueprintError` with all its problems."""
-        if self.blueprint is None or self.problems:
-            raise BlueprintError(self.problems)
-        return self.blueprint
-
-    def problem(self, path: Parts, code: str, message: str) -> Problem:
-        """Return a problem at a path of the blueprint, with its place in the file where it is written."""
-        match path:
-            case ("imports", str(alias), *inner) if alias in self.imports and self.imports[alias].core is not None:
-                problem = self.imports[alias].problem(tuple(inner), code, message)
-                return replace(problem, path=path_text(path))
-        if self.core is None:
-            raise ValueError("nothing was read")
-        place = path_text(path)
-        return place_of(self.core, path).problem(path_in_plan(place) if self.is_plan else place, code, message)
-
-
 def load(path: str | Path) -> Blueprint:
-    """Return the blueprint in a file. Raises `BlueprintError` with all its problems."""
+    """Return the blueprint in a file, or of `pkg.mod:name`. Raises `BlueprintError` with all its problems."""
     return examine(path).valid()
 
 
 def examine(path: str | Path) -> Parsed:
     """Parse a file like `load`, but return the problems, and warnings too."""
+    if is_target(str(path)):
+        return read_target(str(path))
     loading = _Loading()
     parsed = loading.file(Path(path), str(path), None)
     return replace(parsed, warnings=[] if parsed.problems else in_order(loading.warnings))

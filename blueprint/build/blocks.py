@@ -1,0 +1,212 @@
+"""Blocks from Python: steps inside a step, each in a `with`: loops, items of a list, branches, choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+from holdfast.blueprint.build.pipeline import BlockKeys, StepResult, add_step, find_open
+from holdfast.blueprint.build.places import find_place, to_placed
+from holdfast.blueprint.build.references import ValueReference, read_expression, read_template
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.positions import Parts
+from holdfast.blueprint.source import PlacedDict, PlacedList
+
+
+class StepBlock(StepResult):
+    """A step with others inside."""
+
+    def __init__(self, keys: Mapping[str, object]) -> None:
+        super().__init__(str(keys["name"]))
+        self._keys = keys
+        self._step: PlacedDict
+        self._path: Parts
+
+    def __enter__(self) -> Self:
+        self._step, self._path = add_step(self._keys)
+        self._begin()
+        return self
+
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+        if error is None:
+            find_open().judge(self._path)
+
+    def _begin(self) -> None:
+        """Begin what is inside."""
+
+    def _end(self) -> None:
+        """End what is inside."""
+
+    def _begin_list(self, holder: PlacedDict, key: str, path: Parts) -> None:
+        place = find_place()
+        steps = PlacedList(place)
+        holder.put(key, steps, place)
+        find_open().begin(steps, (*path, key))
+
+    def _put(self, holder: PlacedDict, key: str, value: JSON) -> None:
+        place = find_place()
+        holder.put(key, to_placed(value, place), place)
+
+
+class _Repeated(StepBlock):
+    """A block whose steps stand in the `body` of a nested object."""
+
+    _key: str
+
+    def _begin(self) -> None:
+        block = self._step[self._key]
+        self._begin_list(block, "body", (*self._path, self._key))
+
+    def _end(self) -> None:
+        find_open().end()
+
+    @property
+    def _block(self) -> PlacedDict:
+        block: PlacedDict = self._step[self._key]
+        return block
+
+
+class LoopStep(_Repeated):
+    """A loop; its names are known inside it."""
+
+    _key = "loop"
+    iteration = ValueReference("iteration")
+    """The number of the iteration, from 1."""
+    history = ValueReference("history")
+    resume_input = ValueReference("resume_input")
+    """The last answer of a person."""
+
+    def until(self, condition: ValueReference | str) -> None:
+        """Set the exit, which is tested after each iteration."""
+        self._put(self._block, "exit_expression", read_expression(condition))
+
+    def gives(self, value: object) -> None:
+        """Set the output: a template, or a mapping of templates; by default that of the last iteration."""
+        template = read_template(value)
+        self._put(self._block, "output" if isinstance(template, dict) else "output_template", template)
+
+
+class EachStep(_Repeated):
+    """The steps for each item of a list."""
+
+    _key = "map"
+    item = ValueReference("item")
+    index = ValueReference("index")
+    """The number of the item, from 0."""
+
+    def gives(self, value: object) -> None:
+        """Set the output: a template, or a mapping of templates over `previous`, the list of the items' outputs."""
+        template = read_template(value)
+        self._put(self._block, "finalize", {"output" if isinstance(template, dict) else "output_template": template})
+
+
+class BranchList:
+    """The steps of one branch."""
+
+    def __init__(self, block: Branches, holder: PlacedDict, key: str, path: Parts) -> None:
+        self._block, self._holder, self._key, self._path = block, holder, key, path
+
+    def __enter__(self) -> None:
+        self._block._begin_list(self._holder, self._key, self._path)
+
+    def __exit__(self, *_: object) -> None:
+        find_open().end()
+
+
+class Branches(StepBlock):
+    """A step with branches."""
+
+    def _begin(self) -> None:
+        self._put(self._step, "branches", {})
+
+    def branch(self, key: str | bool) -> BranchList:
+        """Begin a branch: `with NAME.branch("a"):`."""
+        name = read_expression(key) if isinstance(key, bool) else key
+        return BranchList(self, self._step["branches"], name, (*self._path, "branches"))
+
+
+class ChoiceStep(Branches):
+    """A choice among branches."""
+
+    def otherwise(self) -> BranchList:
+        """Begin the branch for every other value."""
+        return BranchList(self, self._step, "default_branch", self._path)
+
+
+class LoopKeys(BlockKeys, total=False):
+    """The keys of a loop, beside those that `loop` names; see docs/loops.md."""
+
+    init: list[JSONObject] | JSONObject
+    state: list[JSONObject] | JSONObject
+    propagation: object
+    conversation: bool
+    ai_turn_source: str
+    history_management: JSONObject
+    checkpoint_every: int
+
+
+class EachKeys(BlockKeys, total=False):
+    """The keys of a map, beside those that `each` names; see docs/blueprint.md."""
+
+    init: list[JSONObject] | JSONObject
+    label: object
+    on_item_error: Literal["fail", "continue", "ask"]
+    max_parallel: int
+
+
+class ParallelKeys(BlockKeys, total=False):
+    """The keys of a parallel; see docs/blueprint.md."""
+
+    merge_strategy: str
+    reduce: str
+    on_branch_failure: Literal["propagate", "ignore"]
+    field_mapping: JSONObject
+    context_include_keys: list[str]
+    max_parallel: int
+
+
+def loop(
+    name: str,
+    *,
+    max_loops: int | None = None,
+    on_max_loops: Literal["fail", "finish", "ask"] | None = None,
+    **keys: Unpack[LoopKeys],
+) -> LoopStep:
+    """Begin a loop: `with loop("revise", max_loops=10) as revise:`; it ends as `revise.until(…)` says."""
+    block = {"max_loops": max_loops, "on_max_loops": on_max_loops, **_take(keys, LoopKeys)}
+    return LoopStep({"kind": "loop", "name": name, **keys, "loop": _drop_none(block)})
+
+
+def each(
+    name: str, items: ValueReference | str | Sequence[JSON], *, max_concurrency: int = 1, **keys: Unpack[EachKeys]
+) -> EachStep:
+    """Begin the steps for each item of a list: `with each("letters", context.people) as letters:`."""
+    listed = read_expression(items) if isinstance(items, ValueReference) else items
+    block = {"iterable_input": listed, **_take(keys, EachKeys)}
+    if max_concurrency != 1:
+        block["max_concurrency"] = max_concurrency
+    return EachStep({"kind": "map", "name": name, **keys, "map": block})
+
+
+def parallel(name: str, **keys: Unpack[ParallelKeys]) -> Branches:
+    """Begin branches that run at once: `with parallel("look") as look, …`; each is a `with look.branch("a"):`."""
+    return Branches({"kind": "parallel", "name": name, **keys})
+
+
+def choose(name: str, value: ValueReference | str, **keys: Unpack[BlockKeys]) -> ChoiceStep:
+    """Begin a choice by a value, whose text is the name of a branch: `with choose("outcome", ok) as outcome:`."""
+    return ChoiceStep({"kind": "conditional", "name": name, "condition_expression": value, **keys})
+
+
+def _take(keys: Any, own: type[TypedDict]) -> dict[str, object]:  # type: ignore[valid-type]
+    """Take the keys of a kind out of those of its step."""
+    names = set(own.__annotations__) - set(BlockKeys.__annotations__)
+    return {key: keys.pop(key) for key in list(keys) if key in names}
+
+
+def _drop_none(keys: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in keys.items() if value is not None}

@@ -1,0 +1,239 @@
+"""Blueprints from Python: the same documents, references, and mistakes that raise where they are written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast import BlueprintError, load, loads
+from holdfast.blueprint.build.references import write_value
+from holdfast.build import (
+    Pipeline,
+    ValueReference,
+    add,
+    agent,
+    ask,
+    choose,
+    context,
+    each,
+    loop,
+    output,
+    parallel,
+    step,
+)
+from tests.conftest import Harness
+from tests.repository import ROOT
+
+IN_PYTHON = sorted((ROOT / "examples" / "python").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", IN_PYTHON, ids=lambda path: path.stem)
+def test_an_example_in_python_is_the_same_blueprint_and_so_is_its_yaml(path) -> None:
+    built = load(f"examples.python.{path.stem}:{path.stem}")
+    assert built == load(ROOT / "examples" / path.stem / f"{path.stem}.yaml")
+    pipeline: Pipeline[object] = vars(sys.modules[f"examples.python.{path.stem}"])[path.stem]
+    assert loads(pipeline.to_yaml(), folder=path.parent) == built
+
+
+def test_there_are_six_examples_in_both_forms() -> None:
+    assert len(IN_PYTHON) == 6
+
+
+class Topic(BaseModel):
+    title: str
+
+
+async def test_an_agent_a_question_a_loop_and_its_exit_in_ten_lines(house: Harness) -> None:
+    writer = agent("writer", model="echo")
+    with Pipeline("feedback", inputs=Topic) as feedback:
+        with loop("revise", max_loops=5) as revise:
+            heard = revise.resume_input.or_("none yet")
+            draft = step("draft", writer, f"{feedback.input.title}, feedback: {heard}")
+            review = ask.clarification("review", draft.output, options={"stop": "It is good"})
+            revise.until(review.output == "stop")
+        feedback.gives(f"{revise.output} after {context.get('x', 'all')}")
+    run = await house.runs.start(feedback, Topic(title="Tea"))
+    house.started.append(run)
+    assert await house.answered(run, "warmer", "stop") == ["Tea, feedback: none yet", "Tea, feedback: warmer"]
+    assert await house.output(run) == "stop after all"
+
+
+a, b = ValueReference("a"), ValueReference("b")
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ((a.x >= 8) & ~(b == "it's") | a.y.is_defined(), "a.x >= 8 and not b == 'it\\'s' or a.y is defined"),
+        ((a | b) & a, "(a or b) and a"),
+        ((a - (b - 1)) * 2, "(a - (b - 1)) * 2"),
+        (1 + a / 2 - -b, "1 + a / 2 - -b"),
+        (a.in_(["x", None, True]), "a in ['x', none, true]"),
+        (a.contains(b), "b in a"),
+        (a["odd key"][0]["name"][1:].strip(), "a['odd key'][0].name[1:].strip()"),
+        ((a + b).filter("join", ", ").x, "((a + b) | join(', ')).x"),
+        (a.or_({"k": [b]}), "a | default({'k': [b]}, true)"),
+    ],
+)
+def test_a_reference_is_an_expression(reference: ValueReference, text: str) -> None:
+    assert write_value(reference) == text
+    assert f"<{reference}>" == f"<{{{{ {text} }}}}>"
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        (lambda: bool(a), "use when="),
+        (lambda: list(a), "has no items before the run"),
+        (lambda: 1 in a, "has no items before the run"),
+        (lambda: a == f"x {b}", "is a template, and cannot stand inside an expression"),
+        (lambda: (a == 1) & (b == object()), "is no JSON value"),
+        (lambda: f"{a:>10}", "has no value yet to format"),
+        (lambda: step("alone"), "inside `with Pipeline"),
+    ],
+)
+def test_what_no_reference_can_be_raises(use: Callable[[], object], told: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=told):
+        use()
+
+
+def read_hidden_step() -> None:
+    with loop("l", max_loops=2):
+        inner = step("inner")
+    step("y", input=inner.output)
+
+
+def name_twice() -> None:
+    step("x")
+    step("x")
+
+
+def misspell_key() -> None:
+    step("x", on_eror="ask")  # type: ignore[call-arg]
+
+
+def end_never() -> None:
+    with loop("endless"):
+        step("x")
+
+
+def choose_nothing() -> None:
+    with choose("c", context.x == 1):
+        pass
+
+
+def misread_permission() -> None:
+    may = ask.permission("may", "Pay?")
+    step("pay", when=may.output.granted)
+
+
+def compare_with_no_option() -> None:
+    which = ask.decision("which", "Red or green?", options=["red", "green"])
+    step("x", when=which.output == "blue")
+
+
+def use_two_of_a_name() -> None:
+    step("x", agent("writer", model="echo"))
+    step("y", agent("writer", model="echo", instructions="Briefly."))
+
+
+@pytest.mark.parametrize(
+    ("write", "line", "told"),
+    [
+        (read_hidden_step, 3, "the step 'inner' is not visible here"),
+        (name_twice, 2, "'x'"),
+        (misspell_key, 1, "unknown key 'on_eror' (did you mean 'on_error'?)"),
+        (end_never, 1, "'max_loops' is missing"),
+        (choose_nothing, 1, "'branches' is empty"),
+        (misread_permission, 2, "granted"),
+        (compare_with_no_option, 2, "is never 'blue'"),
+        (use_two_of_a_name, 2, "two agents are called 'writer'"),
+    ],
+)
+def test_a_mistake_raises_where_it_is_written(write: Callable[[], None], line: int, told: str) -> None:
+    with pytest.raises(BlueprintError) as raised, Pipeline("wrong"):
+        write()
+    [problem] = raised.value.problems
+    assert (problem.file, problem.line) == (__file__, write.__code__.co_firstlineno + line)
+    assert told in str(problem)
+
+
+class Verdict(BaseModel):
+    score: int
+    about: Topic
+
+
+def test_a_reference_to_a_model_has_its_fields() -> None:
+    judge = agent("judge", model="echo", output=Verdict)
+    with Pipeline("judging", inputs=Topic) as judging:
+        judged = step("judge", judge, judging.input.title)
+        form = ask.input("form", "What?", schema=Topic)
+        step("end", input=f"{judged.output.about.title} {form.output['title']} {judging.input.get('more')}")
+    told = [
+        (lambda: judging.input.titel, "Topic has no field 'titel' .did you mean 'title'"),
+        (lambda: judged.output.about["nam"], "Topic has no field 'nam'"),
+        (lambda: form.output.score, "Topic has no field 'score'"),
+    ]
+    for wrong, text in told:
+        with pytest.raises(AttributeError, match=text):
+            wrong()
+
+
+def test_an_agent_that_is_wrong_raises_where_it_is_made() -> None:
+    with pytest.raises(BlueprintError, match="unknown key 'max_truns' .did you mean 'max_turns'"):
+        agent("a", model="echo", max_truns=3)  # type: ignore[call-overload]
+
+
+def test_a_step_that_was_refused_is_not_part_of_the_pipeline() -> None:
+    with Pipeline("right") as right:
+        with pytest.raises(BlueprintError):
+            step("no name")
+        step("name")
+    assert [one.name for one in right.blueprint.steps] == ["name"]
+
+
+def test_blocks_imports_and_other_kinds_are_written_as_they_stand() -> None:
+    with Pipeline("inner") as inner:
+        step("same")
+    with Pipeline("outer", context={"names": []}) as outer:
+        with parallel("both", reduce="values") as both:
+            with both.branch("a"):
+                step("one", inner, {"n": 1})
+            with both.branch("b"):
+                add("later", kind="timer", **{"for": "1h"})
+        with each("names", context.names, max_concurrency=2) as names:
+            step("greet", "stringify", f"{names.index}: {names.item}")
+            names.gives(output.filter("join", ", "))
+        with choose("any", names.output == "") as choice:
+            with choice.branch(True):
+                step("none")
+            with choice.otherwise():
+                ask.review("look", names.output, "Right?")
+    text = """
+    name: outer
+    context: {names: []}
+    imports: {inner: {name: inner, steps: [{name: same}]}}
+    steps:
+    - kind: parallel
+      name: both
+      reduce: values
+      branches:
+        a: {name: one, uses: imports.inner, input: {n: 1}}
+        b: {kind: timer, name: later, for: 1h}
+    - kind: map
+      name: names
+      map:
+        iterable_input: context.names
+        max_concurrency: 2
+        body: {name: greet, uses: stringify, input: "{{ index }}: {{ item }}"}
+        finalize: {output_template: "{{ output | join(', ') }}"}
+    - kind: conditional
+      name: any
+      condition_expression: steps.names.output == ''
+      branches: {true: {name: none}}
+      default_branch: {kind: hitl, name: look, ask: review, message: Right?, input: "{{ steps.names.output }}"}
+    """
+    assert outer.blueprint == loads(text)
