@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import until
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
-from tests.plans.conftest import Plans, call, loop, statuses, step
+from tests.plans.conftest import Plans, call, loop, reasons, statuses, step
 
 BOTH = [step("1", "Update and send", tools=["plan_update", "plan_send"])]
 CLERK = {"model": "scripted:replies.yaml", "tools": ["plan_update", "plan_send"], "human": ["ask"]}
@@ -73,6 +73,7 @@ async def test_a_step_whose_agent_was_terminated_fails_and_the_plan_goes_on(plan
     await plans.harness.client.get_workflow_handle(f"{run}/plan:plan;step:1").terminate()
     output = await plans.harness.output(run)
     assert (output["status"], statuses(output)) == ("completed_with_errors", {"1": "failed", "2": "completed"})
+    assert reasons(output) == {"1": "calls_unknown"}
 
 
 async def _has_called(plans: Plans) -> bool:

@@ -98,7 +98,7 @@ class PlanContext:
             step=step.id,
             instruction=step.instruction,
             service=step.service,
-            agents=[agent, *self.further_policy_agents(step)],
+            agents=[_keep_rules(part) for part in (agent, *self.further_policy_agents(step))],
             approved=list(dict.fromkeys(approved)),
             replaces=self.author.source is None or self.author.confirm,
         )
@@ -118,6 +118,11 @@ class PlanContext:
             return []
         inline = [other.agent for other in self.author.steps if isinstance(other.agent, Agent)]
         return [*self.blueprint.agents.values(), *inline]
+
+
+def _keep_rules(agent: Agent) -> Agent:
+    """Return the agent with its rules for tools, and without what makes it large."""
+    return agent.model_copy(update={"instructions": "", "output_schema": None})
 
 
 def layout_of(plan: PlanBody) -> Layout:

@@ -28,6 +28,8 @@ from holdfast.workflows.failures import find_failure
 EMPTY_LOOP = "empty_loop"
 ITEMS_UNKNOWN = "items_unknown"
 """Why a loop, and what is in it, has no results: its workflow has not handed over what it did."""
+CALLS_UNKNOWN = "calls_unknown"
+"""Why a step that failed names no calls of its tools: its agent's workflow has not handed over which it made."""
 
 
 class Ended(Exception):
@@ -201,7 +203,8 @@ def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration], *, ar
 def may_have_acted(result: UnitResult) -> bool:
     """Return whether a tool was called for a unit, in any of its items; True as well where that is not known."""
     inner = (part for iteration in result.iterations or [] for part in iteration.results.values())
-    return bool(result.made) or result.reason == ITEMS_UNKNOWN or any(map(may_have_acted, inner))
+    unknown = result.reason in (ITEMS_UNKNOWN, CALLS_UNKNOWN)
+    return bool(result.made) or unknown or any(map(may_have_acted, inner))
 
 
 def collect_calls(result: UnitResult) -> list[MadeCall]:

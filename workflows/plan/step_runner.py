@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from temporalio.exceptions import ChildWorkflowError, TerminatedError
+
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT
 from holdfast.blueprint.json_values import JSON
@@ -17,7 +19,7 @@ from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.questions import ask
-from holdfast.workflows.plan.results import end_by_error, failed
+from holdfast.workflows.plan.results import CALLS_UNKNOWN, end_by_error, failed
 from holdfast.workflows.plan.scope import StepRun
 from holdfast.workflows.plan.step_tools import StepTools
 from holdfast.workflows.tool_calls import name_tool_error
@@ -124,6 +126,8 @@ async def _tools_work(run: StepRun) -> UnitResult:
         raise
     except HANDLED as error:
         cause = find_failure(error, run.frame.address)
+        if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TerminatedError):
+            return failed(cause.type, cause.message, reason=CALLS_UNKNOWN)
         _keep_calls(run, cause.made, _returned_in(cause))
         raise
     _keep_calls(run, result.made, result.returned)
