@@ -62,7 +62,7 @@ GROUPS = {
         "explain": "Explain in plain words what a blueprint will do.",
         "graph": "Print a blueprint as a Mermaid flowchart; --run adds statuses.",
         "test": "Run the tests of blueprints.",
-        "schema": "Print the language's JSON Schema, for editors.",
+        "schema": "Print a JSON Schema of files, for editors.",
         "docs": "List the pages of the documentation, or print one.",
     },
     "Serve": {
@@ -119,8 +119,10 @@ def import_commands(name: str) -> typer.Typer:
             from holdfast.cli.create import app as commands  # noqa: PLC0415  see the head of this file
         case "validate" | "test":
             from holdfast.cli.validate import app as commands  # noqa: PLC0415  see the head of this file
-        case "explain" | "graph" | "schema":
+        case "explain" | "graph":
             from holdfast.cli.explain import app as commands  # noqa: PLC0415  see the head of this file
+        case "schema":
+            from holdfast.cli.schemas import app as commands  # noqa: PLC0415  see the head of this file
         case "docs":
             from holdfast.cli.docs import app as commands  # noqa: PLC0415  see the head of this file
         case "serve" | "token":

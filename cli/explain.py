@@ -1,4 +1,4 @@
-"""The commands that say what a blueprint will do, or did: `explain`, `graph`, `schema`.
+"""The commands that say what a blueprint will do, or did: `explain`, `graph`.
 
 Only `graph --run` asks a server: what that needs is imported there.
 """
@@ -19,9 +19,6 @@ from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import Parsed, examine
-from holdfast.blueprint.packages import import_packages
-from holdfast.blueprint.questions.custom import known_kinds
-from holdfast.blueprint.schema import language_schema
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
 from holdfast.cli.flags import AsJson, File
@@ -113,10 +110,3 @@ async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
     if state.blueprint != drawn.name:
         say(f"run {state.run} is of blueprint {state.blueprint}, not {drawn.name}: only equal names are coloured")
     return flowchart(drawn, mark_steps(await runs.watch.trace(state), state.questions))
-
-
-@app.command()
-def schema() -> None:
-    """Print the language's JSON Schema, for editors."""
-    import_packages(None)
-    print_json(language_schema(known_kinds()))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.cli.output import print_json, print_text, say
+from holdfast.cli.schemas import FOLDER, FileKind, find_file_kind, name_schema, write_schemas
 from holdfast.client.reading import BadUsage
 
 
@@ -24,8 +25,19 @@ def write_all(texts: Mapping[Path, str]) -> None:
     for path in texts:
         check_free(path)
     for path, text in texts.items():
-        _write_new(path, text)
+        _write_new(path, name_schema(path, text))
         say(f"wrote {path}")
+    for folder in {path.parent for path in texts}:
+        kinds = [find_file_kind(path, text) for path, text in texts.items() if path.parent == folder]
+        _write_schemas(folder, [kind for kind in FileKind if kind in kinds])
+
+
+def _write_schemas(folder: Path, kinds: Sequence[FileKind]) -> None:
+    try:
+        if kinds:
+            write_schemas(folder, kinds)
+    except OSError as error:
+        raise BadUsage(f"{folder / FOLDER} cannot be written: {error.strerror}") from error
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -80,13 +80,16 @@ def _seconds(value: object) -> float:
         raise PydanticCustomError("duration", "must be a duration such as 90, 30s or 1h30m") from None
 
 
+_AS_SECONDS = BeforeValidator(_seconds, json_schema_input_type=float | str)
+
+
 class ModelSection(Section):
     """`[models.NAME]`: the model that agents refer to by this name."""
 
     model: Line
     api_key_env: Line | None = None
     base_url: Annotated[str, StringConstraints(pattern=HTTP_URL)] | None = None
-    timeout: Annotated[float, BeforeValidator(_seconds)] | None = None
+    timeout: Annotated[float, _AS_SECONDS] | None = None
     """Seconds that a request may take; in the file any duration, such as 90 or 1m30s."""
 
 
@@ -383,7 +386,7 @@ class ServeSection(Section):
     """The address at which people reach the server, such as `https://inbox.example.com`."""
     hosts: list[Line] = []
     """Names in the Host header that are served, beside those of this machine and that of `url`."""
-    session: Annotated[float, BeforeValidator(_seconds)] = 7 * 86400.0
+    session: Annotated[float, _AS_SECONDS] = 7 * 86400.0
     """Seconds after which an unused session of a browser ends; in the file any duration, such as 12h."""
     key_env: Variable | None = None
     """The variable that holds the key of links and forms; None: a key in the state folder."""
@@ -537,7 +540,7 @@ class HookSection(Section):
     """With `hmac-sha256`: the header with the HMAC of the body, in hex."""
     id: Text | None = None
     """Template of the id that is the same each time that a webhook is sent; None: its header `webhook-id`."""
-    tolerance: Annotated[float, BeforeValidator(_seconds)] = 300.0
+    tolerance: Annotated[float, _AS_SECONDS] = 300.0
     """How far the time of a webhook may be off; in the file any duration."""
     per_minute: Annotated[int, Field(ge=1)] = 600
 

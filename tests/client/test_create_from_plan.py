@@ -44,6 +44,8 @@ def test_a_plan_becomes_a_blueprint_in_core_form_that_says_the_same(create: Hold
     file = create.folder / "tell.yaml"
     assert plan_of(file) == plan_of(create.folder / "tell.json")
     text = file.read_text()
+    named, _, text = text.partition("\n")
+    assert named == "# yaml-language-server: $schema=.holdfast-schemas/blueprint.json"
     assert text.startswith("# The plan of tell.json. What it will do: holdfast explain tell.yaml\nname: tell\n")
     assert "model: scripted:replies.yaml\n" in text
     assert examine(file).warnings == []

@@ -160,7 +160,7 @@ def test_it_asks_where_no_server_runs_and_starts_none(tmp_path: Path) -> None:
     assert made.json == {"files": ["asked.yaml"], "command": "holdfast run asked.yaml"}
     assert made.err.count("refused:") == 3
     assert "timeout: 3d" in (tmp_path / "asked.yaml").read_text()
-    assert [path.name for path in tmp_path.iterdir()] == ["asked.yaml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".holdfast-schemas", "asked.yaml"]
 
 
 def test_answers_come_from_a_file_too(holdfast: Holdfast) -> None:

@@ -1,0 +1,82 @@
+"""The schemas for editors fit what people write, and every file that is created names its own."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.source import plain, read
+from holdfast.cli.schemas import FOLDER, SCHEMAS, FileKind, make_answer_schema, make_test_schema
+from holdfast.client.reading import ENTRY_KEYS
+from holdfast.testkit import files
+from tests.client.command import Holdfast
+from tests.repository import ROOT
+
+
+def find_faults(kind: FileKind, value: JSON) -> list[str]:
+    return [error.message for error in jsonschema_rs.validator_for(SCHEMAS[kind]()).iter_errors(value)]
+
+
+def read_yaml(path: Path) -> JSON:
+    return plain(read(path.read_text(), path.name)[0])
+
+
+def test_the_tests_of_every_example_fit_their_schema() -> None:
+    written = {path.name: read_yaml(path) for path in ROOT.glob("examples/*/*.test.yaml")}
+    assert {name: find_faults(FileKind.TEST, value) for name, value in written.items()} == dict.fromkeys(written, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "fits"),
+    [
+        (FileKind.TEST, {"tests": [{"name": "a", "expect": {"outptu": 1}}]}, False),
+        (FileKind.TEST, {"tests": []}, False),
+        (FileKind.ANSWERS, [{"question": "a", "content": 1}, {"question": "b", "decline": True, "times": 2}], True),
+        (FileKind.ANSWERS, [{"question": "a"}], False),
+        (FileKind.CONFIG, {"worker": {"imports": ["a.b"]}, "models": {"m": {"model": "echo", "timeout": "30s"}}}, True),
+        (FileKind.CONFIG, {"wroker": {}}, False),
+        (FileKind.BLUEPRINT, {"steps": [{"name": "a", "wehn": "b"}]}, False),
+    ],
+)
+def test_a_schema_takes_what_may_be_written_and_nothing_else(kind: FileKind, value: JSON, fits: bool) -> None:
+    assert (find_faults(kind, value) == []) is fits
+
+
+def test_the_configuration_of_the_examples_fits_its_schema() -> None:
+    assert find_faults(FileKind.CONFIG, tomllib.loads((ROOT / "holdfast.toml").read_text())) == []
+
+
+def test_the_schemas_have_the_keys_that_are_read() -> None:
+    keys = make_test_schema()["properties"]
+    case = keys["tests"]["items"]["properties"]
+    expect = case["expect"]["properties"]
+    [_, question, _] = expect["questions"]["anyOf"][0]["items"]["anyOf"]
+    found = [keys, case, expect, question["properties"], expect["trace"]["additionalProperties"]["properties"]]
+    found += [expect["error"]["properties"], make_answer_schema()["items"]["properties"]]
+    wanted = [files.FILE_KEYS, files.CASE_KEYS, files.EXPECT_KEYS, files.QUESTION_KEYS, files.SPAN_KEYS]
+    wanted += [files.ERROR_KEYS, ENTRY_KEYS]
+    assert [set(part) for part in found] == [set(part) for part in wanted]
+    assert set(expect["status"]["enum"]) == set(files.STATUSES)
+
+
+def test_files_that_are_created_name_the_schema_that_is_beside_them(holdfast: Holdfast, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    created = holdfast("create", str(folder), "--template", "expenses")
+    assert created.code == 0, created.err
+    first = {path.name: path.read_text().splitlines()[0] for path in folder.iterdir() if path.is_file()}
+    assert first["expenses.yaml"] == f"# yaml-language-server: $schema={FOLDER}/blueprint.json"
+    assert first["expenses.test.yaml"] == f"# yaml-language-server: $schema={FOLDER}/test.json"
+    assert first["holdfast.toml"] == f"#:schema {FOLDER}/config.json"
+    assert sorted(path.name for path in (folder / FOLDER).iterdir()) == ["blueprint.json", "config.json", "test.json"]
+    schema = json.loads((folder / FOLDER / "blueprint.json").read_text())
+    assert jsonschema_rs.validator_for(schema).is_valid(read_yaml(folder / "expenses.yaml"))
+
+
+def test_the_command_prints_a_schema_of_each_kind(holdfast: Holdfast) -> None:
+    titles = [holdfast("schema", kind).json["title"] for kind in FileKind]
+    assert titles == ["Holdfast blueprint", "Holdfast tests", "Holdfast answers", "holdfast.toml"]
