@@ -15,6 +15,7 @@ from holdfast.blueprint.build import (
     output,
     parallel,
     previous,
+    states,
     step,
 )
 
@@ -33,5 +34,6 @@ __all__ = [
     "output",
     "parallel",
     "previous",
+    "states",
     "step",
 ]

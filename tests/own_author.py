@@ -36,7 +36,7 @@ CLERK = agent("clerk", model="scripted:own_author.yaml", tools=[{"name": "string
 with Pipeline("again", context={"rounds": 0}) as ASK_AGAIN:
     step("count", input=context.rounds + 1, sink_to=context.rounds)
     asked = ask.input("ask", f"Is {ASK_AGAIN.input.to} content ({context.rounds})?")
-    step("verdict", input={"round": context.rounds, "said": asked.output})
+    ASK_AGAIN.gives({"round": context.rounds, "said": asked.output})
 
 
 @workflow.defn

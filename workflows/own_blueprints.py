@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pydantic import BaseModel, ValidationError
@@ -9,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.expressions import ExpressionError, check_expression
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Blueprint, Loop, LoopBlock, PlainStep
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Loop, LoopBlock, PlainStep
 from holdfast.protocol.address import Address
 from holdfast.workflows.failures import failure
 
@@ -47,13 +48,22 @@ def wrap_loop(body: Blueprint, name: str, end: LoopEnd, address: Address) -> Blu
     try:
         if until is not None:
             check_expression(until)
-        block = LoopBlock(body=body.steps, exit_expression=until, max_parallel=body.max_parallel, **keys)
+        block = LoopBlock(body=_list_steps(body), exit_expression=until, max_parallel=body.max_parallel, **keys)
         loop = Loop(kind="loop", name=name, loop=block)
     except ValidationError as error:
         raise _refuse(error, f"the loop {name!r}", address) from None
     except ExpressionError as error:
         raise failure("bad_loop", f"the loop {name!r}: until: {error}", address) from None
-    return body.model_copy(update={"name": name, "steps": [loop], "max_parallel": None})
+    return body.model_copy(update={"name": name, "steps": [loop], "output": None, "max_parallel": None})
+
+
+def _list_steps(body: Blueprint) -> list[AnyStep]:
+    """Return the steps of a blueprint, with its output as the last one, if it says one."""
+    if body.output is None:
+        return body.steps
+    taken = {step.name for step in body.steps}
+    name = next(name for n in count(1) if (name := "output" if n == 1 else f"output-{n}") not in taken)
+    return [*body.steps, PlainStep(kind="step", name=name, input=body.output)]
 
 
 def read_output(model: type[BaseModel] | None, output: JSON, address: Address) -> Any:

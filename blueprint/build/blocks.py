@@ -137,6 +137,55 @@ class ChoiceStep(Branches):
         return BranchList(self, self._step, "default_branch", self._path)
 
 
+class StateSteps:
+    """The steps of a state, and what follows them."""
+
+    def __init__(self, block: StatesStep, name: str, path: Parts) -> None:
+        self._block, self._name, self._path = block, name, path
+
+    def __enter__(self) -> Self:
+        self._block._begin_list(self._state, "steps", self._path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        find_open().end()
+
+    def goes_to(
+        self, following: str | Mapping[str, str], *, by: ValueReference | str = "", otherwise: str | None = None
+    ) -> None:
+        """Set what follows: a state or an end; or those by the value of `by`, as text, and another for all else."""
+        choice: JSON = following
+        if not isinstance(following, str):
+            choice = _drop_none({"value": read_expression(by), "to": dict(following), "else": otherwise})
+        self._block._put(self._state, "next", choice)
+
+    @property
+    def _state(self) -> PlacedDict:
+        state: PlacedDict = self._block._step["states"][self._name]
+        return state
+
+
+class StatesStep(StepBlock):
+    """A machine: each state has steps, and says what follows them."""
+
+    iteration = ValueReference("iteration")
+    """The number of the visit, from 1."""
+
+    def _begin(self) -> None:
+        self._put(self._step, "states", {})
+
+    def state(self, name: str, *, max_visits: int | None = None) -> StateSteps:
+        """Begin a state: `with claim.state("draft") as draft:`; it ends with `draft.goes_to(…)`."""
+        self._put(self._step["states"], name, _drop_none({"max_visits": max_visits}))
+        return StateSteps(self, name, (*self._path, "states", name))
+
+
+class StatesKeys(BlockKeys, total=False):
+    """The keys of a machine, beside those that `states` names; see docs/blueprint.md."""
+
+    checkpoint_every: int
+
+
 class LoopKeys(BlockKeys, total=False):
     """The keys of a loop, beside those that `loop` names; see docs/loops.md."""
 
@@ -159,8 +208,9 @@ class EachKeys(BlockKeys, total=False):
 
 
 class ParallelKeys(BlockKeys, total=False):
-    """The keys of a parallel; see docs/blueprint.md."""
+    """The keys of a parallel, beside those that `parallel` names; see docs/blueprint.md."""
 
+    choose: object
     merge_strategy: str
     reduce: str
     on_branch_failure: Literal["propagate", "ignore"]
@@ -192,9 +242,15 @@ def each(
     return EachStep({"kind": "map", "name": name, **keys, "map": block})
 
 
-def parallel(name: str, **keys: Unpack[ParallelKeys]) -> Branches:
-    """Begin branches that run at once: `with parallel("look") as look, …`; each is a `with look.branch("a"):`."""
-    return Branches({"kind": "parallel", "name": name, **keys})
+def parallel(name: str, *, until: ValueReference | int | str | None = None, **keys: Unpack[ParallelKeys]) -> Branches:
+    """Begin branches that run at once: `with parallel("look") as look:`; each is a `with look.branch("a"):`."""
+    written = {"until": read_expression(until) if isinstance(until, ValueReference) else until}
+    return Branches({"kind": "parallel", "name": name, **_drop_none(written), **keys})
+
+
+def states(name: str, *, start: str, ends: Sequence[str], **keys: Unpack[StatesKeys]) -> StatesStep:
+    """Begin a machine: `with states("claim", start="draft", ends=["paid"]) as claim:`."""
+    return StatesStep({"kind": "states", "name": name, **keys, "start": start, "ends": ends})
 
 
 def choose(name: str, value: ValueReference | str, **keys: Unpack[BlockKeys]) -> ChoiceStep:

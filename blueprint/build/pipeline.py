@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Self, TypedDict, Unpack
 
 from pydantic import BaseModel
 
@@ -13,7 +13,7 @@ from holdfast.blueprint.build.agents import NamedAgent
 from holdfast.blueprint.build.places import find_folder, find_place, to_placed
 from holdfast.blueprint.build.references import ValueReference, read_expression, read_path, read_template, refer
 from holdfast.blueprint.build.schemas import SchemaForm, read_form
-from holdfast.blueprint.core import write_yaml
+from holdfast.blueprint.core import core_of, write_yaml
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
@@ -21,9 +21,7 @@ from holdfast.blueprint.load import Parsed, parse_document
 from holdfast.blueprint.positions import Parts, path_text
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain
 
-Input = TypeVar("Input")
-Model = TypeVar("Model", bound=BaseModel)
-_open: ContextVar[Pipeline[Any] | None] = ContextVar("open_pipeline", default=None)
+_open: ContextVar[Pipeline | None] = ContextVar("open_pipeline", default=None)
 
 
 class PipelineKeys(TypedDict, total=False):
@@ -37,7 +35,7 @@ class PipelineKeys(TypedDict, total=False):
     max_parallel: int
 
 
-class Pipeline(Generic[Input]):
+class Pipeline:
     """A blueprint from Python: steps that are written inside its `with` are its own.
 
     Args:
@@ -46,17 +44,7 @@ class Pipeline(Generic[Input]):
         keys: See `PipelineKeys`.
     """
 
-    @overload
-    def __init__(self: Pipeline[Model], name: str, *, inputs: type[Model], **keys: Unpack[PipelineKeys]) -> None: ...
-
-    @overload
-    def __init__(
-        self: Pipeline[JSON], name: str, *, inputs: JSONObject | None = None, **keys: Unpack[PipelineKeys]
-    ) -> None: ...
-
-    def __init__(
-        self, name: str, *, inputs: type[Any] | JSONObject | None = None, **keys: Unpack[PipelineKeys]
-    ) -> None:
+    def __init__(self, name: str, *, inputs: SchemaForm | None = None, **keys: Unpack[PipelineKeys]) -> None:
         place = find_place()
         written: dict[str, object] = {"name": name, **keys}
         if inputs is not None:
@@ -68,7 +56,7 @@ class Pipeline(Generic[Input]):
         self._document = _place(written, place)
         self._agents: dict[str, NamedAgent[Any]] = {}
         self._lists: list[tuple[PlacedList, Parts]] = []
-        self._token: Token[Pipeline[Any] | None] | None = None
+        self._token: Token[Pipeline | None] | None = None
         self._parsed: Parsed | None = None
         self.name = name
         self.input = refer("input", inputs)
@@ -149,12 +137,17 @@ class Pipeline(Generic[Input]):
             if (other := self._agents.setdefault(name, one)) is not one:
                 message = f"two agents are called {name!r}: the other one is in line {other.place.line}"
                 raise BlueprintError([place.problem(f"agents.{name}", "duplicate_name", message, "rename one")])
-            self._put("agents", name, one.document, one.place)
+            same_folder = find_folder(one.place) == self._folder
+            self._put("agents", name, one.document if same_folder else core_of(one.definition), one.place)
 
-    def use_import(self, other: Pipeline[Any], place: Position) -> None:
-        """Name another pipeline among the imports of the blueprint."""
+    def use_import(self, other: Pipeline, place: Position) -> None:
+        """Name another pipeline among the imports of the blueprint.
+
+        Paths in one of another folder are absolute: what is imported here has no folder of its own.
+        """
+        document = other._document if other._folder == self._folder else core_of(other.blueprint)
         assert other.parsed
-        self._put("imports", other.name, other._document, place)
+        self._put("imports", other.name, document, place)
 
     def _put(self, key: str, name: str, value: object, place: Position) -> None:
         if key not in self._document:
@@ -167,7 +160,7 @@ class Pipeline(Generic[Input]):
         return parse_document(copy, folder=self._folder, name=self.name)
 
 
-def find_open() -> Pipeline[Any]:
+def find_open() -> Pipeline:
     """Return the pipeline whose `with` is at work. Raises `RuntimeError`."""
     pipeline = _open.get()
     if pipeline is None:
@@ -208,7 +201,7 @@ class StepResult:
         self.error = ValueReference(f"{quoted}.error")
 
 
-_EXPRESSIONS = ("when", "condition_expression", "iterable_input", "until", "exit_expression")
+_EXPRESSIONS = ("when", "condition_expression", "iterable_input", "exit_expression")
 _SCHEMAS = ("input_schema", "output_schema", "schema")
 
 

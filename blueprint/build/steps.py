@@ -12,7 +12,7 @@ from holdfast.blueprint.build.references import ValueReference
 from holdfast.blueprint.build.schemas import SchemaForm
 from holdfast.blueprint.json_values import JSONObject
 
-Work = NamedAgent[Any] | Pipeline[Any] | Callable[..., Any] | str
+Work = NamedAgent[Any] | Pipeline | Callable[..., Any] | str
 """An agent, another pipeline, a function of a package that the worker lists, or the name of a tool."""
 Options = Mapping[str, str] | Sequence[str | JSONObject] | ValueReference
 """Labels by id, texts, objects as in a blueprint, or what gives a list of them."""

@@ -6,13 +6,18 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
 
-from holdfast import AskCancelled, AskDeclined, AskExpired, Refusal, ask
+from holdfast import AskCancelled, AskDeclined, AskExpired, Refusal, Runs, ask
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.archive import ArchivedEnd
+from holdfast.client.single_question import make_blueprint
+from holdfast.protocol.runs import WorkflowView
 from holdfast.runtime.errors import BadInput
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until
@@ -139,6 +144,31 @@ async def test_options_that_cannot_be_used_are_refused_before_anything_starts(ho
         await ask("Go?", runs=house.runs, assignees=["ana"])
     with pytest.raises(TypeError, match="a question has no asignees"):
         await ask("Go?", runs=house.runs, asignees=["user:ana"])  # type: ignore[call-overload]
+
+
+class Remembering:
+    """An archive that has one run, which Temporal may have forgotten."""
+
+    def __init__(self, end: ArchivedEnd, blueprint: Blueprint) -> None:
+        self._end, self._blueprint = end, blueprint
+
+    async def end(self, run: str) -> ArchivedEnd | None:
+        return self._end if run == self._end.run else None
+
+    async def blueprint(self, run: str) -> Blueprint | None:
+        return self._blueprint
+
+
+@pytest.mark.parametrize(("message", "told"), [("Roll out?", None), ("Roll back?", "asks another question")])
+async def test_an_answer_is_found_in_the_archive(house: Harness, message: str, told: str | None) -> None:
+    run = f"question-{house.unique}"
+    view = WorkflowView(workflow=run, run=run, address="pipeline:question", blueprint="question", status="completed")
+    end = ArchivedEnd(run, "completed", "question", "yes", {}, None, view)
+    archive: Any = Remembering(end, make_blueprint("Roll out?", None, {}))
+    runs = Runs(house.client, "nobody-works", archive=archive)
+    with nullcontext() if told is None else pytest.raises(Refusal, match=told):
+        assert await ask(message, key=house.unique, runs=runs) == "yes"
+    assert not await is_there(house, run)
 
 
 PROGRAM = "import asyncio, holdfast; print(asyncio.run(holdfast.ask('Ship?', options=['yes', 'no'], key='ship')))"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ from holdfast.build import (
     loop,
     output,
     parallel,
+    states,
     step,
 )
 from tests.conftest import Harness
@@ -34,7 +36,7 @@ IN_PYTHON = sorted((ROOT / "examples" / "python").glob("*.py"))
 def test_an_example_in_python_is_the_same_blueprint_and_so_is_its_yaml(path) -> None:
     built = load(f"examples.python.{path.stem}:{path.stem}")
     assert built == load(ROOT / "examples" / path.stem / f"{path.stem}.yaml")
-    pipeline: Pipeline[object] = vars(sys.modules[f"examples.python.{path.stem}"])[path.stem]
+    pipeline: Pipeline = vars(sys.modules[f"examples.python.{path.stem}"])[path.stem]
     assert loads(pipeline.to_yaml(), folder=path.parent) == built
 
 
@@ -193,6 +195,63 @@ def test_a_step_that_was_refused_is_not_part_of_the_pipeline() -> None:
             step("no name")
         step("name")
     assert [one.name for one in right.blueprint.steps] == ["name"]
+
+
+def test_a_machine_and_a_race_are_written_as_they_stand() -> None:
+    with Pipeline("claims") as claims:
+        with states("claim", start="draft", ends=["paid", "refused"]) as claim:
+            with claim.state("draft") as draft:
+                step("write", input=claim.iteration)
+                draft.goes_to("check")
+            with claim.state("check", max_visits=5) as check:
+                judged = ask.decision("judge", "Good?", options=["good", "bad", "unclear"])
+                check.goes_to({"good": "paid", "bad": "refused"}, by=judged.output, otherwise="draft")
+        with parallel("race", until=output.by_hand.is_defined() & (claim.output.end == "paid")) as race:
+            with race.branch("by_hand"):
+                ask.input("say", "Well?")
+            with race.branch("late"):
+                add("wait", kind="timer", until=claims.input)
+    text = """
+    name: claims
+    steps:
+    - kind: states
+      name: claim
+      start: draft
+      ends: [paid, refused]
+      states:
+        draft: {steps: [{name: write, input: "{{ iteration }}"}], next: check}
+        check:
+          max_visits: 5
+          steps: [{kind: hitl, name: judge, ask: decision, message: "Good?", options: [good, bad, unclear]}]
+          next: {value: steps.judge.output, to: {good: paid, bad: refused}, else: draft}
+    - kind: parallel
+      name: race
+      until: output.by_hand is defined and steps.claim.output.end == 'paid'
+      branches:
+        by_hand: {kind: hitl, name: say, message: "Well?"}
+        late: {kind: timer, name: wait, until: "{{ input }}"}
+    """
+    assert claims.blueprint == loads(text)
+
+
+def test_what_is_of_another_folder_keeps_its_own_paths(tmp_path) -> None:
+    (tmp_path / "away").mkdir()
+    source = """
+from holdfast.build import Pipeline, agent, step
+editor = agent("editor", model="scripted:replies.yaml")
+with Pipeline("inner") as inner:
+    step("edit", editor)
+"""
+    (tmp_path / "away" / "inner.py").write_text(source)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(tmp_path / "away" / "inner.py"), "exec"), names)
+    with Pipeline("outer") as outer:
+        step("one", names["inner"])
+        step("two", names["editor"])
+    replies = f"scripted:{tmp_path}/away/replies.yaml"
+    assert outer.blueprint.imports["inner"].agents["editor"].model == replies
+    assert outer.blueprint.agents["editor"].model == replies
+    assert loads(outer.to_yaml()) == outer.blueprint
 
 
 def test_blocks_imports_and_other_kinds_are_written_as_they_stand() -> None:
