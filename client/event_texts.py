@@ -33,6 +33,7 @@ from holdfast.protocol.events import (
     QuestionEscalated,
     QuestionEvent,
     QuestionExpired,
+    QuestionMet,
     QuestionReassigned,
     QuestionReleased,
     QuestionReminded,
@@ -141,6 +142,9 @@ def _of_question(event: Event) -> Text | None:
         case QuestionAccepted(content=content, by=by, so_far=so_far, quorum=quorum):
             line = Text(f"← {name}  ").append(preview(content), "cyan").append(_by(by), "dim")
             line.append(f"  {so_far} of {quorum}", "dim")
+        case QuestionMet(content=content, by=by, secret=secret):
+            shown = "" if secret else preview(content)
+            line = Text(f"← {name}  ", "dim").append(f"{shown}{_by(by)}, in the earlier run", "dim")
         case QuestionReminded(n=n, assignees=assignees):
             line = Text(f"↻ {name}  reminder {n}", "yellow").append(_for(assignees), "dim")
         case QuestionEscalated(assignees=assignees):

@@ -220,6 +220,8 @@ DOORS: Mapping[str, Door] = {
     "page: tell": posted(lambda scene: f"{scene.page}/tell", lambda _: {"text": "Hurry"}),
     "page: cancel": posted(lambda scene: f"{scene.page}/cancel"),
     "page: force": posted(lambda scene: f"{scene.page}/cancel", lambda _: {"force": "yes"}),
+    "page: retry": posted(lambda scene: f"{scene.page}/retry"),
+    "page: fork": posted(lambda scene: f"{scene.page}/fork", lambda _: {"at": "nowhere"}),
     "page: answer": posted(
         lambda scene: question_address(scene.question),
         lambda scene: {"do": "answer", "f:": "yes", "digest": scene.question.digest},

@@ -1,4 +1,4 @@
-"""The commands to a run from its page: pause, resume, cancel, and messages to its agents. All by POST."""
+"""The commands to a run from its page: pause, resume, cancel, retry, fork, messages to its agents. All by POST."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.client.runs import Runs
 from holdfast.client.stopping import Left
+from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
@@ -86,6 +87,34 @@ async def cancel_run(request: Request) -> Response:
     return _back(request, command)
 
 
+async def retry_run(request: Request) -> Response:
+    """Go on with a run that has failed, and show the new one."""
+    runs, by = await _steering(request)
+    try:
+        retried = await runs.retry(_run(request), by)
+    except REFUSED as error:
+        return await _refused(request, error)
+    return RedirectResponse(run_address(retried.run, done="retry" if retried.is_new else ""), 303)
+
+
+async def ask_fork(request: Request) -> Response:
+    """Say what a run does that begins at a step of this one, before it is started."""
+    head = await head_of(request, await permit(request, "steer"))
+    at = Address(request.query_params.get("at", ""))
+    return render(request, "runs/fork.html", head=head, at=at)
+
+
+async def fork_run(request: Request) -> Response:
+    """Begin a run at a step of this one, and show it."""
+    runs, by = await _steering(request)
+    at = str((await request.form()).get("at", ""))
+    try:
+        forked = await runs.fork(_run(request), at, by)
+    except REFUSED as error:
+        return await _refused(request, error)
+    return RedirectResponse(run_address(forked.run, done="fork"), 303)
+
+
 async def _steering(request: Request) -> tuple[Runs, str]:
     """Return the runs as this person commands them, and the person; raises as `permit`, but for who sees the run.
 
@@ -122,4 +151,7 @@ STEERING: Sequence[BaseRoute] = [
     Route("/runs/{run}/tell", tell_agent, methods=["POST"]),
     Route("/runs/{run}/cancel", ask_cancel, methods=["GET"]),
     Route("/runs/{run}/cancel", cancel_run, methods=["POST"]),
+    Route("/runs/{run}/retry", retry_run, methods=["POST"]),
+    Route("/runs/{run}/fork", ask_fork, methods=["GET"]),
+    Route("/runs/{run}/fork", fork_run, methods=["POST"]),
 ]

@@ -1,0 +1,46 @@
+"""Retry and fork on the pages and in the API of a run."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import yaml
+
+from tests.conftest import Harness
+from tests.past.runs import ASK, fail, mend, paid, pay
+from tests.serve.ground import client_of, site_of_house
+
+
+async def test_the_page_of_a_failed_run_goes_on_with_it(house: Harness) -> None:
+    run = await fail(house, [pay(house.folder, "ana"), ASK, mend(house.folder)], {"granted": True})
+    (house.folder / "broken").unlink()
+    async with client_of(site_of_house(house)) as client:
+        assert f"/runs/{run}/retry" in (await client.get(f"/runs/{run}")).text
+        answered = await client.post(f"/runs/{run}/retry", data={})
+        assert (answered.status_code, answered.headers["location"]) == (303, f"/runs/{run}~2?done=retry")
+        house.started.append(f"{run}~2")
+        assert await house.output(f"{run}~2") == "mended 1"
+        page = (await client.get(f"/runs/{run}~2")).text
+        assert "Taken over" in page
+        assert "Answered in the earlier run" in (await client.get(f"/runs/{run}~2/history")).text
+        again = await client.post(f"/api/v1/runs/{run}/retry")
+        assert again.json() == {"run": f"{run}~2", "past": run, "at": None, "new": False}
+    assert paid(house) == 1
+
+
+async def test_a_run_begins_from_here(house: Harness) -> None:
+    """The link at a step leads to a page that says what happens; its button begins the run."""
+    run = await house.start(yaml.safe_dump({"steps": [pay(house.folder, "ana"), pay(house.folder, "bob", "again")]}))
+    await house.output(run)
+    async with client_of(site_of_house(house)) as client:
+        page = (await client.get(f"/runs/{run}")).text
+        links = [html.unescape(link) for link in re.findall(r'href="([^"]*/fork\?at=[^"]*)"', page)]
+        assert len(links) == 2
+        assert "is called, paid or asked again" in (await client.get(links[1])).text
+        begun = await client.post(f"/runs/{run}/fork", data={"at": "pipeline:test;step:again"})
+        new = begun.headers["location"].removeprefix("/runs/").partition("?")[0]
+        house.started.append(new)
+        assert (begun.status_code, await house.output(new)) == (303, {"paid": 1, "to": "bob"})
+        assert (await client.post(f"/runs/{run}/fork", data={"at": "nowhere"})).status_code == 422
+    assert paid(house) == 3
