@@ -87,7 +87,7 @@ class DependentSteps:
 
     def _skip(self, step: AnyStep, previous: JSON, reason: str) -> None:
         self._frame.at(step.segment, step.name).note(StepSkipped(name=step.name, kind=step.kind, reason=reason))
-        self._frame.scope.remember(step.name, None, "skipped")
+        self._frame.scope.remember(step.name, None, "skipped", reason=reason)
         self._entries[step.name] = {step.name: self._frame.scope.steps[step.name]}
         self._outputs[step.name] = previous
 

@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from temporalio import workflow
 
+from holdfast.blueprint.expressions.fields import DEPENDENCY_FAILED, DEPENDENCY_SKIPPED
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import HANDLED
-
-DEPENDENCY_FAILED, DEPENDENCY_SKIPPED = "dependency_failed", "dependency_skipped"
 
 
 class Dependents(Protocol):

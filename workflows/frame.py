@@ -158,9 +158,9 @@ class Scope:
     def collect_steps(self) -> JSONObject:
         return {**self.outer.collect_steps(), **self.steps} if self.outer else self.steps
 
-    def remember(self, name: str, output: object, status: str, error: object = None) -> None:
-        """Record how a step ended, as `steps.NAME` has it."""
-        entry = {"output": output, "status": status, "error": error}
+    def remember(self, name: str, output: object, status: str, error: object = None, reason: str | None = None) -> None:
+        """Record how a step ended, as `steps.NAME` has it; `reason`: why it was skipped."""
+        entry = {"output": output, "status": status, "reason": reason, "error": error}
         if name in self.replies:
             entry["reply"] = self.replies[name]
         self.steps[name] = entry

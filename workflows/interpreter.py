@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.expressions.fields import ERROR_FIELDS
+from holdfast.blueprint.expressions.fields import CONDITION_FALSE, ERROR_FIELDS
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import (
@@ -72,7 +72,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
     try:
         if step.when is not None and not inner.holds(step.when)[0]:
             inner.note(StepSkipped(name=step.name, kind=step.kind, when=step.when))
-            inner.scope.remember(step.name, None, "skipped")
+            inner.scope.remember(step.name, None, "skipped", reason=CONDITION_FALSE)
             return previous
         inner.note(StepStarted(name=step.name, kind=step.kind))
         inner.scope.replies.pop(step.name, None)  # of an attempt before
@@ -83,7 +83,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
         _record(step, inner, output)
     except Skip as skip:
         inner.note(StepSkipped(name=step.name, kind=step.kind, reason=skip.reason))
-        inner.scope.remember(step.name, None, "skipped")
+        inner.scope.remember(step.name, None, "skipped", reason=skip.reason)
         return previous
     except HANDLED as error:
         # A cancelled wait for a child raises `ChildWorkflowError`: `on_error` would swallow it, and the run complete.

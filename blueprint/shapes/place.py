@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.blueprint.expressions.fields import SKIP_REASONS
 from holdfast.blueprint.kinds import Step
 from holdfast.blueprint.shape import TEXT, UNKNOWN, Shape, make_object, make_shape
 from holdfast.blueprint.shapes.report import Report
@@ -41,7 +42,8 @@ def make_entry(step: Step, output: Shape) -> Shape:
     reply = {"action": make_shape("text", values=_ACTIONS), "at": TEXT, "comment": TEXT}
     if verdicts:
         reply["verdict"] = make_shape("text", "null", values=(*verdicts, None))
-    fields = {"output": output, "status": make_shape("text", values=_STATUSES)}
+    reason = make_shape("text", "null", values=(*SKIP_REASONS, None))
+    fields = {"output": output, "status": make_shape("text", values=_STATUSES), "reason": reason}
     if step.gives_reply:
         fields["reply"] = make_object(reply, is_closed=False, lists_keys=False)
     return make_object(fields, is_closed=False, lists_keys=False)

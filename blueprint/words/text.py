@@ -227,6 +227,8 @@ def _reference(node: nodes.Node, names: Vocabulary) -> str:
             return f"whoever answered {step}"
         case nodes.Name(name="steps"), [step, "reply", *rest]:
             return _below(rest, f"the reply to {step}")
+        case nodes.Name(name="steps"), [step, "reason"]:
+            return f"the reason why {step} was skipped"
         case nodes.Name(name="steps"), [step, ("error" | "status") as part, *rest]:
             return _below(rest, f"the {part} of {step}")
         case nodes.Name(name="steps"), [step, *rest]:

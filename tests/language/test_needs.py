@@ -169,10 +169,11 @@ async def test_what_needs_a_failed_step_is_skipped_and_others_go_on(house: Harne
         step("c", "b"),
         step("d", input="d"),
         step("e", "c", "d", input=["{{ steps.c.status }}", "{{ steps.c.output }}", "{{ steps.d.output }}"]),
-        output=["{{ steps.a.error.type }}", "{{ steps.b.status }}", "{{ steps.e.output }}"],
+        output=["{{ steps.a.error.type }}", "{{ steps.b.reason }}", "{{ steps.c.reason }}", "{{ steps.e.output }}"],
     )
     run = await house.start(text)
-    assert await house.output(run) == ["expression_error", "skipped", ["skipped", None, "d"]]
+    told = ["expression_error", "dependency_failed", "dependency_skipped", ["skipped", None, "d"]]
+    assert await house.output(run) == told
     skipped = [event.data.reason for event in await house.runs.watch.events(run) if event.type == "step.skipped"]
     assert skipped == ["dependency_failed", "dependency_skipped"]
 
@@ -182,11 +183,13 @@ async def test_branches_that_are_skipped_join_again(house: Harness) -> None:
         ask("sure", ask="permission"),
         step("pay", "sure", when="steps.sure.output", input="paid"),
         step("drop", "sure", when="not steps.sure.output", input="dropped"),
-        step("end", "pay", "drop", input=["{{ steps.pay.output }}", "{{ steps.drop.output }}"]),
+        step(
+            "end", "pay", "drop", input=["{{ steps.pay.reason }}", "{{ steps.drop.output }}", "{{ steps.drop.reason }}"]
+        ),
     )
     run = await house.start(text)
     await house.answer(run, {"granted": False})
-    assert await house.output(run) == [None, "dropped"]
+    assert await house.output(run) == ["condition_false", "dropped", None]
 
 
 # In bodies and branches, and over continue-as-new

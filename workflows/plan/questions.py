@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import compile_question, wants_a_yes
@@ -12,8 +13,6 @@ from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.plan.results import cancelled, skipped
 from holdfast.workflows.plan.scope import StepRun
 from holdfast.workflows.steps.hitl import run_hitl
-
-DECLINED = "declined"
 
 
 async def ask(run: StepRun, note: str = "", suggestions: Sequence[str] = ()) -> UnitResult:

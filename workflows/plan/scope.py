@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.comparisons import is_answer
+from holdfast.blueprint.expressions.fields import CONDITION_FALSE, DECLINED, DEPENDENCY_FAILED
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.people import canonical_name
@@ -31,7 +32,7 @@ from holdfast.protocol.agents import MadeCall, Usage, add_calls
 from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.people import People
 from holdfast.protocol.plans import ItemOf, Iteration, IterationStatus, PlanStatus, UnitResult
-from holdfast.workflows.dependents import DEPENDENCY_FAILED, find_skip_reason
+from holdfast.workflows.dependents import find_skip_reason
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.results import (
@@ -174,7 +175,7 @@ class PlanScope:
         if (unmet := self._unmet_condition(unit, needs.get(asked or ""))) is not None:
             return unmet
         if any(self._is_declined(id_) for id_ in self._declared(unit) if id_ != asked):
-            return skipped("declined")
+            return skipped(DECLINED)
         return "run" if reason is None else skipped(reason)
 
     def _declared(self, unit: Unit) -> list[str]:
@@ -204,7 +205,7 @@ class PlanScope:
             holds = condition.holds(self._compared(condition.left))
         except ExpressionError as error:
             return failed("condition_type", f"{condition.text}: {error.message}")
-        return None if holds else skipped("condition_false")
+        return None if holds else skipped(CONDITION_FALSE)
 
     def _compared(self, left: Reference) -> JSON:
         """Return the value that a condition compares: of what a person told, the words, which are no yes and no no."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.blueprint.expressions import names_in
+from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import ImportConfig, PlainStep
 from holdfast.protocol.agents import ToolRequest
@@ -79,7 +80,7 @@ async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
     opening = add_files(make_opening(step, value, frame), step, frame)
     result = await run_agent(asking, opening, frame)
     if result.declined:
-        raise Skip("declined")
+        raise Skip(DECLINED)
     return result.output
 
 
