@@ -1,4 +1,4 @@
-"""The blueprints that people may start from elsewhere: files of the folders that `[serve] blueprints` names.
+"""The blueprints that people may start from elsewhere: what `[serve] blueprints` names, folders and `pkg.mod:name`.
 
 The API, the pages and assistants offer them; nobody outside names any other file.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.load import load
+from holdfast.blueprint.load import is_target, load
 from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, walk_files
 from holdfast.runtime.config import Config
 from holdfast.runtime.errors import BadInput
@@ -25,8 +25,8 @@ class Offered:
     """A blueprint that may be started."""
 
     name: str
-    """Its path in its folder, without the suffix, such as `letters/brief`."""
-    path: Path
+    """Its path in its folder, without the suffix, such as `letters/brief`; or `pkg.mod:name`."""
+    path: str | Path
     folder: Path
 
     def read(self) -> Blueprint:
@@ -42,7 +42,8 @@ class Offered:
 
 def list_folders(config: Config) -> list[Path]:
     """Return the folders that `[serve] blueprints` names, absolute."""
-    return [(config.folder / Path(name).expanduser()).resolve() for name in config.serve.blueprints]
+    names = [name for name in config.serve.blueprints if not is_target(name)]
+    return [(config.folder / Path(name).expanduser()).resolve() for name in names]
 
 
 def offer_project(config: Config) -> Config:
@@ -57,7 +58,7 @@ Allows = Callable[[Blueprint], bool]
 
 
 def offered(config: Config, allows: Allows | None = None) -> list[Offered]:
-    """Return the files that may be started, sorted by name; of several of one name that of the first folder.
+    """Return what may be started, sorted by name; of several of one name that of the first folder.
 
     A file that holds no steps, such as scripted replies, is left out; one with mistakes is not, as its author would
     look for it.
@@ -66,7 +67,8 @@ def offered(config: Config, allows: Allows | None = None) -> list[Offered]:
         config: The configuration.
         allows: Leaves out the blueprints that somebody may not start; None: all may be started.
     """
-    by_name: dict[str, Offered] = {}
+    built = [name for name in config.serve.blueprints if is_target(name)]
+    by_name = {name: Offered(name, name, config.folder) for name in built}
     for folder in list_folders(config):
         for path in _files(folder):
             name = path.relative_to(folder).with_suffix("").as_posix()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import traceback
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -43,6 +44,8 @@ def read_target(target: str) -> Parsed:
         return Parsed(None, error.problems)
     except ImportError as error:
         return _fail(target, f"cannot import {module_name!r}: {error}", "it is looked for in the current folder")
+    except Exception as error:  # noqa: BLE001  an author's module may raise anything
+        return _locate(target, error)
     match found:
         case Blueprint():
             return Parsed(found, [])
@@ -55,3 +58,13 @@ def read_target(target: str) -> Parsed:
 
 def _fail(target: str, message: str, hint: str) -> Parsed:
     return Parsed(None, [Problem(target, 0, 0, "", "unreadable_file", message, hint)])
+
+
+def _locate(target: str, error: Exception) -> Parsed:
+    """Return the problem of a module that raises while it is imported, at the line outside of this package."""
+    lines = [(target, 0)] + [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_globals.get("__name__", "").startswith("holdfast.")
+    ]
+    return Parsed(None, [Problem(*lines[-1], 1, "", "unreadable_file", f"{type(error).__name__}: {error}")])

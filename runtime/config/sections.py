@@ -379,7 +379,7 @@ class ServeSection(Section):
     """`[serve]`: the web server of people, and how they sign in."""
 
     blueprints: list[Line] = []
-    """Folders, relative to the file; their blueprints can be started from the pages and the API."""
+    """Folders, relative to the file, whose blueprints can be started from the pages and the API; or `pkg.mod:name`."""
     user: Member | None = None
     """The person of the one-time link; None: `HOLDFAST_USER`, else the login."""
     url: Endpoint | None = None

@@ -214,7 +214,7 @@ def find_blueprint_problems(config: Config, file: Path) -> list[str]:
 def _starts(config: Config, name: str, file: Path) -> bool:
     """Return whether a blueprint that a hook names is the one in a file; False if there is none of this name."""
     try:
-        return find_offered(config, name).path.resolve() == file.resolve()
+        return Path(find_offered(config, name).path).resolve() == file.resolve()
     except BadInput:
         return False
 

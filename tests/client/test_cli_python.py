@@ -54,6 +54,13 @@ def test_a_mistake_is_told_with_its_place(holdfast: Holdfast) -> None:
     assert (ran.code, "wrong_flows.py:3:1 steps[0].agent: " in ran.err) == (2, True), ran
 
 
+def test_a_module_that_raises_is_told_with_the_line(holdfast: Holdfast) -> None:
+    lines = ["from holdfast.build import Pipeline, step", "with Pipeline('w') as w:", "    if w.input: step('x')"]
+    holdfast.write("raising_flows.py", "\n".join(lines))
+    ran = holdfast("validate", "raising_flows:w")
+    assert (ran.code, "raising_flows.py:3:1: TypeError: input has no value before the run" in ran.err) == (2, True), ran
+
+
 @pytest.mark.parametrize(
     ("target", "told"),
     [

@@ -166,3 +166,13 @@ async def test_the_pages_fit_and_are_accessible(site: Site, browser: Browser, sc
                 await page.goto(address + path)
                 assert (await too_wide(page), await serious(page)) == ([], []), (width, path)
             await page.close()
+
+
+async def test_a_pipeline_of_a_module_is_offered_and_started(house: Harness) -> None:
+    name = "examples.python.feedback:feedback"
+    site = site_of_house(house, serve=ServeSection(blueprints=[name]))
+    html = (await get(site, "/start")).text
+    assert f"/start/{name}" in html.replace("%3A", ":") and "Revise a text until a person finds it good." in html
+    [field] = re.findall(r'name="f:([^"]*)"', (await get(site, f"/start/{name}")).text)[:1]
+    message = await started(house, await post(site, f"/start/{name}", **{field: "Tea"}))
+    assert message == "First draft. You wrote: Topic: Tea. Feedback: none yet"
