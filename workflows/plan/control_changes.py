@@ -5,10 +5,9 @@ from __future__ import annotations
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import StepUnit
-from holdfast.protocol.agents import FindTool
 from holdfast.protocol.answers import Refusal
+from holdfast.workflows.agent.ending import find_replacement
 from holdfast.workflows.plan.catalogue import tools_of
-from holdfast.workflows.plan.control_steps import make_tools
 from holdfast.workflows.plan.navigation import (
     ControlCall,
     ControlError,
@@ -36,23 +35,20 @@ async def update_plan(at: ControlCall, new_plan: JSONObject, reason: str) -> JSO
 
 async def find_tool(at: ControlCall, instruction: str, service: str | None = None) -> JSONObject:
     lacking = _step_without_tool(at)
-    step = PlanStep(id="plan") if lacking is None else lacking.unit.step
     # For a step the plan's words count: by words of its own a model could bring any tool into it.
-    wanted = FindTool(
-        service=step.service or service,
-        instruction=instruction if lacking is None else step.instruction,
-        among=[tool.name for tool in at.context.policy_agent(step).tools],
-        missing=step.tools[0] if step.tools else "",
-    )
+    step = PlanStep(id="plan", instruction=instruction) if lacking is None else lacking.unit.step
+    bounds = at.context.bounds(step.model_copy(update={"service": step.service or service}))
     frame = at.state.root.frame
-    name = await frame.host.activities.find_tool(wanted, frame.address)
-    if name is None:
+    missing = step.tools[0] if step.tools else ""
+    spec = await find_replacement(bounds, missing, frame.host.activities, frame.address)
+    if spec is None:
         raise ControlError("missing", "no tool does that; finish what can be done without, or skip the step")
+    name = spec.reference
+    at.context.catalogue.specs[name] = spec
     if lacking is not None:
         replacements = at.state.replacements[lacking.key]
         at.state.replacements[lacking.key] = list(dict.fromkeys([*replacements, name]))
-        await make_tools(lacking).can_call(name)  # if not, that is told when it is called
-    return {"tool_name": name, **at.context.catalogue.described([name]).get(name, {})}
+    return {"tool_name": name, **at.context.catalogue.described([name])[name]}
 
 
 def _step_without_tool(at: ControlCall) -> StepRun | None:

@@ -68,16 +68,12 @@ def _end(at: ControlCall, run: StepRun, result: UnitResult) -> None:
     at.state.settle()
 
 
-def make_tools(run: StepRun) -> StepTools:
-    return StepTools(run, run.beside("step", run.id), _TOOL_ERRORS)
-
-
 async def execute_step_tool(at: ControlCall, step_id: str, tool_name: str, parameters: JSONObject) -> JSONObject:
     run = _workable(at, step_id)
     if asks(run.step) and run.result.data is None:
         text = f"step {run.id!r} asks a person first: call request_user_info"
         raise ControlError("answer_missing", text)
-    tools = make_tools(run)
+    tools = StepTools(run, run.beside("step", run.id), _TOOL_ERRORS)
     tool = await _tool_named(at, tool_name, run, tools)
     if run.step.arguments is not None:
         parameters = _arguments_in_plan(run, parameters)

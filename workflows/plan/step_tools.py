@@ -97,16 +97,6 @@ class StepTools:
         self.tools = list(dict.fromkeys(spec.reference if name == tool else name for name in self.tools))
         return spec.name
 
-    async def can_call(self, tool: str) -> bool:
-        """Look up a tool; return whether it can be called."""
-        try:
-            await self.look_up(tool)
-        except HANDLED as error:
-            if is_cancelled(error):
-                raise
-            return False
-        return True
-
     async def call(self, tool: str, args: JSONObject) -> CallOutcome:
         """Call a tool and record what it returned. Raises `ToolErrorFailure` where the step ends by its error."""
         spec = self.spec(tool)
