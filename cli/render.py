@@ -303,7 +303,10 @@ def failure_text(run: str, status: str, error: Failure | None) -> str:
     where = f"\n  at {error.address}" if error.address else ""
     why = f" ({error.reason})" if error.reason else ""
     raised = f"\n  raised at {clean(shown_raise(error.raised_at))}" if error.raised_at else ""
-    return f"run {run} {status}: {clean(error.message)}{why}{where}{raised}{_plan_summary(error.output)}"
+    # Who runs a workflow of an author's own goes on with that: only runs of blueprints are retried.
+    way_on = f"\n  once the cause is mended, go on with: holdfast retry {shlex.quote(run)}"
+    further = way_on if error.address.startswith("pipeline:") else ""
+    return f"run {run} {status}: {clean(error.message)}{why}{where}{raised}{_plan_summary(error.output)}{further}"
 
 
 def _plan_summary(output: object) -> str:

@@ -153,6 +153,8 @@ def _print_run(seen: RunView, every: bool) -> None:
     state = seen.state
     out.print(Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, "")))
     out.print(f"blueprint {state.blueprint}", style="dim")
+    if seen.past is not None:
+        out.print(f"goes on from {seen.past}", style="dim")
     whole: dict[str, None] = {"limit": None} if room(out) is None else {}
     out.print(tree_text(seen.trace.steps, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
     if state.questions:
@@ -169,6 +171,8 @@ def _print_run(seen: RunView, every: bool) -> None:
         out.print(f"result  {result_text(seen.outcome.output)}")
     elif state.status in CLOSED:
         out.print(failure_text(state.run, state.status, seen.outcome.error), style="red")
+    if seen.retried_as is not None:
+        out.print(f"retried as {seen.retried_as}")
 
 
 async def _follow(run: str, after: str, as_json: bool) -> int:

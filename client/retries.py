@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -187,6 +188,17 @@ async def find_retry(tree: Tree, run: str) -> PastLink | None:
     if link is None or link.run != run:
         raise BadInput(f"there is another run {described.id!r}, which does not go on from {run}: it takes the name")
     return link
+
+
+async def read_links(tree: Tree, run: str) -> tuple[str | None, str | None]:
+    """Return the run that a run goes on from, and the one that it was retried as; None where there is none."""
+    try:
+        link: PastLink | None = await (await tree.describe(run)).memo_value(PAST_MEMO, None, type_hint=PastLink)
+    except UnknownRun:
+        return None, None
+    with suppress(BadInput):
+        return None if link is None else link.run, name_retry(run) if await find_retry(tree, run) else None
+    return None if link is None else link.run, None
 
 
 def digest_change(blueprint: Blueprint | None) -> str:

@@ -13,6 +13,7 @@ from holdfast.client.events import Cursor, all_events, below, follow, iterations
 from holdfast.client.history import started_with
 from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.outcomes import archived_end, outcome_so_far, read_state
+from holdfast.client.retries import read_links
 from holdfast.client.states import STATUSES, Done, Outcome, RunState
 from holdfast.client.stopping import at_once
 from holdfast.client.trace import build_trace, view, view_run
@@ -44,9 +45,9 @@ class RunWatch:
         Raises as `Runs.state` does.
         """
         state = await read_state(self._tree, self._answering, run)
-        return RunView(
-            state, await self.outcome(state), await self.trace(state, last), await self.find_obstacles(state)
-        )
+        outcome, trace = await self.outcome(state), await self.trace(state, last)
+        past, retried_as = await read_links(self._tree, run)
+        return RunView(state, outcome, trace, await self.find_obstacles(state), past, retried_as)
 
     async def blueprint(self, run: str) -> Blueprint:
         """Return the blueprint that a run was started with, from its history or the archive; no worker is asked.

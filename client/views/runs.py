@@ -34,6 +34,9 @@ class RunJSON(TypedDict):
     result: Any
     error: ErrorJSON | None
     trace: dict[str, Any]
+    past: str | None
+    """The run that it goes on from."""
+    retried_as: str | None
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ class RunView:
     trace: StepView
     obstacles: Sequence[Obstacle] = ()
     """What keeps it from going on though nobody is asked."""
+    past: str | None = None
+    """The run that it goes on from."""
+    retried_as: str | None = None
 
     def to_json(self) -> RunJSON:
         """Return the JSON object of `show --json`."""
@@ -61,6 +67,8 @@ class RunView:
             "result": self.outcome.output,
             "error": self.outcome.error_json(),
             "trace": self.trace.to_json(),
+            "past": self.past,
+            "retried_as": self.retried_as,
         }
 
     def list_children(self) -> list[JSONObject]:

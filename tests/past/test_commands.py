@@ -13,7 +13,8 @@ def test_a_failed_run_goes_on_once_its_cause_is_mended(holdfast: Holdfast) -> No
     """The permission that was given before is not asked for again."""
     (holdfast.folder / "broken").touch()
     file = holdfast.write("mend.yaml", yaml.safe_dump({"steps": [ASK, mend(holdfast.folder)]}))
-    assert holdfast("run", file, "--id", "breaks", typed="yes\n").code == 1
+    failed = holdfast("run", file, "--id", "breaks", typed="yes\n")
+    assert (failed.code, "go on with: holdfast retry breaks" in failed.err) == (1, True)
     (holdfast.folder / "broken").unlink()
     ended = holdfast("retry", "breaks", "--json")
     assert (ended.code, ended.json["run"], ended.json["output"]) == (0, "breaks~2", "mended 1")
@@ -21,6 +22,8 @@ def test_a_failed_run_goes_on_once_its_cause_is_mended(holdfast: Holdfast) -> No
     again = holdfast("retry", "breaks", "--no-wait", "--json")
     assert again.json == {"run": "breaks~2", "past": "breaks", "at": None, "new": False}
     assert calls(holdfast.folder, "mended") == 1
+    assert "retried as breaks~2" in holdfast("show", "breaks").out
+    assert holdfast("show", "breaks~2", "--json").json["past"] == "breaks"
 
 
 def test_what_cannot_be_retried_says_why(holdfast: Holdfast) -> None:
