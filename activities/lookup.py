@@ -24,7 +24,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.people import canonical_name
 from holdfast.protocol.agent_objects import ObjectReference
 from holdfast.protocol.guard import DEPLOYMENT
-from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp, Missing, RequiredName
+from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp, Missing, RequiredName, ToolForm
 from holdfast.protocol.tool_rules import OwnerRule
 
 UNKNOWN_TOOL = "unknown_tool"
@@ -48,16 +48,20 @@ class LookUpActivities:
         """Return the same outside an activity, where heartbeats are impossible."""
         missing: list[Missing] = []
         rules: dict[str, OwnerRule] = {}
+        forms: dict[str, ToolForm] = {}
         for wanted in request.wanted:
             try:
                 await self._check(wanted, request.connect)
             except ApplicationError as error:
                 missing.append(Missing(wanted=wanted, code=error.type or UNKNOWN_TOOL, message=error.message))
             else:
-                is_tool = wanted.kind in ("tool", "plan_tool") and not wanted.name.startswith(MCP)
-                if is_tool and (rule := self._tools.find_rule(wanted.name)) is not None:
+                if wanted.kind not in ("tool", "plan_tool") or wanted.name.startswith(MCP):
+                    continue
+                if (rule := self._tools.find_rule(wanted.name)) is not None:
                     rules[wanted.name] = rule
-        return LookedUp(missing=missing, rules=rules)
+                if (form := self._tools.find_form(wanted.name)) is not None:
+                    forms[wanted.name] = form
+        return LookedUp(missing=missing, rules=rules, forms=forms)
 
     async def _check(self, wanted: RequiredName, connect: bool) -> None:
         """Raise the `ApplicationError` that a step would fail with if the worker does not have the name."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from pydantic import ConfigDict, create_model, validate_call
+from pydantic import ConfigDict, TypeAdapter, create_model, validate_call
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import WithDefaultSchema
@@ -132,6 +132,18 @@ class Tool:
         except PydanticInvalidForJsonSchema as error:
             raise wrong("bad_tool", f"{self.name} cannot be described to a model: {error.message}") from None
         return {key: value for key, value in schema.items() if key != "title"}
+
+    def result(self) -> JSONObject | None:
+        """Return the JSON Schema of what it returns, by its annotation; None if that says nothing, or is no JSON."""
+        if self.is_graph or self.interrupts:
+            return None
+        try:
+            hint = type_hints(self.function).get("return", Any)
+            if hint in (Any, object, None, type(None)):
+                return None
+            return TypeAdapter(hint).json_schema(mode="serialization")
+        except (PydanticUserError, PydanticInvalidForJsonSchema, NameError, TypeError):
+            return None
 
     @property
     def parameter_names(self) -> list[str]:

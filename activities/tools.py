@@ -50,6 +50,7 @@ from holdfast.protocol.agents import (
     ToolSpec,
     ToolsRequest,
 )
+from holdfast.protocol.lookup import ToolForm
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, OUTCOME_UNKNOWN, TIMEOUT
 from holdfast.protocol.tool_rules import OwnerRule
 
@@ -216,6 +217,14 @@ class ToolActivities:
         """Return what the owner of a tool demands before a call; None for nothing, and for a tool that is not here."""
         try:
             return find(name, self._allowed).rule
+        except ApplicationError:
+            return None
+
+    def find_form(self, name: str) -> ToolForm | None:
+        """Return what a tool takes and gives, by its annotations; None for one that is not here, or a graph."""
+        try:
+            tool = find(name, self._allowed)
+            return None if tool.is_graph else ToolForm(parameters=tool.parameters(), result=tool.result())
         except ApplicationError:
             return None
 

@@ -2,7 +2,7 @@
 
 import re
 
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 Parts = tuple[str | int, ...]
@@ -36,7 +36,7 @@ def place_of(tree: PlacedDict, parts: Parts, *, key: bool = False) -> Position:
     return place
 
 
-def parts_of(tree: PlacedDict, path: str) -> Parts:
+def parts_of(tree: JSONObject, path: str) -> Parts:
     """Return the keys and indices of a path. The tree decides where a key ends, since a key may hold dots."""
     value: JSON = tree
     parts: Parts = ()
@@ -50,7 +50,7 @@ def parts_of(tree: PlacedDict, path: str) -> Parts:
 def _first(value: object, path: str) -> tuple[str | int, str]:
     if index := re.match(r"\[(\d+)\]\.?", path):
         return int(index.group(1)), path[index.end() :]
-    keys = value if isinstance(value, PlacedDict) else {}
+    keys = value if isinstance(value, dict) else {}
     for key in sorted(keys, key=len, reverse=True):
         rest = path.removeprefix(key)
         if path.startswith(key) and (not rest or rest[0] in ".["):

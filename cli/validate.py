@@ -149,6 +149,7 @@ def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
             return Checked()
         names = [] if parsed.blueprint is None else requirements_of(parsed.blueprint)
         checked = asyncio.run(look_up_in(config, parsed, names, connect=connect, on_server=on_server))
+        checked = checked if parsed.blueprint is None else checked.judge(parsed.blueprint, parsed.problem)
     except ConfigError as error:  # no command runs with it, so the blueprint does not either
         return Checked(error.problems)
     return Checked([*checked.problems, *_problems_of_hooks(config, file)], checked.unchecked)

@@ -9,14 +9,20 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from holdfast.blueprint.core import core_of
 from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.parts import Requirement
-from holdfast.blueprint.positions import Parts
-from holdfast.protocol.lookup import CODES, LookedUp, LookUp, RequiredName
+from holdfast.blueprint.positions import Parts, parts_of
+from holdfast.blueprint.shape import Shape
+from holdfast.blueprint.shapes import judge
+from holdfast.protocol.lookup import CODES, LookedUp, LookUp, RequiredName, ToolForm
 from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.runtime.distribution import WORKER
 
@@ -36,6 +42,20 @@ class Checked:
     unchecked: str | None = None
     rules: dict[str, OwnerRule] | None = None
     """By the name of a tool, what its owner demands; None if no tools were looked up."""
+    forms: Mapping[str, ToolForm] = field(default_factory=dict)
+    """By the name of a tool, what it takes and gives."""
+
+    def judge(self, blueprint: Blueprint, placed: Placed) -> Checked:
+        """Return the same with what is wrong in the blueprint by what its tools take and give.
+
+        Args:
+            blueprint: One without problems as long as its tools are not known.
+            placed: Makes a problem of a path, a code and a message.
+        """
+        results = {name: Shape(form.result) for name, form in self.forms.items() if form.result is not None}
+        tools = ToolShapes({name: Shape(form.parameters) for name, form in self.forms.items()}, results)
+        found = list(_judge(blueprint, tools, placed, ())) if self.forms else []
+        return replace(self, problems=[*self.problems, *found])
 
 
 def make_request(requirements: Sequence[Requirement], *, connect: bool) -> LookUp:
@@ -54,6 +74,36 @@ def _wanted(requirement: Requirement) -> RequiredName:
     return RequiredName(
         kind=requirement.kind, name=requirement.name, idempotent=requirement.idempotent, about=requirement.about
     )
+
+
+def _judge(blueprint: Blueprint, tools: ToolShapes, placed: Placed, prefix: Parts) -> Iterator[Problem]:
+    """Yield what is wrong in a blueprint and its imports by what tools take and give."""
+    found = _PlacedFindings(core_of(blueprint), placed, prefix)
+    judge(blueprint, found, tools)
+    yield from found.problems
+    for alias, inner in blueprint.imports.items():
+        yield from _judge(inner, tools, placed, (*prefix, "imports", alias))
+
+
+@dataclass
+class _PlacedFindings:
+    """Mistakes that become problems as `placed` makes them; warnings are told without the tools already."""
+
+    tree: JSONObject
+    placed: Placed
+    prefix: Parts
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, path: str, code: str, message: str, hint: str | None = None, *, at: str | None = None) -> None:
+        text = f"{message} ({hint})" if hint else message
+        self.problems.append(self.placed((*self.prefix, *parts_of(self.tree, path)), code, text))
+
+    def add_key(self, path: str, code: str, message: str, hint: str | None = None) -> None:
+        self.add(path, code, message, hint)
+
+    def warn(self, path: str, code: str, message: str, hint: str, *, at: str | None = None) -> None: ...
+
+    def warn_key(self, path: str, code: str, message: str, hint: str) -> None: ...
 
 
 class Unchecked(Exception):
@@ -85,7 +135,7 @@ async def look_up_here(
     keys = [entry.message for entry in result.missing if entry.code == NO_KEY]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
     rules = result.rules if imports else None
-    return Checked(find_problems(certain, looked_up, placed), "; ".join([*notes, *keys]) or None, rules)
+    return Checked(find_problems(certain, looked_up, placed), "; ".join([*notes, *keys]) or None, rules, result.forms)
 
 
 def _is_imported(requirement: Requirement) -> bool:

@@ -231,7 +231,8 @@ class Runs:
             The problems found, or in `unchecked` the reason why no worker could be asked.
         """
         placed = placed or place_by_path(blueprint)
-        return await look_up(self.client, self.task_queue, requirements_of(blueprint), placed, connect=connect)
+        checked = await look_up(self.client, self.task_queue, requirements_of(blueprint), placed, connect=connect)
+        return checked.judge(blueprint, placed)
 
     async def resolve(self, prefix: str) -> str:
         """Return the id of the only run whose id starts with `prefix`. Raises as `find` does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.parts import RequirementKind, Retry
 from holdfast.protocol.calls import DescriptionRequest
 from holdfast.protocol.tool_rules import OwnerRule
@@ -57,9 +58,20 @@ class Missing(Value):
     message: str
 
 
+class ToolForm(Value):
+    """What a tool takes and gives, as its annotations say: JSON Schemas."""
+
+    parameters: JSONObject
+    """Of the object of its arguments by name."""
+    result: JSONObject | None = None
+    """Of what it returns; None if that is not known."""
+
+
 class LookedUp(Value):
     """The names that the worker does not have."""
 
     missing: list[Missing] = []
     rules: dict[str, OwnerRule] = {}
     """By the name of a tool, what its owner demands before a call."""
+    forms: dict[str, ToolForm] = {}
+    """By the name of a tool, what it takes and gives."""

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import Shape
+
+
+@dataclass(frozen=True)
+class ToolShapes:
+    """What is known of tools, by their names."""
+
+    parameters: Mapping[str, Shape] = field(default_factory=dict)
+    """Of the object of a tool's arguments by name."""
+    results: Mapping[str, Shape] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -22,8 +31,7 @@ class Knowledge:
     """What a template gives at the end of a block, by the block's path, after a value that is `previous_step` there."""
     imports: Mapping[str, Shape]
     """The outputs of imported blueprints by alias."""
-    tools: Mapping[str, Shape]
-    """What tools return, as far as it is known."""
+    tools: ToolShapes
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ class PlainStep(AskingStep):
             return knowledge.input
         if self.import_alias is not None:
             return knowledge.imports.get(self.import_alias, UNKNOWN)
-        return _BUILTIN_SHAPES.get(self.uses, knowledge.tools.get(self.uses, UNKNOWN))
+        return _BUILTIN_SHAPES.get(self.uses, knowledge.tools.results.get(self.uses, UNKNOWN))
 
     @property
     def segment(self) -> str:

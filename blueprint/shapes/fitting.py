@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import same
 from holdfast.blueprint.kinds import AnyStep, Blueprint
+from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes.report import Report, describe_types, describe_values
 
@@ -136,3 +137,18 @@ def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint
         message = f"the input of {step.import_alias} does not fit: {wrong}"
         hint = f"see inputs of the import {step.import_alias}"
         report.add(f"{path}.{key or step.input_key}", "bad_shape", message, hint)
+
+
+def check_arguments(step: AnyStep, value: Shape, tools: ToolShapes, path: str, report: Report) -> None:
+    """Report arguments that a tool does not take, and those that it lacks; their types may be converted."""
+    wanted = tools.parameters.get(step.__dict__.get("uses") or "")
+    if wanted is None or step.input_key != "arguments":
+        return
+    for key in sorted(value.required):
+        if wanted.find_key(key) is None:
+            hint = did_you_mean(key, wanted.keys) or f"it takes {', '.join(wanted.keys) or 'none'}"
+            report.add(f"{path}.arguments.{key}", "unknown_field", f"the tool takes no argument {key!r}", hint)
+    for key in sorted(wanted.required):
+        if value.find_key(key) is None:
+            hint = f"it takes {', '.join(wanted.keys)}"
+            report.add(f"{path}.arguments", "bad_shape", f"the tool needs the argument {key!r}", hint)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from jinja2 import nodes
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.values import shown_key
 from holdfast.blueprint.expressions.walk import source_of
-from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.shape import TYPES, Shape
 
@@ -26,11 +26,20 @@ _WORDS = {
 _MOST_LISTED = 8
 
 
+class Sink(Protocol):
+    """Where mistakes and warnings go: `Findings`, or what makes problems of another kind."""
+
+    def add(self, path: str, code: str, message: str, hint: str | None = None, *, at: str | None = None) -> None: ...
+    def add_key(self, path: str, code: str, message: str, hint: str | None = None) -> None: ...
+    def warn(self, path: str, code: str, message: str, hint: str, *, at: str | None = None) -> None: ...
+    def warn_key(self, path: str, code: str, message: str, hint: str) -> None: ...
+
+
 @dataclass
 class Report:
     """The mistakes found in one document."""
 
-    findings: Findings | None
+    findings: Sink | None
     """None: nothing is reported, as the steps are walked to learn what they give."""
     told: set[tuple[str, str]] = field(default_factory=set)
 
@@ -50,7 +59,7 @@ class Report:
         if (findings := self._find_open(path, message)) is not None:
             findings.warn_key(path, code, message, hint)
 
-    def _find_open(self, path: str, message: str) -> Findings | None:
+    def _find_open(self, path: str, message: str) -> Sink | None:
         """Return where a mistake goes; None if it is told already."""
         if (path, message) in self.told:
             return None

@@ -8,41 +8,43 @@ from functools import cached_property
 
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
-from holdfast.blueprint.kinds.knowledge import Branching, Knowledge
+from holdfast.blueprint.kinds.knowledge import Branching, Knowledge, ToolShapes
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
 from holdfast.blueprint.shapes.branches import check_branches
 from holdfast.blueprint.shapes.context import gather_writes, make_context
-from holdfast.blueprint.shapes.fitting import check_import, check_input, check_operation, check_writes
+from holdfast.blueprint.shapes.fitting import check_arguments, check_import, check_input, check_operation, check_writes
 from holdfast.blueprint.shapes.place import Place, make_entry
 from holdfast.blueprint.shapes.reader import ExpressionReader
-from holdfast.blueprint.shapes.report import Report, describe_types
+from holdfast.blueprint.shapes.report import Report, Sink, describe_types
 
 _VALUES = ("condition_expression", "iterable_input")
 """Conditions whose value is used: they are not tested for truth."""
 
 
-def judge(blueprint: Blueprint, findings: Findings, tools: Mapping[str, Shape] | None = None) -> None:
+NO_TOOLS = ToolShapes()
+
+
+def judge(blueprint: Blueprint, findings: Sink, tools: ToolShapes = NO_TOOLS) -> None:
     """Report what cannot be meant in one document, its imports left out.
 
     Args:
         blueprint: The document.
         findings: Where its mistakes and warnings go.
-        tools: What tools return, by name, as far as it is known.
+        tools: What a worker, or its packages, say of tools.
     """
-    _walk(blueprint, Report(findings), tools or {})
+    _walk(blueprint, Report(findings), tools)
 
 
-def find_output_shape(blueprint: Blueprint, tools: Mapping[str, Shape] | None = None) -> Shape:
+def find_output_shape(blueprint: Blueprint, tools: ToolShapes = NO_TOOLS) -> Shape:
     """Return what is known of the output of a blueprint."""
-    return _walk(blueprint, Report(None), tools or {})
+    return _walk(blueprint, Report(None), tools)
 
 
-def _walk(blueprint: Blueprint, report: Report, tools: Mapping[str, Shape]) -> Shape:
+def _walk(blueprint: Blueprint, report: Report, tools: ToolShapes) -> Shape:
     imports = {alias: find_output_shape(inner, tools) for alias, inner in blueprint.imports.items()}
     learning = Walk(blueprint, Report(None), imports, tools, UNKNOWN)
     learning.walk()
@@ -57,7 +59,7 @@ class Walk:
     blueprint: Blueprint
     report: Report
     imports: Mapping[str, Shape]
-    tools: Mapping[str, Shape]
+    tools: ToolShapes
     context: Shape
     outputs: list[tuple[AnyStep, Shape]] = field(default_factory=list)
     """Every step with what it gives, in the order of the walk."""
@@ -116,6 +118,7 @@ class Walk:
             if key != step.input_key:
                 given[key] = self._reader(f"{path}.{key}", inside).render(template)
         check_import(step, given, self.blueprint, path, self.report)
+        check_arguments(step, rendered, self.tools, path, self.report)
         for key, condition in step.conditions().items():
             if key != "when":
                 self._check_value(step, condition, key, path, inside)

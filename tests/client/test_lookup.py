@@ -248,3 +248,26 @@ def test_a_server_is_named_by_the_profiles_that_temporal_reads(module: str, tmp_
     (tmp_path / "config" / "temporalio").mkdir(parents=True)
     (tmp_path / "config" / "temporalio" / "temporal.toml").write_text('[profile.default]\naddress = "127.0.0.1:9"\n')
     assert is_named()
+
+
+TYPED = """
+imports:
+  inner: {steps: [{name: far, uses: look_up, arguments: {folder: x, wrod: y}}]}
+steps:
+  - {name: word, uses: look_up, arguments: {folder: x, word: y}}
+  - {name: paid, uses: pay_out, arguments: {folder: x, payee: y}}
+  - {name: sum, input: "{{ steps.word.output * 2 }}"}
+  - {name: text, input: "{{ steps.word.output.upper() }}"}
+  - {name: any, input: "{{ steps.paid.output.anything }}"}
+  - {name: in, uses: imports.inner}
+"""
+
+
+async def test_what_tools_take_and_give_is_checked_as_the_worker_knows_it(house: Harness) -> None:
+    found = await house.runs.look_up(house.load(TYPED))
+    assert sorted((one.path, one.code) for one in found.problems) == [
+        ("imports.inner.steps[0].arguments", "bad_shape"),
+        ("imports.inner.steps[0].arguments.wrod", "unknown_field"),
+        ("steps[1].arguments", "bad_shape"),
+        ("steps[2].input", "bad_shape"),
+    ]
