@@ -13,6 +13,8 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, PlanBody, PlanStep, Step
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.description import RESCUE, AgentUse, Ask, Cost, Drawing, NestedSteps, StepDescription
+from holdfast.blueprint.kinds.hitl_words import deadline
+from holdfast.blueprint.kinds.people_lists import people_asked
 from holdfast.blueprint.kinds.phrases import agent_phrase
 from holdfast.blueprint.kinds.references import tool_name
 from holdfast.blueprint.plan import (
@@ -22,7 +24,7 @@ from holdfast.blueprint.plan import (
     StepUnit,
     Unit,
     asks,
-    confirms,
+    compile_question,
     known_id,
     options_of,
     question_text,
@@ -203,7 +205,7 @@ class _StepPart(UnitStep):
             sentences.append(f"What it asks goes to {self.people(names)}.")
         if step.optional:
             sentences.append("Its failure does not fail the plan.")
-        asked = [self._ask()] if asks(step) else []
+        asked = [self._ask(names)] if asks(step) else []
         asked += [access_ask(step.tools)] if step.tools else []
         return StepDescription(" ".join(sentences), asks=tuple(asked), work=self._work())
 
@@ -271,12 +273,19 @@ class _StepPart(UnitStep):
         options = options_of(self.unit.step, self.words.plan.language)
         return [(self.words.unquoted(option.text, self.unit), _MEANS.get(meaning(option), "")) for option in options]
 
-    def _ask(self) -> Ask:
-        step, choices = self.unit.step, tuple(text for text, _ in self._choices())
-        kind = "input" if not choices else "decision" if confirms(step) else "choice"
-        ends = None if step.timeout is None else step.on_timeout or "fail"
-        message = self.words.unquoted(self._instruction, self.unit)
-        return Ask(kind, message, choices, by=step.timeout, on_timeout=ends, on_decline="denied")
+    def _ask(self, names: Vocabulary) -> Ask:
+        """Return the question as the step asks it that the plan's question is compiled to."""
+        asking = compile_question(self.unit, self.words.plan, self.words.layout)
+        by, on_timeout = deadline(asking)
+        return Ask(
+            asking.question.shown_kind,
+            self.words.unquoted(self._instruction, self.unit),
+            tuple(text for text, _ in self._choices()),
+            people_asked(self.asked(), names),
+            by=by,
+            on_timeout=on_timeout,
+            on_decline="denied",
+        )
 
     def _work(self) -> AgentUse | None:
         step, words = self.unit.step, self.words

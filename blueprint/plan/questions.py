@@ -206,7 +206,7 @@ def compile_question(
     step, options = unit.step, options_of(unit.step, plan.language)
     needs_yes = wants_a_yes(step) or _decides(unit, layout)
     item = {"item": "{{ CURRENT_ITEM }}", "index": "{{ LOOP_INDEX }}"} if unit.around else {}
-    return PlanQuestion(
+    return PlanQuestion.model_construct(  # its parts were checked with the plan
         name=unit.id,
         message=make_template(question_text(step.instruction)),
         options=[Option(id=str(index), label=make_template(option.text)) for index, option in enumerate(options)],

@@ -592,7 +592,7 @@ def test_programs_get_the_questions_of_a_plan_by_the_ids_of_its_steps() -> None:
         ("1.1", "1", "decision", "Send?"),
         ("1.1", "1", "decision", "mail is not authorized. Give it access, then say so."),
         ("1.2", "all", "input", "An item has failed. What now?"),
-        ("1.2.1", "2", "choice", "To whom?"),
+        ("1.2.1", "2", "input", "To whom?"),
     ]
     assert (told[0].by, told[0].on_timeout, told[0].choices) == (86400, "skip", ("accept", "refuse"))
     assert told[3].choices == ("Ann", "the item")

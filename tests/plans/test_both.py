@@ -135,9 +135,11 @@ async def test_a_branch_that_was_skipped_joins_again(plans: Plans, driver: str) 
         step("3", "Other way", condition="RESULT_FROM_1 not_contains confirmed"),
         step("4", "Both: RESULT_FROM_2, RESULT_FROM_3", dependencies=["2", "3"]),
         step("5", "Only after 3", dependencies=["3"]),
+        step("6", "Since there is 1", dependencies=["3"], condition="RESULT_FROM_1 is not empty"),
     ]
     script = said(steps, {"1": "it is Confirmed"})
     turns = [finish("1", "it is Confirmed"), finish("2", "Confirmed way"), finish("4", "Both: Confirmed way, ")]
+    turns += [finish("6", "Since there is 1")]
     output = await run(plans, driver, {"steps": steps}, script, turns)
     assert output["status"] == "completed"
     assert reasons(output) == {"3": "condition_false", "5": "dependency_skipped"}
