@@ -65,6 +65,17 @@ async def test_an_agent_that_may_ask_asks_before_it_calls_and_is_told_more(plans
     assert [message["content"] for message in second["messages"][-2:]] == ["ana", "Be polite"]
 
 
+async def test_a_tool_that_is_missing_when_it_is_called_is_replaced_and_not_called_again(plans: Plans) -> None:
+    steps = [step("1", "Use plan update for the event", tools=["plan_send"])]
+    sends = plans.wants("plan_send", to="a", fail=[404, 0])
+    agent = {**CLERK, "human": []}
+    run = await plans.start(
+        {"steps": steps, "agent": agent}, {"1": [sends, sends, plans.wants("plan_update", event=1)]}
+    )
+    output = await plans.harness.output(run)
+    assert (plans.tools(), output["steps"]["1"]["data"]) == (["send", "update"], {"updated": 1})
+
+
 async def test_a_step_whose_agent_was_terminated_fails_and_the_plan_goes_on(plans: Plans) -> None:
     steps = [step("1", tools=["plan_wait"], optional=True), step("2", "After", tools=["plan_send"])]
     script = {"1": plans.wants("plan_wait"), "2": plans.wants("plan_send", to="a")}

@@ -518,7 +518,8 @@ class AgentWorkflow(RunWorkflow):
         other = await find_replacement(bounds, tool, self.host.activities, self.address)
         if other is None:
             return None
-        self.advance(tools=list({spec.reference: spec for spec in (*self.toolbox.specs, other)}.values()))
+        kept = [spec for spec in self.toolbox.specs if spec.reference not in (tool, other.reference)]
+        self.advance(tools=[*kept, other])
         ending.replace(tool, other.reference)
         return other.name
 
