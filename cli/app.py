@@ -45,6 +45,7 @@ GROUPS = {
         "show": "Show a run as a tree: status, questions, steps, context.",
         "follow": "Print the events of a run as they happen.",
         "result": "Print the result of a run, or its status.",
+        "diff": "Compare two runs, step by step.",
     },
     "Steer": {
         "pause": "Pause a run: no further step starts.",
@@ -95,7 +96,7 @@ def import_commands(name: str) -> typer.Typer:
     match name:
         case "run" | "start" | "attach":
             from holdfast.cli.run import app as commands  # noqa: PLC0415  see the head of this file
-        case "retry" | "fork":
+        case "retry" | "fork" | "diff":
             from holdfast.cli.going_back import app as commands  # noqa: PLC0415  see the head of this file
         case "schedule":
             from holdfast.cli.schedule import app as commands  # noqa: PLC0415  see the head of this file

@@ -1,4 +1,4 @@
-"""The commands that go on from another run: `retry` at its failure, `fork` at any place in it."""
+"""The commands that go on from another run (`retry` at its failure, `fork` at any place in it), or compare two."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from typing import Annotated
 
 import typer
 
+from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import examine
 from holdfast.cli.attendance import answer_sources
 from holdfast.cli.command import perform
 from holdfast.cli.control import read_change
 from holdfast.cli.flags import AnswersFile, AsJson, By, Id, RunName
-from holdfast.cli.output import DONE, print_json, print_text, say
+from holdfast.cli.output import DONE, FAILED, print_json, print_text, say
 from holdfast.cli.run import Attendant, attend
 from holdfast.cli.session import Session, open_session
-from holdfast.client.event_texts import place
+from holdfast.client.differences import compare_runs
+from holdfast.client.event_texts import place, preview
 from holdfast.client.forks import Forked
 from holdfast.client.reading import person
 from holdfast.client.retries import Retried
 from holdfast.runtime.embedded import Startup
 
 app = typer.Typer(rich_markup_mode=None)
+SHORT = "none"
+"""Stands for a value that one of two runs does not have."""
 
 Changed = Annotated[
     Path | None,
@@ -72,6 +76,27 @@ def fork(
     """
     request = (at, changes or [], blueprint, id)
     perform(_fork(run, request, wait, Attendant(answers, by, as_json)), as_json)
+
+
+@app.command()
+def diff(run: RunName, other: RunName, as_json: AsJson = False) -> None:
+    """Compare two runs, step by step: status, answers, output and error. Exit code 0 if they are alike, else 1."""
+    perform(_diff(run, other, as_json), as_json)
+
+
+async def _diff(run: str, other: str, as_json: bool) -> int:
+    runs = (await open_session(Startup.NOTHING)).runs
+    one, two = [await runs.watch.view(await runs.resolve(name)) for name in (run, other)]
+    compared = compare_runs(one, two)
+    if as_json:
+        print_json(compared.to_json())
+    else:
+        for difference in compared.differences:
+            values = [SHORT if value is None else preview(value) for value in (difference.one, difference.other)]
+            where = place(difference.address) if difference.address else "the run"
+            print_text(f"{where}  {difference.what}: {values[0]} → {values[1]}")
+        say(f"{counted(len(compared.differences), 'difference')}; {counted(compared.alike, 'step')} alike")
+    return FAILED if compared.differences else DONE
 
 
 async def _retry(run: str, file: Path | None, wait: bool, attendant: Attendant) -> int:

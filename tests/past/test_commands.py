@@ -41,3 +41,11 @@ def test_a_fork_begins_in_the_middle_with_another_value(holdfast: Holdfast) -> N
     ended = holdfast("fork", "words", "--at", "said", "--set", "word=new", "--id", "other-words", "--json")
     assert (ended.code, ended.json["run"], ended.json["output"]) == (0, "other-words", "new")
     assert "run other-words begins in words, at words · said" in ended.err
+    compared = holdfast("diff", "words", "other-words")
+    assert (compared.code, "said  output: 'old' → 'new'" in compared.out) == (1, True)
+    assert "2 steps alike" not in compared.err and "1 step alike" in compared.err
+    assert holdfast("diff", "words", "words", "--json").json == {
+        "runs": ["words", "words"],
+        "differences": [],
+        "alike": 2,
+    }
