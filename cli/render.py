@@ -50,13 +50,21 @@ MOST_ITERATIONS = 10
 MOST_DONE = 10
 """The most completed steps listed for a failed run."""
 MARKS = {"completed": "✓", "failed": "✗", "skipped": "·", "running": "▸", "waiting": "?", "cancelled": "✗"}
-MARKS |= {"superseded": "·", "denied": "✗", "pending": "○", "waiting_input": "?", "completed_with_errors": "✓"}
+MARKS |= {
+    "undone": "↶",
+    "superseded": "·",
+    "denied": "✗",
+    "pending": "○",
+    "waiting_input": "?",
+    "completed_with_errors": "✓",
+}
 RISK_STYLES = {"low": "dim", "medium": "yellow", "high": "bold red", "critical": "bold white on red"}
 STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
 STYLES |= {
     "denied": "yellow",
     "skipped": "dim",
     "superseded": "dim",
+    "undone": "yellow",
     "pending": "dim",
     "waiting_input": "yellow",
     "completed_with_errors": "yellow",

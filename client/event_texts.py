@@ -17,6 +17,7 @@ from holdfast.protocol.events import (
     AgentTold,
     BranchStarted,
     CacheWasHit,
+    DeadlinePassed,
     Event,
     ItemStarted,
     LoopCompleted,
@@ -46,6 +47,7 @@ from holdfast.protocol.events import (
     StepFailed,
     StepRetrying,
     StepSkipped,
+    StepUndone,
     ToolDenied,
     ToolFailed,
     ToolReturned,
@@ -110,6 +112,12 @@ def _of_work(event: Event) -> Text | None:
             line = Text(f"✗ {name}  {one_line(message)}", "red")
         case StepRetrying():
             line = Text(f"↻ {name} is tried again", "yellow")
+        case StepUndone(tool=tool, error=None):
+            line = Text(f"↶ {name}  undone by {tool}", "yellow")
+        case StepUndone(message=message):
+            line = Text(f"✗ {name}  {one_line(message or '')}", "red")
+        case DeadlinePassed():
+            line = Text(f"✗ {name}  its deadline has passed", "yellow")
         case BranchStarted():
             line = Text(f"→ {name}", "dim")
         case StateLeft(state=state, next=following):

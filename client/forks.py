@@ -18,7 +18,14 @@ from holdfast.client.answering import Answering
 from holdfast.client.events import below
 from holdfast.client.history import started_with
 from holdfast.client.past_runs import Break, PastReader
-from holdfast.client.retries import Successor, describe_past, digest_change, read_end, read_run_failure
+from holdfast.client.retries import (
+    Successor,
+    check_not_undone,
+    describe_past,
+    digest_change,
+    read_end,
+    read_run_failure,
+)
 from holdfast.client.starting import new_run_id
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, name_at, parts
@@ -84,6 +91,7 @@ class RunFork:
     async def start(self) -> Forked:
         """Start the new run; see `Runs.fork`."""
         described = await describe_past(self._tree, self._run)
+        await check_not_undone(self._tree, self._run)
         definition: Definition = await started_with(self._client, described)
         at = find_place(await below(self._tree, self._run), self._request.at)
         check_place(definition.blueprint, at)

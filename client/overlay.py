@@ -20,6 +20,7 @@ STATES: dict[Mark, State] = {
     "skipped": "skipped",
     "denied": "skipped",
     "superseded": "skipped",
+    "undone": "skipped",
 }
 _STRONGEST: tuple[State, ...] = ("running", "failed", "done", "skipped")
 """The order in which a state wins where a step ran for several items."""

@@ -11,12 +11,14 @@ from typing_extensions import TypedDict
 
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
+from holdfast.client.events import below
 from holdfast.client.history import read_input, started_with
 from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.permissions import read_access
 from holdfast.client.starting import check_start, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
+from holdfast.protocol.events import StepUndone
 from holdfast.protocol.past import PAST_MEMO, Past, PastLink
 from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Failure
 from holdfast.protocol.values import digest_of
@@ -128,6 +130,7 @@ class RunRetry:
         new = name_retry(self._run)
         if (before := await find_retry(self._tree, self._run)) is not None:
             return self._find_same(new, before)
+        await check_not_undone(self._tree, self._run)
         reader = PastReader(self._tree, self._run)
         broken = await self._find_break(reader, described)
         past = await reader.read(broken)
@@ -163,6 +166,14 @@ class RunRetry:
             message = f"{self._run} failed on what it already had ({failure.type}: {failure.message})"
             raise BadInput(f"{message}; a retry would fail the same way. Mend the blueprint, and retry with it")
         return broken
+
+
+async def check_not_undone(tree: Tree, run: str) -> None:
+    """Raise `BadInput` if something that a run did was undone: another would take it for done."""
+    undone = [event.address for event in await below(tree, run) if isinstance(event.data, StepUndone)]
+    if undone:
+        message = f"{run} has undone what it did at {undone[0]}: a run that goes on from it would take that for done"
+        raise BadInput(f"{message}; start it anew")
 
 
 def name_retry(run: str) -> str:

@@ -118,6 +118,11 @@ class RunState:
         return sorted((moment, view.workflow) for view in self.views for moment in view.timers)
 
     @property
+    def deadlines(self) -> list[tuple[datetime, str]]:
+        """Return when the run, loops and blocks must have ended, with the workflows that keep it, the next first."""
+        return sorted((moment, view.workflow) for view in self.views for moment in view.deadlines)
+
+    @property
     def open_questions(self) -> OpenQuestions:
         """Return the open questions, for `Runs.answer`."""
         return OpenQuestions(self.run, self.questions, self.status in CLOSED, events=self.events)

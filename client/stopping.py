@@ -28,6 +28,7 @@ from holdfast.blueprint.amounts import counted
 from holdfast.client.history import ending_reason
 from holdfast.client.obstacles import EVENTS_READ, read_summaries
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
+from holdfast.protocol.runs import CLEANING_MEMO
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quote
 from holdfast.runtime.workers import NoWorker, read_failed_task, read_last_events
@@ -173,7 +174,10 @@ class Family:
         running = await self.running()
         by_id = {workflow.id: workflow for workflow in running}
         for depth in range(len(running)):
-            await at_once(self._cancel, [workflow.id for workflow in running if _depth(workflow, by_id) == depth])
+            at_depth = [workflow for workflow in running if _depth(workflow, by_id) == depth]
+            cleaning = await at_once(_is_cleaning_up, at_depth)
+            ids = [workflow.id for workflow, is_left in zip(at_depth, cleaning, strict=True) if not is_left]
+            await at_once(self._cancel, ids)
         return running
 
     async def _cancel(self, id_: str) -> None:
@@ -286,6 +290,11 @@ def _completed(events: Iterable[HistoryEvent]) -> set[str]:
         if event.HasField("activity_task_completed_event_attributes"):
             completed.add(event.activity_task_completed_event_attributes.scheduled_event_id)
     return {id_ for number, id_ in ids.items() if number in completed}
+
+
+async def _is_cleaning_up(workflow: WorkflowExecutionDescription) -> bool:
+    """Return whether a workflow does what is done at an end in any case, and is not to be cancelled."""
+    return CLEANING_MEMO in await workflow.memo()
 
 
 def _terminated(workflow: Left) -> Left:

@@ -21,6 +21,7 @@ from holdfast.protocol.events import (
     AnyEvent,
     BranchStarted,
     BranchSuperseded,
+    DeadlinePassed,
     Event,
     ItemCompleted,
     ItemStarted,
@@ -38,6 +39,7 @@ from holdfast.protocol.events import (
     StepFailed,
     StepSkipped,
     StepStarted,
+    StepUndone,
     TimerStarted,
     ToolCalled,
     ToolDenied,
@@ -156,7 +158,11 @@ class Trace:
             case BranchStarted(branch=branch):
                 self._branch(address, branch)
             case BranchSuperseded():
-                self._supersede(address)
+                self._supersede(self._lists.get(address, []))
+            case DeadlinePassed() if span is not None:
+                self._supersede(span.children())
+            case StepUndone(error=None) if span is not None:
+                span.status = "undone"
             case data if span is not None:
                 _change(span, data)
         self._stamp(event)
@@ -241,9 +247,9 @@ class Trace:
         else:
             step.branch, self._lists[address] = branch, step.steps
 
-    def _supersede(self, branch: str) -> None:
-        """Record that what was under way in a branch has lost."""
-        for step in self._lists.get(branch, []):
+    def _supersede(self, steps: Sequence[Span]) -> None:
+        """Record that what was under way in these steps was given up."""
+        for step in steps:
             for span in (step, *step.below()):
                 if span.status == "running":
                     span.status = "superseded"

@@ -156,6 +156,22 @@ class OwnChildStarted(ChildStarted):
     type: ClassVar[str] = "child.started"
 
 
+class StepUndone(EventData):
+    """What the step did was undone; with an error it could not be."""
+
+    type: ClassVar[str] = "step.undone"
+    tool: str
+    error: str | None = None
+    message: str | None = None
+
+
+class DeadlinePassed(EventData):
+    """The deadline of a run, a loop or a block has ended it."""
+
+    type: ClassVar[str] = "deadline.passed"
+    until: datetime
+
+
 class LoopIteration(EventData):
     """The start of an iteration."""
 
@@ -516,6 +532,8 @@ AnyEvent = (
     | BranchStarted
     | BranchCompleted
     | BranchSuperseded
+    | StepUndone
+    | DeadlinePassed
     | ModelRequested
     | ModelReplied
     | AgentCompleted

@@ -74,6 +74,9 @@ ACCESS_MEMO = "holdfastAccess"
 STATE_MEMO = "holdfastState"
 """In the memo of an author's own workflow that has continued as new: its `OwnState`."""
 
+CLEANING_MEMO = "holdfast_cleaning_up"
+"""In the memo of a child that does what is done at an end in any case: a cancel of its run leaves it alone."""
+
 OWN_MEMO = "holdfastRun"
 """In the memo of a workflow that a step has started and that is no part of the run: the run's id."""
 PLACE_MEMO = "holdfastAddress"
@@ -552,6 +555,8 @@ class WorkflowView(Value):
     """True while an activity runs."""
     timers: list[datetime] = []
     """When the timers that run are over: the next 20."""
+    deadlines: list[datetime] = []
+    """When the run, a loop or a block must have ended: the next 20."""
     hears: bool = False
     """True if this is an agent's workflow, which takes messages of people."""
     refused: list[RefusedSignal] = []

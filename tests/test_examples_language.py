@@ -18,6 +18,7 @@ from tests.repository import EXAMPLES, ROOT
 SCHEMA = language_schema()
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
 STEPS = {model.__name__ for model in KINDS.values()}
+ON_DEADLINE = ("", ": fail", ": finish", ": ask")
 NO_EXAMPLE = {
     # Codes of languages: each stands for a table of the same shape, and has tests of its own.
     *(f"PlanBody.language: {code}" for code in ("de", "es", "it", "nl", "pt")),
@@ -28,7 +29,11 @@ NO_EXAMPLE = {
     # The key of every step in which something else asks people (`AskingStep`): examples/refund has it, at a graph.
     *(f"{kind}.assignees" for kind in ("AgenticLoop", "Clarify", "Plan", "PlanStep")),
     # The key beside every list of steps: examples/release has it beside the outermost one.
-    *(f"{owner}.max_parallel" for owner in ("Conditional", "LoopBlock", "MapBlock", "Parallel")),
+    *(f"{owner}.max_parallel" for owner in ("BlockStep", "Conditional", "LoopBlock", "MapBlock", "Parallel")),
+    # The default, which a block with undos need not write: examples/trip has the other.
+    "BlockStep.on_undo_error: ask",
+    # The same key in three places: examples/trip has two of its values in two of them.
+    *(f"{owner}.on_deadline{value}" for owner in ("Blueprint", "BlockStep", "LoopBlock") for value in ON_DEADLINE),
 }
 EVERY_STEP = set.intersection(*(set(DEFINITIONS[name]["properties"]) for name in STEPS))
 

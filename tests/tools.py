@@ -44,6 +44,28 @@ async def waits_to_be_cancelled(folder: str, name: str) -> None:
     await asyncio.Event().wait()
 
 
+@tool(idempotent=True)
+def does(folder: str, what: str) -> dict[str, str]:
+    """Write down what is done."""
+    with (Path(folder) / "done").open("a") as file:
+        file.write(f"{what}\n")
+    return {"what": what, "id": f"#{what}"}
+
+
+@tool
+def cannot_undo(folder: str, what: str) -> None:
+    """Fails while the file `shut` is there."""
+    if (Path(folder) / "shut").exists():
+        raise ValueError("shut")
+    does(folder, what)
+
+
+def read_done(folder: Path) -> list[str]:
+    """What `does` has done, in its order."""
+    path = folder / "done"
+    return path.read_text().split() if path.exists() else []
+
+
 @tool
 def look_up(folder: str, word: str) -> str:
     """Look a word up."""

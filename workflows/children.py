@@ -44,6 +44,7 @@ from holdfast.protocol.plans import (
 from holdfast.protocol.runs import (
     AGENT_WORKFLOW,
     CLARIFY_WORKFLOW,
+    CLEANING_MEMO,
     LOOP_WORKFLOW,
     MAP_WORKFLOW,
     OWN_MEMO,
@@ -64,7 +65,7 @@ from holdfast.protocol.runs import (
     MapResult,
     summary_of,
 )
-from holdfast.workflows.concurrency import CancelledWithResult, deliver, outlast
+from holdfast.workflows.concurrency import CancelledWithResult, deliver, is_cleaning_up, outlast
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.workflows.failures import find_failure
 from holdfast.workflows.frame import Frame, OwnStart, Runtime
@@ -95,6 +96,7 @@ def prepare_start(name: str, args: Sequence[object], result_type: type, summary:
         # No parent close policy: by the default the server terminates it with its parent, also in a later run of its
         # chain.
         static_summary=summary_of(summary),
+        memo={CLEANING_MEMO: True} if is_cleaning_up() or CLEANING_MEMO in workflow.memo() else None,
         search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint), *_access()]),
     )
 

@@ -5,18 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 Result = TypeVar("Result")
+_CLEANING_UP: ContextVar[bool] = ContextVar("cleaning_up", default=False)
+"""Whether the task at work does what is done after a cancellation."""
 
 
 class CancelledWithResult(asyncio.CancelledError):
     """A cancellation of whatever waited for a child, with the result that the child gave all the same."""
 
     def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+
+class CancelledInCall(asyncio.CancelledError):
+    """A cancellation in the middle of a call, with the result that the call gave all the same.
+
+    Without one the call may have acted or not.
+    """
+
+    def __init__(self, result: object = None) -> None:
         super().__init__()
         self.result = result
 
@@ -69,20 +83,52 @@ async def outlast(tasks: Sequence[asyncio.Task[Any]]) -> None:
 async def await_end(task: asyncio.Task[Result]) -> Result:
     """Return a task's result; if the wait is cancelled, cancel the task and wait for its end.
 
-    A result that comes all the same does not undo the cancellation, as it would if the task were awaited directly.
+    A result that comes all the same does not undo the cancellation, as it would if the task were awaited directly. It
+    raises `CancelledInCall`, unless the task has failed by itself.
     """
     try:
         await workflow.wait([task])
     except asyncio.CancelledError:
         task.cancel()
         await outlast([task])
-        raise
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not is_cancelled(error):
+            raise
+        raise CancelledInCall(None if task.cancelled() or error is not None else task.result()) from None
     return task.result()
 
 
+async def clean_up(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do what is done at an end in any case, also after a cancellation; one that comes meanwhile does not stop it.
+
+    Raises what the work raises; and `asyncio.CancelledError` at its end if the waiting was cancelled.
+    """
+    token = _CLEANING_UP.set(True)
+    try:
+        task = asyncio.create_task(work)
+    finally:
+        _CLEANING_UP.reset(token)
+    await outlast([task])
+    result = task.result()
+    raise_if_cancelled()
+    return result
+
+
+def raise_if_cancelled() -> None:
+    """Raise `asyncio.CancelledError` if this task was cancelled while it waited for an end that nothing stops."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+def is_cleaning_up() -> bool:
+    """Return whether what is at work is done in any case."""
+    return _CLEANING_UP.get()
+
+
 def was_cancelled() -> bool:
-    """Return whether this workflow was asked to end."""
-    return workflow.cancellation_reason() is not None
+    """Return whether this workflow was asked to end, but for what is done in any case."""
+    return workflow.cancellation_reason() is not None and not is_cleaning_up()
 
 
 async def end_if_cancelled() -> None:

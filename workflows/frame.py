@@ -49,6 +49,7 @@ from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.superseding import Superseding
 from holdfast.workflows.turns import Speakers, make_messages
+from holdfast.workflows.undo_log import UndoLog
 
 DEFAULT_INPUT = Step.model_fields["input"].default
 HISTORY = "context.scratchpad.history"
@@ -101,6 +102,7 @@ class Runtime(Protocol):
     async def wait_until(self, address: Address, moment: datetime, summary: str) -> None: ...
     def mark_done(self, address: Address) -> None: ...
     def was_done(self, address: Address) -> bool: ...
+    def show_deadline(self, moment: datetime) -> AbstractContextManager[None]: ...
     def change_question(self, address: Address, asked: Asked, parents: Sequence[JSONObject]) -> None: ...
     def let_ask(self, address: Address, call: AskingCall) -> AbstractContextManager[None]: ...
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any: ...
@@ -209,6 +211,8 @@ class Frame:
     request_counts: RequestCounts = field(default_factory=RequestCounts)
     people: People = EVERYBODY
     """Who may answer what is asked here, where the question does not say it."""
+    undos: UndoLog | None = None
+    """In a block: what its steps have done, and how it is undone."""
     new_input: tuple[JSON] | None = None
     """Input from a person for this step, after it failed with its own."""
 

@@ -17,6 +17,7 @@ from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunS
 from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Carried, Definition, Failure, PipelineState, RunResult
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.deadlines import FINISHED, run_until_deadline
 from holdfast.workflows.door import decode_payload
 from holdfast.workflows.failures import failure, find_context, find_failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope, read_history
@@ -76,8 +77,13 @@ class PipelineWorkflow(RunWorkflow):
         if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, self.input)):
             raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
         frame = self.frame(self.store, Scope(), {"input": self.input})
-        output = await run_steps(blueprint.steps, frame, self.input, blueprint.max_parallel)
-        if blueprint.output is not None:
+        work = run_steps(blueprint.steps, frame, self.input, blueprint.max_parallel)
+        output = await run_until_deadline(
+            work, blueprint.deadline, blueprint.on_deadline, frame.after(self.input), blueprint.name
+        )
+        if output is FINISHED:
+            output = None
+        elif blueprint.output is not None:
             output = self._render_output(blueprint.output, frame.after(output))
         self.host.note(self.address, RunCompleted(output=output))
         return output

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from temporalio import workflow
 
 from holdfast.protocol.events import BranchSuperseded
-from holdfast.workflows.concurrency import end
+from holdfast.workflows.concurrency import end, raise_if_cancelled
 from holdfast.workflows.failures import HANDLED
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.rest import await_rest
@@ -64,6 +64,4 @@ class Race(Generic[Result]):
             await end(losers.values())
         for name, frame in frames.items():
             frame.note(BranchSuperseded(branch=name))
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():  # meanwhile: `end` waits on
-            raise asyncio.CancelledError
+        raise_if_cancelled()  # meanwhile: `end` waits on

@@ -13,7 +13,7 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
-from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.concurrency import CancelledInCall, is_cancelled
 from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interrupts import AnsweredResult, Interrupts
@@ -51,6 +51,11 @@ async def complete_tool(
         frame.note(ToolReturned(tool=request.tool, result=ended.result))
         await interrupts.end()
         return Completed(result=ended.result)
+    except CancelledInCall as cancelled:
+        interrupts.drop()
+        if isinstance(cancelled.result, Completed):
+            frame.note(ToolReturned(tool=request.tool, result=cancelled.result.result))
+        raise
     except (asyncio.CancelledError, *HANDLED):
         interrupts.drop()
         raise

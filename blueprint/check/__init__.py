@@ -7,8 +7,10 @@ from holdfast.blueprint.check.names import check_names
 from holdfast.blueprint.check.people import check_access
 from holdfast.blueprint.check.plans import check_plan
 from holdfast.blueprint.check.schemas import check_schemas, check_step_schemas
+from holdfast.blueprint.check.undos import check_undos
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import AnyStep, Blueprint
+from holdfast.blueprint.kinds.deadlines import check_deadline
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.positions import Parts
@@ -26,6 +28,8 @@ def check(
     check_schemas(blueprint, findings)
     check_agents(blueprint, findings)
     check_access(blueprint, findings)
+    check_undos(blueprint, findings)
+    check_deadline(blueprint.deadline, blueprint.on_deadline, "", findings)
     check_most(blueprint.max_parallel, [blueprint.steps], "", findings)
     for path, step in placed_steps(blueprint.steps, "steps"):
         _check_step(step, path, blueprint, findings)

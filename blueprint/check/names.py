@@ -26,7 +26,7 @@ _ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "res
 _ONLY = {
     "iteration": "it is known only inside a loop",
     "history": "it is known only inside a loop",
-    "error": "it is known only in the fallback of `on_error`",
+    "error": "it is known only in the fallback of `on_error`, and in the `finally` of a block",
     "item": "it is known only inside a map",
     "index": "it is known only inside a map",
 }
@@ -62,6 +62,7 @@ class _Names:
             self._parses(agent.instructions, f"agents.{name}.instructions")
         last = self._steps(self.blueprint.steps, "steps", _VisibleNames(_ROOTS, frozenset(), frozenset()), loops=False)
         self._template(self.blueprint.output, "output", last)
+        self._template(self.blueprint.deadline, "deadline", _VisibleNames(_ROOTS, frozenset(), frozenset()))
 
     def _steps(self, steps: Sequence[AnyStep], path: str, outer: _VisibleNames, *, loops: bool) -> _VisibleNames:
         """Check a list of steps; return the scope after it."""

@@ -11,9 +11,10 @@ from holdfast.blueprint.explain.outline import EMPTY, WIDTH, Line, render
 from holdfast.blueprint.explain.page import Book, Page
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_sentence
 from holdfast.blueprint.kinds.description import Ask
 from holdfast.blueprint.words.amounts import Amount
-from holdfast.blueprint.words.text import listed, one_line
+from holdfast.blueprint.words.text import RUN, listed, one_line
 
 __all__ = ["Ask", "Explanation", "explain"]
 
@@ -95,7 +96,10 @@ def _summary(blueprint: Blueprint, requests: Amount, book: Book, *, are_known: b
     """Return the closing lines: model requests, limits, who may do what, how long it may wait."""
     sentences = [f"Model requests: {requests}."]
     sentences += limit_sentences("The run may take", blueprint.limits)
+    deadline = deadline_sentence(blueprint.deadline, blueprint.on_deadline, RUN)
+    sentences += [deadline.strip().replace("If it has", "If the run has", 1)] if deadline else []
     book.asks += limit_asks(blueprint.limits)
+    book.asks += deadline_asks("The run", blueprint.deadline, blueprint.on_deadline)
     if blueprint.access is not None:
         sentences += [f"{ACCESS[capability]} {listed(names)}." for capability, names in blueprint.access if names]
     if any(ask.by is None for ask in book.asks):

@@ -16,6 +16,7 @@ from holdfast.blueprint.kinds.agents import Agent, AgentHistory, AgentTool, Rule
 from holdfast.blueprint.kinds.asking import AskingStep
 from holdfast.blueprint.kinds.attachments import AttachmentSource, ModelAttachment
 from holdfast.blueprint.kinds.base import Block, Fallback, Step
+from holdfast.blueprint.kinds.block import BlockStep
 from holdfast.blueprint.kinds.cache import Cache
 from holdfast.blueprint.kinds.clarify import Clarify
 from holdfast.blueprint.kinds.conditional import Conditional
@@ -32,6 +33,7 @@ from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanOption, P
 from holdfast.blueprint.kinds.states import MachineState, NextState, States
 from holdfast.blueprint.kinds.step import ImportConfig, PlainStep
 from holdfast.blueprint.kinds.timer import Timer
+from holdfast.blueprint.kinds.undo import Undo
 from holdfast.blueprint.kinds.wait import Wait
 from holdfast.blueprint.kinds.workflow import OwnWorkflow, WorkflowBlock
 from holdfast.blueprint.parts import Access, Limits, Option, Part, Retry, Risk
@@ -43,6 +45,7 @@ AnyStep = Annotated[
     | Loop
     | Map
     | Parallel
+    | BlockStep
     | Clarify
     | Cache
     | AgenticLoop
@@ -115,7 +118,9 @@ __all__ = [
     "Step",
     "NextState",
     "States",
+    "BlockStep",
     "Timer",
+    "Undo",
     "Verification",
     "Wait",
     "WorkflowBlock",

@@ -75,6 +75,8 @@ class Step(Part):
     """The steps inside run in a child workflow."""
     passes_input: ClassVar[bool] = False
     """The output is the input: that the step has ended is what others wait for."""
+    undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "handed_on"
+    """What becomes of the undos of steps inside: kept until the step has ended, or handed on to a block around it."""
     runs_branches_at_once: ClassVar[bool] = False
     skips_known_results: ClassVar[bool] = False
     """The steps inside do not run where their result is stored already."""
@@ -166,6 +168,11 @@ class Step(Part):
     def gives_reply(self) -> bool:
         """True if `steps.NAME.reply` tells who answered what the step asked."""
         return False
+
+    @property
+    def undo_tool(self) -> str | None:
+        """The tool that undoes what the step has done; None if nothing does."""
+        return None
 
     @property
     def branching(self) -> Branching | None:

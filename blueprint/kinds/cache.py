@@ -25,6 +25,8 @@ class Cache(Step):
 
     skips_known_results: ClassVar[bool] = True
 
+    undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "none"
+
     kind: Literal["cache"]
     wrapped_step: AnyStep = Field(
         description="The step that runs if nothing is stored.",

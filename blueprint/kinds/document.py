@@ -8,6 +8,7 @@ from pydantic import Field
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import Agent
+from holdfast.blueprint.kinds.deadlines import Deadline, OnDeadline
 from holdfast.blueprint.parts import Access, Limits, MaxParallel, Name, Part, Schema, Template
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Blueprint(Part):
         ],
     )
     max_parallel: MaxParallel = None
+    deadline: Deadline = None
+    on_deadline: OnDeadline = "fail"
     output: Template | None = Field(
         None,
         description="The run's output; default: the last step's output.",

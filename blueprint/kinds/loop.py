@@ -13,6 +13,7 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.base import Block, Step
+from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_sentence
 from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -44,6 +45,7 @@ class Loop(Step):
 
     other_names: ClassVar[tuple[str, ...]] = ("while", "until", "repeat", "for")
     iterates: ClassVar[bool] = True
+    undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "none"
     runs_steps_in_child: ClassVar[bool] = True
     keeps_partial_context: ClassVar[bool] = True
 
@@ -66,6 +68,9 @@ class Loop(Step):
         inside = Block(tuple(block.body), frozenset({"iteration", "history"}), True, {**writes, **reads}, exits)
         return {"loop.body": inside}
 
+    def reads(self) -> Mapping[str, Template]:
+        return {**super().reads(), "loop.deadline": self.loop.deadline}
+
     def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
         # A person may add iterations.
         most = None if self.loop.at_the_limit == "ask" else self.loop.max_loops
@@ -74,6 +79,8 @@ class Loop(Step):
     def output_shape(self, knowledge: Knowledge) -> Shape:
         block, last = self.loop, knowledge.last["loop.body"]
         if block.loop_output_mapper is not None:
+            return UNKNOWN
+        if block.on_deadline != "fail":
             return UNKNOWN
         template = block.output if block.output_template is None else block.output_template
         return last if template is None else knowledge.render("loop.body", template, last)
@@ -162,10 +169,13 @@ class Loop(Step):
         sentences += writes_sentences(block.state, "Between two iterations", after)
         sentences += next_input_sentences(block, after)
         sentences += result_sentences(block.output_template, block.output, block.loop_output_mapper, after)
+        if until_when := deadline_sentence(block.deadline, block.on_deadline, inside):
+            sentences.append(until_when.strip())
         inner = replace(names.after("the input of the iteration"), conversing=block.conversation)
         body = NestedSteps("", block.body, inner)
         ask = Ask("decision", f"{self.name} has not reached its exit. Go on?", MORE)
-        more = (ask,) if block.at_the_limit == "ask" else ()
+        more: tuple[Ask, ...] = (ask,) if block.at_the_limit == "ask" else ()
+        more = (*more, *deadline_asks(self.name, block.deadline, block.on_deadline))
         return StepDescription(" ".join(sentences), (body,), more)
 
     def draw(self, names: Vocabulary) -> Drawing:

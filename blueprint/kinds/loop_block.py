@@ -11,6 +11,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings, check_function
 from holdfast.blueprint.kinds.base import Fallback, Step
 from holdfast.blueprint.kinds.conditional import Conditional
+from holdfast.blueprint.kinds.deadlines import Deadline, OnDeadline, check_deadline
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.operations import Operation
 from holdfast.blueprint.parts import MaxParallel, Name, Part, Requirement, Template
@@ -122,6 +123,8 @@ class LoopBlock(Part):
         examples=[{"strategy": "truncate_turns", "max_turns": 20}],
     )
     max_parallel: MaxParallel = None
+    deadline: Deadline = None
+    on_deadline: OnDeadline = "fail"
     checkpoint_every: int = Field(50, ge=1, le=1000, description="Iterations in one history at most.", examples=[20])
     initial_input_mapper: str | None = Field(
         None, description="`pkg.mod:function(input, context)`.", examples=["mappers:start"]
@@ -165,6 +168,7 @@ def check_block(block: LoopBlock, path: str, findings: Findings) -> None:
         findings.add(f"{path}.max_loops", "missing_key", message, "add max_loops, exit_expression or stop_when")
     _exclusive(block, path, findings)
     check_most(block.max_parallel, [block.body], f"{path}.", findings)
+    check_deadline(block.deadline, block.on_deadline, f"{path}.", findings)
     for key in ("exit_condition", *_MAPPERS):
         function = getattr(block, key)
         if function is not None:

@@ -14,6 +14,7 @@ from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.asking import AskingStep
 from holdfast.blueprint.kinds.attachments import ModelAttachment, check_contents, check_model_types
+from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -25,6 +26,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     set_form,
 )
+from holdfast.blueprint.kinds.undo import Undo
 from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template, ToolErrors
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, make_shape
 from holdfast.blueprint.shape import TEXT as SOME_TEXT
@@ -104,6 +106,11 @@ class PlainStep(AskingStep):
     tool_errors: ToolErrors | None = Field(
         None, description="What follows an error of the tool, or of the agent's tools; default: the step fails."
     )
+    undo: Undo | None = Field(
+        None,
+        description="In a block: the call that undoes what the step did, if the block fails or the run is cancelled.",
+        examples=[{"uses": "cancel_flight", "arguments": {"id": "{{ output.id }}"}}],
+    )
     idempotent: bool | None = Field(
         None, description="Of a tool or a graph: may a call be run again if it was lost? Default: what the tool says."
     )
@@ -112,6 +119,18 @@ class PlainStep(AskingStep):
         if self.uses is not None and self.uses not in BUILTINS:
             yield Requirement("tool", self.uses, ("uses",), idempotent=self.idempotent is True)
         yield from super().requires()
+
+    @property
+    def undo_tool(self) -> str | None:
+        return None if self.undo is None else self.undo.uses
+
+    def blocks(self) -> Mapping[str, Block]:
+        # In a block of its own, as `output` is the step's there, and not the previous one's.
+        return {} if self.undo is None else {"undo": Block((), reads={f"undo.{self._undo_key}": self.undo.template})}
+
+    @property
+    def _undo_key(self) -> str:
+        return "input" if self.undo is None or self.undo.arguments is None else "arguments"
 
     @property
     def input_key(self) -> str:
@@ -191,6 +210,8 @@ class PlainStep(AskingStep):
         _check_attachments(self, path, findings)
         _check_config(self, path, findings)
         _check_activity(self, path, findings)
+        if self.undo is not None:
+            _check_undo(self, path, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         input_text = filled(self.input_template, names)
@@ -199,6 +220,7 @@ class PlainStep(AskingStep):
             beside = self._beside(names)
             text = f"{agent_phrase(self.agent)} works on {input_text}{beside}.{attempts(self.timeout, self.retry)}"
             text += " It ends with the result of its tool." if self.ends_with_tool else ""
+            text += self._undo_sentence
             text += "".join(f" {sentence}" for sentence in error_sentences(self.tool_errors))
             text += self.asked_sentence(names)
             return StepDescription(text)
@@ -213,8 +235,12 @@ class PlainStep(AskingStep):
         noun = "the function" if ":" in self.uses else "the tool"
         text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}.{attempts(self.timeout, self.retry)}"
         text += "".join(f" {sentence}" for sentence in error_sentences(self.tool_errors))
-        text += self.asked_sentence(names)
+        text += f"{self._undo_sentence}{self.asked_sentence(names)}"
         return StepDescription(text, calls=True)
+
+    @property
+    def _undo_sentence(self) -> str:
+        return "" if self.undo is None else f" It is undone by {one_line(self.undo.uses, 80)}."
 
     def _beside(self, names: Vocabulary) -> str:
         return f", with {listed([unquoted(each.name, names) for each in self.attachments])}" if self.attachments else ""
@@ -242,6 +268,14 @@ class PlainStep(AskingStep):
         if self.uses in BUILTINS:
             return Drawing("plain", [self.uses])
         return Drawing("tool", [*([self.uses] if self.uses != self.name else []), *people])
+
+
+def _check_undo(step: PlainStep, path: str, findings: Findings) -> None:
+    assert step.undo is not None
+    step.undo.check(f"{path}.undo", findings)
+    if step.agent is None and (step.uses is None or step.uses in BUILTINS):
+        message = "'undo' belongs to steps that do something outside of the run"
+        findings.add_key(f"{path}.undo", "conflict", message, "remove it")
 
 
 def _check_attachments(step: PlainStep, path: str, findings: Findings) -> None:

@@ -17,7 +17,9 @@ from holdfast.protocol.events import AgentTold, LoopCompleted, PlanRevised, Ques
 from holdfast.protocol.questions import Question
 from holdfast.protocol.tracebacks import find_raise
 
-Mark = Literal["running", "waiting", "paused", "completed", "failed", "cancelled", "superseded", "skipped", "denied"]
+Mark = Literal[
+    "running", "waiting", "paused", "completed", "failed", "cancelled", "undone", "superseded", "skipped", "denied"
+]
 STRONGEST: tuple[Mark, ...] = (
     "running",
     "waiting",
@@ -25,6 +27,7 @@ STRONGEST: tuple[Mark, ...] = (
     "failed",
     "cancelled",
     "completed",
+    "undone",
     "denied",
     "superseded",
     "skipped",

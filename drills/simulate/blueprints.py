@@ -183,6 +183,24 @@ def _make_race(gen: Generator, depth: int) -> Json:
     return {"branches": branches, "until": wanted, "reduce": "keys", "choose": ["lost", *winners]}
 
 
+def _make_block(gen: Generator, depth: int) -> Json:
+    """Return a block, some of which fail: then what they have paid is paid back. In others nobody ever answers."""
+    n = gen.count
+    if gen.choices.chance(0.2):
+        ask = {"name": f"never{n}", "kind": "hitl", "message": f"{NOBODY} this."}
+        loop = {"name": f"loop{n}", "kind": "loop", "loop": {"max_loops": 9, "body": [ask]}}
+        return {"steps": [loop if gen.choices.chance(0.5) else ask], "deadline": "1h", "on_deadline": "finish"}
+    undo = {"uses": PAY, "input": "back"}
+    steps = [{"name": f"do{n}", "uses": PAY, "input": "{{ input }}", "undo": undo}, *gen.make_steps(depth + 1)]
+    block: Json = {"steps": steps, "on_undo_error": "continue"}
+    if gen.choices.chance(0.5):
+        steps.append({"name": f"fail{n}", "uses": BROKEN, "input": "tea"})
+        block["on_error"] = "continue"
+    if gen.choices.chance(0.5):
+        block["finally"] = [{"name": f"last{n}", "uses": PAY, "input": "{{ error.type if error else 'fine' }}"}]
+    return block
+
+
 def _make_clarify(gen: Generator, depth: int) -> Json:
     schema = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
     step: Json = {"goal": "A brief", "schema": schema, "confirm": gen.choices.chance(0.3)}
@@ -245,6 +263,7 @@ MAKERS: dict[str, Callable[[Generator, int], Json]] = {
     "loop": _make_loop,
     "map": _make_map,
     "parallel": _make_parallel,
+    "block": _make_block,
     "conditional": _make_conditional,
     "clarify": _make_clarify,
     "cache": _make_cache,
@@ -256,7 +275,7 @@ MAKERS: dict[str, Callable[[Generator, int], Json]] = {
     "states": _make_states,
 }
 """What writes a step of each kind, without its name."""
-NESTING = {"loop", "map", "parallel", "conditional", "states"}
+NESTING = {"loop", "map", "parallel", "block", "conditional", "states"}
 
 
 @lru_cache(maxsize=8)

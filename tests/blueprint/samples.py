@@ -10,6 +10,7 @@ SAMPLES = {
     "loop": "{name: again, kind: loop, loop: {max_loops: 3, body: [{name: round}]}}",
     "map": "{name: each, kind: map, map: {iterable_input: context.events, body: [{name: look}]}}",
     "parallel": "{name: both, kind: parallel, branches: {legal: [{name: law}], money: [{name: sum}]}}",
+    "block": "{name: booking, kind: block, steps: [{name: book, uses: book}], finally: [{name: tell}]}",
     "clarify": "{name: brief, kind: clarify, goal: A brief, schema: {properties: {city: {type: string}}}}",
     "cache": "{name: once, kind: cache, ttl: 1d, wrapped_step: {name: search, uses: search}}",
     "timer": "{name: rest, kind: timer, for: 2h}",

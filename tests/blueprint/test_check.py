@@ -80,7 +80,12 @@ def test_steps_that_ran_before_and_the_last_answer_can_be_read(expression: str) 
         ("steps.late.output", 27, "the step 'late' has not run here yet", "it runs later, as steps[3]"),
         ("steps.read.output", 27, "the step 'read' reads its own output", "its input is `previous_step`"),
         ("iteration", 21, "unknown name 'iteration'", "it is known only inside a loop"),
-        ("error", 21, "unknown name 'error'", "it is known only in the fallback of `on_error`"),
+        (
+            "error",
+            21,
+            "unknown name 'error'",
+            "it is known only in the fallback of `on_error`, and in the `finally` of a block",
+        ),
     ],
 )
 def test_an_unknown_name_is_told_at_its_column(expression: str, column: int, message: str, hint: str) -> None:

@@ -50,7 +50,7 @@ def problems_of(text: str, **how: Any) -> list[Problem]:
 def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
     assert [str(problem) for problem in problems_of(BRIEF, file="brief.yaml")] == [
         "brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: step, hitl, conditional, loop,"
-        " map, parallel, clarify, cache, agentic_loop, plan, timer, workflow, wait, states)",
+        " map, parallel, block, clarify, cache, agentic_loop, plan, timer, workflow, wait, states)",
         "brief.yaml:9:17 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)",
         "brief.yaml:11:7 steps[2].loop.max_lops: unknown key 'max_lops' (did you mean 'max_loops'?)",
         "brief.yaml:13:25 steps[2].loop.init[0].set.target: the target 'notes' is outside the context"

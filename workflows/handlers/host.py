@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -147,6 +147,15 @@ class Host:
     def was_done(self, address: Address) -> bool:
         """Return whether the earlier run did at an address what `mark_done` remembers; once for each time."""
         return self.earlier.take_done(address)
+
+    @contextmanager
+    def show_deadline(self, moment: datetime) -> Iterator[None]:
+        """Show when a run, a loop or a block must have ended, while it works."""
+        self.progress.deadlines.append(moment)
+        try:
+            yield
+        finally:
+            self.progress.deadlines.remove(moment)
 
     async def ask(self, request: QuestionRequest) -> Reply:
         """Ask a question, and wait for its end."""

@@ -11,7 +11,7 @@ from holdfast.protocol import guard
 from holdfast.protocol.events import RunPaused, RunResumed
 from holdfast.protocol.runs import PAUSE, PAUSED_MEMO, RESUME
 from holdfast.workflows.children import Children
-from holdfast.workflows.concurrency import end_if_cancelled, was_cancelled
+from holdfast.workflows.concurrency import end_if_cancelled, is_cleaning_up, was_cancelled
 from holdfast.workflows.door import NOTHING, Door, read_value
 from holdfast.workflows.journal import Journal
 
@@ -29,12 +29,13 @@ class Steering:
         return {"paused": self.paused}
 
     async def until_resumed(self) -> None:
-        """Wait while the run is paused; raise `CancelledError` if it was cancelled.
+        """Wait while the run is paused; raise `CancelledError` if it was cancelled; what is done in any case waits on.
 
         Every activity, child and step starts behind this call, so a cancelled run starts nothing more.
         """
         if self.paused:
-            await workflow.wait_condition(lambda: not self.paused or was_cancelled())
+            holds = is_cleaning_up()  # here: a condition is looked at outside of the task
+            await workflow.wait_condition(lambda: not self.paused or (was_cancelled() and not holds))
         await end_if_cancelled()
 
     # Not Temporal's own pause of a workflow: with one paused, list, describe and query of SDK 1.35 raised.

@@ -56,6 +56,8 @@ class RunProgress:
     ended: Status | None = None
     timers: list[datetime] = field(default_factory=list)
     """When the timers that run are over."""
+    deadlines: list[datetime] = field(default_factory=list)
+    """When the run, a loop or a block must have ended."""
 
 
 class View:
@@ -127,6 +129,7 @@ class View:
             children=self._children.ids,
             moving=self._activities.moving,
             timers=sorted(progress.timers)[:SHOWN_TIMERS],
+            deadlines=sorted(progress.deadlines)[:SHOWN_TIMERS],
             hears=self.hears(),
             refused=self.door.refused,
             usage=progress.usage,

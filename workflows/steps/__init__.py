@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.blueprint.kinds import KINDS
 from holdfast.workflows.steps.agentic_loop import run_agentic_loop
+from holdfast.workflows.steps.block import run_block
 from holdfast.workflows.steps.cache import run_cache
 from holdfast.workflows.steps.clarify import run_clarify
 from holdfast.workflows.steps.conditional import run_conditional
@@ -25,6 +26,7 @@ EXECUTORS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
     "loop": run_loop,
     "map": run_map,
     "parallel": run_parallel,
+    "block": run_block,
     "clarify": run_clarify,
     "cache": run_cache,
     "agentic_loop": run_agentic_loop,

@@ -20,6 +20,7 @@ from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.items import take_changes
 from holdfast.workflows.limits import Meter
 from holdfast.workflows.races import Race
+from holdfast.workflows.undoing import undo_all
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ async def run_parallel(step: Parallel, frame: Frame) -> JSON:
     else:
         race: Race[_Ended] = Race(frame, lambda ended: ended.has_result)
         done, others = await race.run(works, lambda so_far: _is_over(step, so_far, frame))
+        await _undo_losers([name for name in branches if name not in done], frame)
         if not _is_over(step, done, frame):
             raise _fail_without_winner(step, done, others, frame)
         winners = list(done)
@@ -62,6 +64,15 @@ async def run_parallel(step: Parallel, frame: Frame) -> JSON:
         take_changes(frame, changed, step.merge_strategy, began=_base(step, frame))
     outputs = _reduce(step, {name: ended.output for name, ended in done.items()}, frame)
     return {"winner": winners, "outputs": outputs} if step.until is not None and step.reduce is None else outputs
+
+
+async def _undo_losers(names: Sequence[str], frame: Frame) -> None:
+    """Undo what the steps of branches that have not won did, where a block around them keeps how."""
+    if frame.undos is None:
+        return
+    for name in names:
+        if entries := frame.undos.take(frame.at("branch", name).address):
+            await undo_all(entries, frame, "ask")
 
 
 def _choose_branches(step: Parallel, frame: Frame) -> dict[str, list[AnyStep]]:

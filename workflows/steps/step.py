@@ -4,24 +4,55 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.blueprint.expressions import names_in
+from holdfast.blueprint.expressions import ExpressionError, names_in
 from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import ImportConfig, PlainStep
-from holdfast.protocol.agents import ToolRequest
+from holdfast.blueprint.kinds import ImportConfig, PlainStep, Undo
+from holdfast.protocol.agents import Completed, ToolRequest
 from holdfast.protocol.context import read
 from holdfast.workflows.agents import AgentCall, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.attachments import add_files
 from holdfast.workflows.builtins import BUILTINS
+from holdfast.workflows.concurrency import CancelledInCall
 from holdfast.workflows.failures import Skip, failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
 from holdfast.workflows.tool_calls import ToolCalls
 from holdfast.workflows.tools import call_tool
+from holdfast.workflows.undo_log import PendingUndo
 
 
 async def run_plain(step: PlainStep, frame: Frame) -> JSON:
+    if step.undo is None or frame.undos is None:
+        return await _run(step, frame)
+    try:
+        output = await _run(step, frame)
+    except CancelledInCall as cancelled:
+        if isinstance(cancelled.result, Completed):
+            frame.undos.pending.append(_make_undo(step, step.undo, cancelled.result.result, frame))
+        else:
+            message = (
+                f"It is unknown whether {step.name} took effect: it was cancelled in the middle of a call. "
+                f"If it did, {step.undo.uses} undoes it: edit says with which input; skip if it did not"
+            )
+            frame.undos.pending.append(PendingUndo(step.name, frame.address, step.undo, problem=message))
+        raise
+    frame.undos.pending.append(_make_undo(step, step.undo, output, frame))
+    return output
+
+
+def _make_undo(step: PlainStep, undo: Undo, output: JSON, frame: Frame) -> PendingUndo:
+    """Return the undo of a step that has completed; what its tool gets is kept as it is now."""
+    try:
+        given = frame.after(output).render(undo.template)
+    except ExpressionError as error:
+        message = f"{step.name} took effect, but what {undo.uses} gets cannot be rendered ({error})"
+        return PendingUndo(step.name, frame.address, undo, problem=message)
+    return PendingUndo(step.name, frame.address, undo, given)
+
+
+async def _run(step: PlainStep, frame: Frame) -> JSON:
     value = frame.read_input(step)
     frame = replace(frame, people=render_asked_people(step, frame))
     if step.agent is not None:

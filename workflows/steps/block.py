@@ -1,0 +1,56 @@
+"""The `block` kind: steps as one, whose effects are undone if it fails or is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds import BlockStep
+from holdfast.workflows.concurrency import clean_up, is_cancelled
+from holdfast.workflows.deadlines import FINISHED, run_until_deadline
+from holdfast.workflows.failures import HANDLED, find_failure
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.undo_log import UndoLog
+from holdfast.workflows.undoing import undo_all
+
+
+async def run_block(step: BlockStep, frame: Frame) -> JSON:
+    value = frame.read_input(step)
+    log = UndoLog()
+    inside = replace(frame, scope=frame.scope.nest(), undos=log)
+    work = frame.run_steps(step.steps, inside, value, step.max_parallel)
+    try:
+        output = await run_until_deadline(work, step.deadline, step.on_deadline, frame.after(value), step.name)
+    except (asyncio.CancelledError, *HANDLED) as error:
+        await clean_up(_end_badly(step, log, frame, value, _describe_error(error, frame)))
+        raise
+    if frame.undos is not None:
+        frame.undos.take_over(log)
+    if step.finally_steps:
+        await clean_up(_run_finally(step, frame, value, None))
+    return None if output is FINISHED else output
+
+
+async def _end_badly(step: BlockStep, log: UndoLog, frame: Frame, value: JSON, error: JSONObject) -> None:
+    """Undo what was done, and run the last steps; a failure of these is in the trace, and the first one is raised."""
+    await undo_all(log.take(frame.address), frame, step.on_undo_error)
+    try:
+        await _run_finally(step, frame, value, error)
+    except HANDLED as failed:
+        if is_cancelled(failed):
+            raise
+
+
+async def _run_finally(step: BlockStep, frame: Frame, value: JSON, error: JSONObject | None) -> None:
+    if step.finally_steps:
+        inside = replace(frame.inside("branch", "finally"), names={**frame.names, "error": error}, undos=None)
+        await frame.run_steps(step.finally_steps, inside, value, step.max_parallel)
+
+
+def _describe_error(error: BaseException, frame: Frame) -> JSONObject:
+    """Return what has ended the block, as `error` has it in its last steps."""
+    if is_cancelled(error):
+        return {"type": "cancelled", "message": "it was cancelled", "address": frame.address, "output": None}
+    cause = find_failure(error, frame.address)
+    return {"type": cause.type, "message": cause.message, "address": cause.address, "output": cause.output}
