@@ -13,6 +13,8 @@ from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load.parsed import Parsed
 
+_LIBRARY = str(Path(traceback.__file__).parent)
+"""The folder of Python's own modules."""
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -42,8 +44,6 @@ def read_target(target: str) -> Parsed:
         found = vars(importlib.import_module(module_name)).get(name)
     except BlueprintError as error:
         return Parsed(None, error.problems)
-    except ImportError as error:
-        return _fail(target, f"cannot import {module_name!r}: {error}", "it is looked for in the current folder")
     except Exception as error:  # noqa: BLE001  an author's module may raise anything
         return _locate(target, error)
     match found:
@@ -61,10 +61,24 @@ def _fail(target: str, message: str, hint: str) -> Parsed:
 
 
 def _locate(target: str, error: Exception) -> Parsed:
-    """Return the problem of a module that raises while it is imported, at the line outside of this package."""
-    lines = [(target, 0)] + [
+    """Return the problem of a module that cannot be imported, at the innermost line that its author wrote."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        message = f"{type(error).__name__}: {error.msg}"
+        return _report(error.filename, error.lineno or 1, error.offset or 1, message)
+    lines = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not frame.f_globals.get("__name__", "").startswith("holdfast.")
+        if _is_authors(frame.f_globals.get("__name__", ""), frame.f_code.co_filename)
     ]
-    return Parsed(None, [Problem(*lines[-1], 1, "", "unreadable_file", f"{type(error).__name__}: {error}")])
+    if not lines:
+        return _fail(target, f"cannot import it: {error}", "a module is looked for in the current folder, too")
+    return _report(*lines[-1], 1, f"{type(error).__name__}: {error}")
+
+
+def _is_authors(module: str, file: str) -> bool:
+    """Return whether code is neither ours, nor a library's, nor Python's own."""
+    return not module.startswith("holdfast.") and "site-packages" not in file and not file.startswith(("<", _LIBRARY))
+
+
+def _report(file: str, line: int, column: int, message: str) -> Parsed:
+    return Parsed(None, [Problem(file, line, column, "", "unreadable_file", message)])

@@ -54,17 +54,37 @@ def test_a_mistake_is_told_with_its_place(holdfast: Holdfast) -> None:
     assert (ran.code, "wrong_flows.py:3:1 steps[0].agent: " in ran.err) == (2, True), ran
 
 
-def test_a_module_that_raises_is_told_with_the_line(holdfast: Holdfast) -> None:
-    lines = ["from holdfast.build import Pipeline, step", "with Pipeline('w') as w:", "    if w.input: step('x')"]
-    holdfast.write("raising_flows.py", "\n".join(lines))
-    ran = holdfast("validate", "raising_flows:w")
-    assert (ran.code, "raising_flows.py:3:1: TypeError: input has no value before the run" in ran.err) == (2, True), ran
+HEAD = (
+    "from holdfast.build import Pipeline, step\nfrom pydantic import BaseModel\nclass T(BaseModel):\n    title: str\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "told"),
+    [
+        ("truth", "with Pipeline('w') as w: step('x', when=w.input and True)", ":5:1: TypeError: input has no value"),
+        (
+            "field",
+            "with Pipeline('w', inputs=T) as w: step('x', w.input.titel)",
+            ":5:1: AttributeError: input: T",
+        ),
+        ("syntax", "with Pipeline('w') as", ":5:"),
+        ("package", "import no_such_package", ":5:1: ModuleNotFoundError: No module named 'no_such_package'"),
+        ("library", "import json; json.loads('{')", ":5:1: JSONDecodeError: "),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told_with_the_line(
+    holdfast: Holdfast, name: str, line: str, told: str
+) -> None:
+    holdfast.write(f"flows_with_{name}.py", HEAD + line)
+    ran = holdfast("validate", f"flows_with_{name}:w")
+    assert (ran.code, f"flows_with_{name}.py{told}" in ran.err) == (2, True), ran
 
 
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("no_such_flows:x", "cannot import 'no_such_flows'"),
+        ("no_such_flows:x", "cannot import it: No module named 'no_such_flows'"),
         ("flows_of_tea:coffee", "has no 'coffee'"),
         ("flows_of_tea:ask", "is no blueprint, but QuestionBuilder"),
     ],
