@@ -88,11 +88,12 @@ class Hitl(HitlFields):
         question = self.answered_question
         if question is None:
             return knowledge.input
-        if isinstance(self.options, str):  # which they are is known when they are rendered
-            return Shape(
-                {"type": "string" if question.most_choices == 1 else "array"}, step=self.name, question=question
-            )
-        return Shape(question.output_schema, step=self.name, question=question)
+        schema = question.output_schema
+        if question.hidden:  # what is given are references to the values that the form describes
+            schema = {}
+        elif isinstance(self.options, str):  # which they are is known when they are rendered
+            schema = {"type": "string" if question.most_choices == 1 else "array"}
+        return Shape(schema, step=self.name, question=question)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))

@@ -10,7 +10,7 @@ from holdfast.blueprint.expressions.calls import METHODS
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
 from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import describe_types, name_node
-from holdfast.blueprint.shapes.rules import need_number, need_text, read_elements
+from holdfast.blueprint.shapes.rules import need_number, need_text, read_elements, take_part
 
 _OF_TEXT = {
     "capitalize": TEXT,
@@ -71,7 +71,7 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
         return _OF_ANY[name]
     if name == "reverse":
         read_elements(judged, of, value)
-        return value
+        return take_part(value)
     element = read_elements(judged, of, value)
     if name in _OF_ELEMENTS:
         return _OF_ELEMENTS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jinja2 import nodes
 
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.shape import NUMBER, TEXT, UNKNOWN, Shape
+from holdfast.blueprint.shape import NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
 from holdfast.blueprint.shapes import consents
 from holdfast.blueprint.shapes.place import PREVIOUS, JudgedText
 from holdfast.blueprint.shapes.report import describe_types, find_chain, locate_key, name_node
@@ -62,11 +62,16 @@ def read_item(judged: JudgedText, node: nodes.Getitem, of: Shape, key: Shape) ->
 
 def read_slice(judged: JudgedText, node: nodes.Getitem, of: Shape) -> Shape:
     if not of.may_be("list", "text", "null"):
-        judged.report(
-            "bad_shape", f"{name_node(node.node)} is {describe_types(of)}, and has no slices", "read it as a whole"
-        )
+        message = f"{name_node(node.node)} is {describe_types(of)}, and has no slices"
+        judged.report("bad_shape", message, "read it as a whole")
         return UNKNOWN
-    return of
+    return take_part(of)
+
+
+def take_part(of: Shape) -> Shape:
+    """Return what is known of a part of a list or a text, or of its elements in another order."""
+    parts = [make_shape("list", element=of.element)] if of.may_be("list", "object") else []
+    return join_shapes([*parts, TEXT] if of.may_be("text") else parts)
 
 
 def read_elements(judged: JudgedText, node: nodes.Node, of: Shape) -> Shape:
