@@ -186,7 +186,7 @@ class States(Step):
                 follows = f"by {value(expression, names)}: {', '.join(ways)}"
             case target:
                 follows = f"then {target}"
-        return f"MachineState {name}{most}, {follows}:"
+        return f"State {name}{most}, {follows}:"
 
     def draw(self, names: Vocabulary) -> Drawing:
         transitions = {name: [*_labels(state)] for name, state in self.states.items()}

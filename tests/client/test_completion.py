@@ -17,7 +17,7 @@ def completed(holdfast: Holdfast, *words: str) -> list[str]:
 
 
 def test_commands_are_completed(holdfast: Holdfast) -> None:
-    assert completed(holdfast, "re") == ["release", "reassign", "result", "resume", "replay"]
+    assert completed(holdfast, "re") == ["release", "reassign", "result", "resume", "retry", "replay"]
 
 
 @pytest.mark.slow
