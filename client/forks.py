@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Blueprint, Map
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.kinds.walk import lists_within, steps_within
 from holdfast.client.answering import Answering
@@ -146,9 +146,7 @@ def check_place(blueprint: Blueprint, at: Address) -> None:
 
 def list_lines(blueprint: Blueprint, at: Address) -> list[Address]:
     """Return the addresses of the maps around a place whose items run one after the other."""
-    lines = {
-        step.name: step.map.max_concurrency == 1 for step in steps_within(blueprint.steps) if isinstance(step, Map)
-    }
+    lines = {step.name: step.takes_turns for step in steps_within(blueprint.steps)}
     segments = at.split(";")
     found = []
     for depth, (kind, name, _) in enumerate(parts(at)):

@@ -175,6 +175,11 @@ class Step(Part):
         return None
 
     @property
+    def takes_turns(self) -> bool:
+        """True if the steps inside run for one item after the other."""
+        return False
+
+    @property
     def branching(self) -> Branching | None:
         """How the step chooses among branches; None if it does not, or not by an expression."""
         return None

@@ -130,6 +130,10 @@ class Map(Step):
     def conditions(self) -> Mapping[str, str]:
         return {**super().conditions(), "map.iterable_input": self.map.iterable_input}
 
+    @property
+    def takes_turns(self) -> bool:
+        return self.map.max_concurrency == 1
+
     def blocks(self) -> Mapping[str, Block]:
         block = self.map
         writes = {
