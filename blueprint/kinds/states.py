@@ -88,7 +88,7 @@ class States(Step):
         min_length=1, description="Names that end the machine; an end has no steps.", examples=[["paid", "refused"]]
     )
     states: dict[str, MachineState] = Field(
-        description="MachineState -> its steps and what follows it.",
+        description="State -> its steps and what follows it.",
         examples=[{"draft": {"steps": [{"name": "write", "agent": "editor"}], "next": "paid"}}],
     )
     checkpoint_every: int = Field(50, ge=1, le=1000, description="Visits in one history at most.", examples=[20])
