@@ -113,7 +113,8 @@ async def test_a_failing_branch_fails_the_race(house: Harness) -> None:
 
 @pytest.mark.parametrize("first", ["long", "short"])
 async def test_of_two_that_end_at_once_the_first_declared_wins(house: Harness, first: str) -> None:
-    long, short = [gives("one", 1), gives("two", 2), gives("three", 3)], [gives("four", 4)]
+    deep = {"kind": "parallel", "name": "deep", "branches": {"x": gives("one", 1), "y": gives("two", 2)}}
+    long, short = [deep, gives("three", 3)], [gives("four", 4)]
     run = await house.start(written(race({"a": long, "b": short} if first == "long" else {"a": short, "b": long})))
     assert (await house.output(run))["winner"] == ["a"]
 
