@@ -67,6 +67,7 @@ CASES = {
     34: Case(("a", "votes", "after"), answers=("go",)),
     35: Case((BOTH, "votes", "after")),
     37: Case(("start", "b", "merge")),
+    39: Case(("a", "b", "one", "c", "d", "two", "end")),
     40: Case(("a", "b", "end")),
     41: Case(("a", "a", "each", "merged")),
     42: Case(("split", "a", "a", "each")),
