@@ -298,8 +298,9 @@ def read_line(prompt: str = "") -> str | None:
 def _is_at_end() -> bool:
     """Return whether standard input has certainly ended, without waiting for it."""
     buffer = sys.stdin.buffer
-    ready, _, _ = select.select([buffer], [], [], 0)
-    return bool(ready) and isinstance(buffer, io.BufferedReader) and not buffer.peek(1)
+    poll = select.poll()  # `select.select` takes no file with a number over 1,023
+    poll.register(buffer, select.POLLIN)
+    return bool(poll.poll(0)) and isinstance(buffer, io.BufferedReader) and not buffer.peek(1)
 
 
 async def read_secret(prompt: str) -> str | None:

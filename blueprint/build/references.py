@@ -217,10 +217,7 @@ def _write(value: object, least: Binding) -> str:
 
 
 def write_value(value: object) -> str:
-    """Return a value as it is written in an expression.
-
-    >>> write_value({"a": [1, None, "it's", ValueReference("input.x")]})
-    "{'a': [1, none, 'it\\\\'s', input.x]}"
+    """Return a value as it is written in an expression: null as none, a text in single quotes.
 
     Raises:
         TypeError: It is no JSON value, or a text with a reference in it.

@@ -318,10 +318,15 @@ class Screen:
 
     def _read(self) -> bool:
         """Whether the command may still show something."""
-        ready, _, _ = select.select([self.master], [], [], 0.1)
+        ready = self._is_ready(100)
         if ready:
             self.text += self.decoder.decode(os.read(self.master, 65536))  # a letter may come in two pieces
-        return bool(ready) or self.process.poll() is None
+        return ready or self.process.poll() is None
+
+    def _is_ready(self, milliseconds: int) -> bool:
+        poll = select.poll()  # `select.select` takes no file with a number over 1,023
+        poll.register(self.master, select.POLLIN)
+        return any(event & select.POLLIN for _, event in poll.poll(milliseconds))
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
@@ -329,7 +334,7 @@ class Screen:
     def leave(self) -> int:
         """Its exit code, once it has ended."""
         code = self.process.wait(PATIENCE)
-        while select.select([self.master], [], [], 0)[0]:
+        while self._is_ready(0):
             self.text += self.decoder.decode(os.read(self.master, 65536))  # a letter may come in two pieces
         return code
 

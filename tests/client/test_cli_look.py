@@ -27,7 +27,7 @@ def ended(holdfast: Holdfast) -> str:
 @pytest.mark.slow
 def test_show_has_exactly_its_keys_and_the_loop_as_one_span(holdfast: Holdfast, waiting: str) -> None:
     seen = holdfast("show", waiting, "--json").json
-    keys = "run status blueprint context questions events children stuck usage result error trace"
+    keys = "run status blueprint context questions events children stuck usage result error trace past retried_as"
     assert " ".join(seen) == keys
     assert (seen["run"], seen["status"], seen["blueprint"]) == (waiting, "waiting", "talk")
     assert seen["children"] == [{"workflow": f"{waiting}/loop:clarify", "status": "waiting", "iteration": 2}]
