@@ -67,7 +67,7 @@ from holdfast.protocol.runs import (
 )
 from holdfast.workflows.concurrency import CancelledWithResult, deliver, is_cleaning_up, outlast
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
-from holdfast.workflows.failures import find_failure
+from holdfast.workflows.failures import find_failure, make_child_error
 from holdfast.workflows.frame import Frame, OwnStart, Runtime
 
 Handle = workflow.ChildWorkflowHandle[Any, Any]
@@ -203,7 +203,8 @@ class Children:
             raise
         self._host.count(result.usage)
         if isinstance(result, ChildResult) and result.cancelled:  # itself, by its id
-            raise make_cancelled(id_)
+            cause = CancelledError("Workflow execution cancelled")
+            raise make_child_error("Child Workflow execution cancelled", id_, cause)
         return result
 
     async def run_as(
@@ -263,22 +264,6 @@ def _begin_with(state: JSONObject, type_: type[Carried]) -> Carried:
     """
     last = type_.model_validate(state)
     return last.model_copy(update={"previous_run": None, "next_offset": 0, "closed": [], "refused": []})
-
-
-def make_cancelled(id_: str) -> ChildWorkflowError:
-    """Return the error of a child that was cancelled, as Temporal gives it for one that ends without a result."""
-    error = ChildWorkflowError(
-        "Child Workflow execution cancelled",
-        namespace=workflow.info().namespace,
-        workflow_id=id_,
-        run_id="",
-        workflow_type="",
-        initiated_event_id=0,
-        started_event_id=0,
-        retry_state=None,
-    )
-    error.__cause__ = CancelledError("Workflow execution cancelled")
-    return error
 
 
 def read_address(definition: Definition) -> Address:

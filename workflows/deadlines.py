@@ -9,10 +9,8 @@ from typing import Any, Literal
 
 from temporalio import workflow
 
-from holdfast.blueprint.durations import seconds_of
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds.deadlines import CHOICES
-from holdfast.blueprint.moments import moment_of
+from holdfast.blueprint.kinds.deadlines import CHOICES, read_deadline
 from holdfast.blueprint.questions import Decision
 from holdfast.protocol.events import DeadlinePassed
 from holdfast.workflows.concurrency import end
@@ -63,16 +61,14 @@ def _read_deadline(value: JSON, frame: Frame, name: str) -> tuple[timedelta, dat
     """Return how long there is from now, and until when. One that has passed already ends the work at once."""
     now = workflow.now()
     try:
-        length = timedelta(seconds=seconds_of(value))
-        return length, now + length
-    except ValueError:
-        pass
-    try:
-        moment = moment_of(value)
+        read = read_deadline(value)
     except ValueError:
         message = f"the deadline of {name} is neither a duration nor a time: {value!r}"
         raise failure("bad_time", message, frame.address) from None
-    return max(moment - now, timedelta(hours=1)), moment
+    if isinstance(read, datetime):
+        return max(read - now, timedelta(hours=1)), read
+    length = timedelta(seconds=read)
+    return length, now + length
 
 
 async def _ends_by(task: asyncio.Task[Any], moment: datetime, frame: Frame) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflow
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import Address
 from holdfast.protocol.past import Past, PastCall, PastChild, PastFailure, PastReply, digest_request
-from holdfast.workflows.failures import failure
+from holdfast.workflows.failures import failure, make_child_error
 
 MOST_AT_ONCE = 200
 """Calls that are met in one activation: one of two seconds is a deadlock to the SDK, and the task fails for ever."""
@@ -96,7 +95,7 @@ class EarlierRun:
         """Return the result of a child that has ended, or raise its failure, as `meet_call` does."""
 
         def make_error(cause: ApplicationError) -> ChildWorkflowError:
-            return _make_child_error(cause, id_)
+            return make_child_error("Child Workflow execution failed", id_, cause)
 
         return await _give(met, result_type, make_error)
 
@@ -116,12 +115,10 @@ def _read_json(request: object) -> dict[str, JSON]:
 
 
 def _parse(value: JSON, type_: Any) -> Any:
-    converter = workflow.payload_converter()
     if type_ is None:
         return None
-    payloads = converter.to_payloads([value])
-    hints: Sequence[Any] = [type_]
-    return converter.from_payloads(payloads, list(hints))[0]
+    converter = workflow.payload_converter()
+    return converter.from_payload(converter.to_payload(value), type_)
 
 
 def _make_cause(met: PastFailure) -> ApplicationError:
@@ -136,21 +133,6 @@ def _make_activity_error(cause: ApplicationError) -> ActivityError:
         identity="",
         activity_type="",
         activity_id="",
-        retry_state=None,
-    )
-    error.__cause__ = cause
-    return error
-
-
-def _make_child_error(cause: ApplicationError, id_: str) -> ChildWorkflowError:
-    error = ChildWorkflowError(
-        "Child Workflow execution failed",
-        namespace=workflow.info().namespace,
-        workflow_id=id_,
-        run_id="",
-        workflow_type="",
-        initiated_event_id=0,
-        started_event_id=0,
         retry_state=None,
     )
     error.__cause__ = cause

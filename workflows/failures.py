@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, TimeoutError
 
 from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import Failure
@@ -38,6 +40,27 @@ class Skip(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def describe_failure(cause: Failure) -> JSONObject:
+    """Return a failure as `steps.NAME.error` and `error` have it: its fields are checked when a blueprint is loaded."""
+    return {key: getattr(cause, key) for key in ERROR_FIELDS}
+
+
+def make_child_error(message: str, id_: str, cause: BaseException) -> ChildWorkflowError:
+    """Return the error of a child, as Temporal gives it."""
+    error = ChildWorkflowError(
+        message,
+        namespace=workflow.info().namespace,
+        workflow_id=id_,
+        run_id="",
+        workflow_type="",
+        initiated_event_id=0,
+        started_event_id=0,
+        retry_state=None,
+    )
+    error.__cause__ = cause
+    return error
 
 
 def read_traceback(error: BaseException) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.expressions.fields import CONDITION_FALSE, ERROR_FIELDS
+from holdfast.blueprint.expressions.fields import CONDITION_FALSE
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import (
@@ -25,7 +25,16 @@ from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.dependent_steps import DependentSteps
 from holdfast.workflows.failure_review import FailureDecision, ask_decision
-from holdfast.workflows.failures import HANDLED, Skip, StepFailure, failure, find_context, find_failure, read_traceback
+from holdfast.workflows.failures import (
+    HANDLED,
+    Skip,
+    StepFailure,
+    describe_failure,
+    failure,
+    find_context,
+    find_failure,
+    read_traceback,
+)
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.steps import EXECUTORS
 
@@ -135,8 +144,8 @@ async def _handle_failure(step: AnyStep, frame: Frame, inner: Frame, error: Base
         verdict = await ask_decision(cause, value, inner, people=people)
         if verdict.action == "abort":
             raise failed from error
-        return _apply_decision(verdict, step, inner, _describe_failure(cause))
-    description = _describe_failure(cause)
+        return _apply_decision(verdict, step, inner, describe_failure(cause))
+    description = describe_failure(cause)
     _keep_partial_context(step, inner, cause)
     inner.scope.remember(step.name, None, "failed", description)
     if not isinstance(step.on_error, Fallback):
@@ -145,11 +154,6 @@ async def _handle_failure(step: AnyStep, frame: Frame, inner: Frame, error: Base
     _record(step, inner, output)
     inner.scope.remember(step.name, output, "completed", description)
     return output
-
-
-def _describe_failure(cause: Failure) -> JSONObject:
-    """Return a failure as `steps.NAME.error` has it: its fields are checked when a blueprint is loaded."""
-    return {key: getattr(cause, key) for key in ERROR_FIELDS}
 
 
 def _apply_decision(verdict: FailureDecision, step: AnyStep, inner: Frame, error: JSONObject) -> JSON:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from temporalio import workflow
 
@@ -21,47 +21,46 @@ from holdfast.workflows.rest import await_rest
 Result = TypeVar("Result")
 
 
-class Race(Generic[Result]):
-    """Branches that run at once, in the frame of their step."""
+async def run_race(
+    frame: Frame,
+    works: Mapping[str, Coroutine[Any, Any, Result]],
+    counts: Callable[[Result], bool],
+    is_over: Callable[[Mapping[str, Result]], bool],
+) -> tuple[dict[str, Result], dict[str, Result]]:
+    """Return the results of the winners, the first one first, and those of the branches that ended without.
 
-    def __init__(self, frame: Frame, counts: Callable[[Result], bool]) -> None:
-        """`counts` says of the result of a branch that has ended whether the branch is a winner."""
-        self._frame, self._counts = frame, counts
+    The first failure of a branch cancels the others, and is raised as itself.
 
-    async def run(
-        self, works: Mapping[str, Coroutine[Any, Any, Result]], is_over: Callable[[Mapping[str, Result]], bool]
-    ) -> tuple[dict[str, Result], dict[str, Result]]:
-        """Return the results of the winners, the first one first, and those of the branches that ended without.
+    Args:
+        frame: The frame of the step whose branches they are.
+        works: The branches by name, in declared order.
+        counts: Whether the branch that gave a result is a winner.
+        is_over: Whether the winners so far are enough.
+    """
+    tasks = {name: asyncio.create_task(work) for name, work in works.items()}
+    winners: dict[str, Result] = {}
+    others: dict[str, Result] = {}
+    try:
+        while running := {name: task for name, task in tasks.items() if name not in winners and name not in others}:
+            await workflow.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
+            await await_rest(whole_task=False)  # a job may complete several
+            for name in [name for name, task in running.items() if task.done()]:
+                result = tasks[name].result()
+                (winners if counts(result) else others)[name] = result
+                if name in winners and is_over(winners):
+                    await _supersede({name: task for name, task in tasks.items() if not task.done()}, frame)
+                    return winners, others
+    except (asyncio.CancelledError, *HANDLED):
+        await end(tasks.values())
+        raise
+    return winners, others
 
-        The first failure of a branch cancels the others, and is raised as itself.
 
-        Args:
-            works: The branches by name, in declared order.
-            is_over: Whether the winners so far are enough.
-        """
-        tasks = {name: asyncio.create_task(work) for name, work in works.items()}
-        winners: dict[str, Result] = {}
-        others: dict[str, Result] = {}
-        try:
-            while running := {name: task for name, task in tasks.items() if name not in winners and name not in others}:
-                await workflow.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
-                await await_rest(whole_task=False)  # a job may complete several
-                for name in [name for name, task in running.items() if task.done()]:
-                    result = tasks[name].result()
-                    (winners if self._counts(result) else others)[name] = result
-                    if name in winners and is_over(winners):
-                        await self._supersede({name: task for name, task in tasks.items() if not task.done()})
-                        return winners, others
-        except (asyncio.CancelledError, *HANDLED):
-            await end(tasks.values())
-            raise
-        return winners, others
-
-    async def _supersede(self, losers: Mapping[str, asyncio.Task[Result]]) -> None:
-        """Cancel the branches that have lost, and wait for their end."""
-        frames = {name: self._frame.at("branch", name) for name in losers}
-        with self._frame.host.superseding.during([frame.address for frame in frames.values()]):
-            await end(losers.values())
-        for name, frame in frames.items():
-            frame.note(BranchSuperseded(branch=name))
-        raise_if_cancelled()  # meanwhile: `end` waits on
+async def _supersede(losers: Mapping[str, asyncio.Task[Result]], frame: Frame) -> None:
+    """Cancel the branches that have lost, and wait for their end."""
+    frames = {name: frame.at("branch", name) for name in losers}
+    with frame.host.superseding.during([each.address for each in frames.values()]):
+        await end(losers.values())
+    for name, each in frames.items():
+        each.note(BranchSuperseded(branch=name))
+    raise_if_cancelled()  # meanwhile: `end` waits on

@@ -38,7 +38,11 @@ async def _undo(entry: PendingUndo, frame: Frame, on_error: Literal["ask", "cont
     """Undo one step; return why it could not be undone, None if it was."""
     value, problem = entry.input, entry.problem
     while True:
-        cause = await _call(entry, value, frame) if problem is None else _describe(problem, entry, frame)
+        cause: Failure | None
+        if problem is None:
+            cause = await _call(entry, value, frame)
+        else:
+            cause = Failure(type="undo_unknown", message=problem, address=frame.address)
         if cause is None or on_error == "continue":
             return cause
         decision = await ask_decision(cause, value, frame, takes_value=False)
@@ -57,7 +61,3 @@ async def _call(entry: PendingUndo, value: JSON, frame: Frame) -> Failure | None
         message = f"{entry.step} could not be undone by {entry.undo.uses}: {cause.message}"
         return cause.model_copy(update={"message": message})
     return None
-
-
-def _describe(problem: str, entry: PendingUndo, frame: Frame) -> Failure:
-    return Failure(type="undo_unknown", message=problem, address=frame.address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -41,14 +42,15 @@ def check_deadline(deadline: object, on_deadline: str, path: str, findings: Find
         return
     if is_literal(deadline):
         try:
-            _read(deadline)
+            read_deadline(deadline)
         except ValueError:
             message = f"{deadline!r} is neither a duration nor a time"
             hint = "write it like 3d or 1h30m, or like 2026-12-01T09:00:00Z"
             findings.add(f"{path}deadline", "bad_value", message, hint)
 
 
-def _read(value: object) -> object:
+def read_deadline(value: object) -> float | datetime:
+    """Return a duration in seconds, or a time. Raises `ValueError` for a value that is neither."""
     try:
         return seconds_of(value)
     except ValueError:

@@ -9,7 +9,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import BlockStep
 from holdfast.workflows.concurrency import clean_up, is_cancelled
 from holdfast.workflows.deadlines import FINISHED, run_until_deadline
-from holdfast.workflows.failures import HANDLED, find_failure
+from holdfast.workflows.failures import HANDLED, describe_failure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.undo_log import UndoLog
 from holdfast.workflows.undoing import undo_all
@@ -52,5 +52,4 @@ def _describe_error(error: BaseException, frame: Frame) -> JSONObject:
     """Return what has ended the block, as `error` has it in its last steps."""
     if is_cancelled(error):
         return {"type": "cancelled", "message": "it was cancelled", "address": frame.address, "output": None}
-    cause = find_failure(error, frame.address)
-    return {"type": cause.type, "message": cause.message, "address": cause.address, "output": cause.output}
+    return describe_failure(find_failure(error, frame.address))

@@ -19,7 +19,7 @@ from holdfast.workflows.failures import HANDLED, StepFailure, failure, find_cont
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.items import take_changes
 from holdfast.workflows.limits import Meter
-from holdfast.workflows.races import Race
+from holdfast.workflows.races import run_race
 from holdfast.workflows.undoing import undo_all
 
 
@@ -52,8 +52,9 @@ async def run_parallel(step: Parallel, frame: Frame) -> JSON:
         _check_some(done)
         winners = list(done)
     else:
-        race: Race[_Ended] = Race(frame, lambda ended: ended.has_result)
-        done, others = await race.run(works, lambda so_far: _is_over(step, so_far, frame))
+        done, others = await run_race(
+            frame, works, lambda ended: ended.has_result, lambda so_far: _is_over(step, so_far, frame)
+        )
         await _undo_losers([name for name in branches if name not in done], frame)
         if not _is_over(step, done, frame):
             raise _fail_without_winner(step, done, others, frame)
