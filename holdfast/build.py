@@ -1,23 +1,10 @@
 """Blueprints from Python: what authors import; see docs/python.md."""
 
-from holdfast.blueprint.build import (
-    NamedAgent,
-    Pipeline,
-    StepResult,
-    ValueReference,
-    add,
-    agent,
-    ask,
-    choose,
-    context,
-    each,
-    loop,
-    output,
-    parallel,
-    previous,
-    states,
-    step,
-)
+from holdfast.blueprint.build.agents import NamedAgent, agent
+from holdfast.blueprint.build.blocks import choose, each, loop, parallel, states
+from holdfast.blueprint.build.pipeline import Pipeline, StepResult
+from holdfast.blueprint.build.references import ValueReference, context, output, previous
+from holdfast.blueprint.build.steps import add, ask, step
 
 __all__ = [
     "NamedAgent",

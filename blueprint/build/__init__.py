@@ -8,28 +8,3 @@ Traps: an author's workflow module is executed again for each run, so that what 
 time; after each step the whole document is parsed again, as only the loader knows what is wrong; problems have the
 place in the author's code, which `places` finds by the frames; a name of a kind is written, and never asked for.
 """
-
-from holdfast.blueprint.build.agents import NamedAgent, agent
-from holdfast.blueprint.build.blocks import choose, each, loop, parallel, states
-from holdfast.blueprint.build.pipeline import Pipeline, StepResult
-from holdfast.blueprint.build.references import ValueReference, context, output, previous
-from holdfast.blueprint.build.steps import add, ask, step
-
-__all__ = [
-    "NamedAgent",
-    "Pipeline",
-    "ValueReference",
-    "StepResult",
-    "add",
-    "agent",
-    "ask",
-    "choose",
-    "context",
-    "each",
-    "loop",
-    "output",
-    "parallel",
-    "previous",
-    "states",
-    "step",
-]
