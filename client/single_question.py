@@ -10,7 +10,14 @@ from typing import Any, TypeVar, Unpack, overload
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options, read_instance, read_schema
+from holdfast.blueprint.ask_options import (
+    AnswerForm,
+    AskOptions,
+    check_options,
+    describe_problem,
+    read_instance,
+    read_schema,
+)
 from holdfast.blueprint.build.places import to_placed
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
@@ -130,8 +137,7 @@ async def ask(
         try:
             return None if output is None else read_instance(schema, options.get("kind", "input"), output)
         except ValidationError as error:  # the model has rules that its JSON Schema cannot say
-            first = error.errors(include_url=False, include_input=False)[0]
-            text = f"{message}\n\n{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            text = f"{message}\n\n{describe_problem(error)}"
     raise BadInput(f"no answer to {message!r} fits the model in {MOST_TRIES} tries")
 
 

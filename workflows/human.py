@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 from pydantic import BaseModel, ValidationError
 from temporalio import workflow
 
-from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options
+from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options, describe_problem
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
@@ -35,7 +35,7 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.handlers.forwarders import list_handlers
 from holdfast.workflows.human_requests import Audience, Wording, make_people, make_question
-from holdfast.workflows.own_blueprints import LoopEnd, describe_problem, read_output, wrap_agent, wrap_loop
+from holdfast.workflows.own_blueprints import LoopEnd, read_output, wrap_agent, wrap_loop
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
 
 if TYPE_CHECKING:

@@ -9,7 +9,14 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from holdfast.blueprint.ask_options import AnswerForm, AskOptions, Escalation, read_instance, read_schema
+from holdfast.blueprint.ask_options import (
+    AnswerForm,
+    AskOptions,
+    Escalation,
+    describe_problem,
+    read_instance,
+    read_schema,
+)
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.people import is_person
@@ -116,9 +123,7 @@ def _make_option(option: str | JSONObject | Option, address: Address) -> Option:
     try:
         return Option.model_validate({"id": option, "label": option} if isinstance(option, str) else option)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise failure("bad_options", f"the option {option!r}: {place}: {first['msg']}", address) from None
+        raise failure("bad_options", f"the option {option!r}: {describe_problem(error)}", address) from None
 
 
 def make_people(audience: Audience, address: Address) -> People:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import ApplicationError
 
+from holdfast.blueprint.ask_options import describe_problem
 from holdfast.blueprint.expressions import ExpressionError, check_expression
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AnyStep, Blueprint, Loop, LoopBlock, PlainStep
@@ -75,13 +76,6 @@ def read_output(model: type[BaseModel] | None, output: JSON, address: Address) -
     except ValidationError as error:
         text = f"the output is no {model.__name__}: {describe_problem(error)}"
         raise failure("output_invalid", text, address, output=output) from None
-
-
-def describe_problem(error: ValidationError) -> str:
-    """Return the first problem, for the person who gave the value."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
 
 
 def _refuse(error: ValidationError, what: str, address: Address) -> ApplicationError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
@@ -47,6 +47,17 @@ class NextState(Part):
     )
 
 
+class Way(NamedTuple):
+    """A way out of a state."""
+
+    target: str
+    """The state or the end that follows."""
+    path: str
+    """Of the key that names it, in the state."""
+    label: str
+    """In a drawing."""
+
+
 class MachineState(Part):
     """One state of a machine: its steps, and what follows them."""
 
@@ -62,15 +73,15 @@ class MachineState(Part):
     )
 
     @property
-    def targets(self) -> Iterator[tuple[str, str]]:
-        """The states and ends that may follow, each with the path of the key that names it."""
+    def ways(self) -> Iterator[Way]:
+        """The ways out of the state."""
         match self.next:
             case NextState(to=to, other=other):
-                yield from ((name, f"next.to.{key}") for key, name in to.items())
+                yield from (Way(name, f"next.to.{key}", key) for key, name in to.items())
                 if other is not None:
-                    yield other, "next.else"
+                    yield Way(other, "next.else", "otherwise")
             case name:
-                yield name, "next"
+                yield Way(name, "next", "")
 
 
 class States(Step):
@@ -109,7 +120,7 @@ class States(Step):
         return {"iteration": make_number(1)}
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
-        ending = [name for name, state in self.states.items() if any(one in self.ends for one, _ in state.targets)]
+        ending = [name for name, state in self.states.items() if any(way.target in self.ends for way in state.ways)]
         output = join_shapes([knowledge.last[f"states.{name}.steps"] for name in ending])
         return make_object({"end": make_shape("text", values=self.ends), "output": output})
 
@@ -138,9 +149,9 @@ class States(Step):
             message = f"{end!r} is a state and an end: an end has no steps"
             findings.add_key(f"{path}.states.{end}", "conflict", message, "give one of them another name")
         for name, state in self.states.items():
-            for target, key in state.targets:
-                if target not in known:
-                    self._report_unknown(f"{path}.states.{name}.{key}", target, known, findings)
+            for way in state.ways:
+                if way.target not in known:
+                    self._report_unknown(f"{path}.states.{name}.{way.path}", way.target, known, findings)
         self._check_reach(path, findings)
 
     def _report_unknown(self, path: str, name: str, known: list[str], findings: Findings) -> None:
@@ -149,7 +160,7 @@ class States(Step):
 
     def _check_reach(self, path: str, findings: Findings) -> None:
         """Report states and ends to which nothing leads, and states that lead to no end."""
-        follow = {name: {target for target, _ in state.targets} for name, state in self.states.items()}
+        follow = {name: {way.target for way in state.ways} for name, state in self.states.items()}
         reached = _closure({self.start}, follow)
         for name in [name for name in self.states if name not in reached]:
             message = f"nothing leads to the state {name!r}"
@@ -189,7 +200,7 @@ class States(Step):
         return f"State {name}{most}, {follows}:"
 
     def draw(self, names: Vocabulary) -> Drawing:
-        transitions = {name: [*_labels(state)] for name, state in self.states.items()}
+        transitions = {name: [(way.label, way.target) for way in state.ways] for name, state in self.states.items()}
         return Drawing(
             "condition", framed=True, counts="visit", begins=self.start, ends=self.ends, transitions=transitions
         )
@@ -222,17 +233,6 @@ def _closure(begin: set[str], follow: Mapping[str, set[str]]) -> set[str]:
         new = {target for name in new for target in follow.get(name, ())} - reached
         reached |= new
     return reached
-
-
-def _labels(state: MachineState) -> Iterator[tuple[str, str]]:
-    """Yield the label and the target of each way out of a state."""
-    match state.next:
-        case NextState(to=to, other=other):
-            yield from ((key, target) for key, target in to.items())
-            if other is not None:
-                yield "otherwise", other
-        case target:
-            yield "", target
 
 
 def _key(key: str) -> str:

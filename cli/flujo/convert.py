@@ -13,7 +13,7 @@ from holdfast.blueprint.core import write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
 from holdfast.cli.flujo.notes import Notes
-from holdfast.cli.flujo.steps import StepConverter, make_name, steps_of
+from holdfast.cli.flujo.steps import StepConverter, find_steps, make_name
 from holdfast.cli.flujo.templates import EXPRESSIONS, Templates
 
 FindImport = Callable[[str, str, Notes, Position], Path]
@@ -93,7 +93,7 @@ def convert(text: str, file: str, folder: Path, target: Path, find_import: FindI
     document, place, problems = read(text, file)
     if problems:
         raise BlueprintError(problems)
-    if not isinstance(document, PlacedDict) or steps_of(document.get("steps")) is None:
+    if not isinstance(document, PlacedDict) or find_steps(document.get("steps")) is None:
         hint = "a blueprint is an object with a list `steps`"
         raise BlueprintError([place.problem("", "bad_shape", "this is no blueprint", hint)])
     return _Converter(document, folder, target.parent, find_import).convert()
@@ -107,11 +107,11 @@ class _Converter:
     def convert(self) -> Conversion:
         document = self._document
         self._convert_head()
-        for agent in _objects_of(document.get("agents")):
+        for agent in _list_objects(document.get("agents")):
             self._convert_agent(agent)
         self._move_imports()
         steps = StepConverter(self._notes)
-        listed = steps_of(document["steps"])
+        listed = find_steps(document["steps"])
         assert listed is not None
         steps.convert_list(listed)
         self._rewrite(document, steps.names, in_map=False)
@@ -202,7 +202,7 @@ class _Converter:
             holder[key] = names.get(value, value) if key in ("ai_turn_source", "from_step") else value
 
 
-def _objects_of(value: Any) -> list[PlacedDict]:
+def _list_objects(value: Any) -> list[PlacedDict]:
     return [each for each in value.values() if isinstance(each, PlacedDict)] if isinstance(value, PlacedDict) else []
 
 

@@ -30,12 +30,13 @@ def convert_machine(step: PlacedDict, notes: Notes) -> None:
             step.put(new, *step.take(old))
     rules = step.take("transitions")[0] if isinstance(step.get("transitions"), PlacedList) else PlacedList(place)
     step["states"] = kept = PlacedDict(states.place)
+    targets = [*states, *(end for end in ends if end not in states)]
     for name, steps in states.items():
         if name in ends:
             continue
         body = steps.get("steps") if isinstance(steps, PlacedDict) else steps
         state = PlacedDict.at(steps.place if isinstance(steps, PlacedDict | PlacedList) else place, steps=body)
-        state.put("next", _next(name, [*states, *(end for end in ends if end not in states)], rules, notes), place)
+        state.put("next", _next(name, targets, rules, notes), place)
         kept.put(name, state, states.places[name])
     if dropped := [name for name in states if name in ends]:
         notes.change(place, f"an end has no steps, as Flujo never ran them: {', '.join(dropped)} are names in ends")

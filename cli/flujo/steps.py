@@ -42,7 +42,7 @@ def make_name(text: str) -> str:
     return _NO_NAME.sub("_", text.strip()).strip("_") or "step"
 
 
-def steps_of(definition: Any) -> PlacedList | None:
+def find_steps(definition: Any) -> PlacedList | None:
     """Return the list of steps that stands under a key, also of `{steps: […]}`; None if there is none."""
     if isinstance(definition, PlacedDict):
         definition = definition.get("steps")
@@ -223,10 +223,10 @@ def _inner_lists(step: PlacedDict) -> Iterator[PlacedList]:
     holders = [step, *(block for key in ("loop", "map", "parallel") if isinstance(block := step.get(key), PlacedDict))]
     for holder in holders:
         for key in ("body", "default_branch", "steps"):
-            if (steps := steps_of(holder.get(key))) is not None:
+            if (steps := find_steps(holder.get(key))) is not None:
                 yield steps
         for key in ("branches", "states"):
             branches = holder.get(key)
             for branch in branches.values() if isinstance(branches, PlacedDict) else ():
-                if (steps := steps_of(branch)) is not None:
+                if (steps := find_steps(branch)) is not None:
                     yield steps

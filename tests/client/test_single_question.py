@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_validator
 
 from holdfast import AskCancelled, AskDeclined, AskExpired, Refusal, Runs, ask
 from holdfast.blueprint.kinds import Blueprint
@@ -21,20 +20,7 @@ from holdfast.protocol.runs import WorkflowView
 from holdfast.runtime.errors import BadInput
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until
-
-
-class Trip(BaseModel):
-    """A model with a rule that no JSON Schema says."""
-
-    start: int
-    end: int
-
-    @field_validator("end")
-    @classmethod
-    def _not_before_the_start(cls, end: int, info: Any) -> int:
-        if end < info.data.get("start", end):
-            raise ValueError("the end is before the start")
-        return end
+from tests.own_questions import Trip
 
 
 @pytest.fixture
