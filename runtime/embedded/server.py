@@ -31,6 +31,8 @@ START_PATIENCE = 20.0
 """Seconds a server may take to start."""
 REPLY_PATIENCE = 8.0
 """Seconds a running server may take to answer: a command that was killed may just have started it."""
+PORT_PATIENCE = 1.0
+"""Seconds a port of the last time may take to become free."""
 START = ("server", "start-dev")
 UNTHROTTLED = "history.transferProcessorMaxPollRPS=1000"
 """Dynamic configuration: without it the server throttles itself, 44 ms from an answer to the next question, not 11."""
@@ -88,11 +90,11 @@ async def start_server(home: Path, db: Path, ui_port: int | None) -> tuple[Serve
     binary = find_temporal_binary()
     lock = _open_lock(db)
     try:
-        # Before the ports: a server that was killed a moment ago holds both a little longer.
+        # Before the ports: a server that was killed a moment ago holds all of them a little longer.
         await claim(
             lock, 3, f"{db} is in use by a Temporal server of another container or HOLDFAST_HOME; stop that one"
         )
-        port, ui_port = _choose_ports(home, ui_port)
+        port, ui_port = await _choose_ports(home, ui_port)
         places = ["--ip", HOST, "--port", str(port), "--ui-port", str(ui_port), "--db-filename", str(db)]
         log = home / "temporal.log"
         start = begin_log(log)
@@ -176,21 +178,36 @@ def _open_lock(db: Path) -> int:
         raise ServerUnreachable(f"{db} cannot be used: {error.strerror}; choose another file with --db") from error
 
 
-def _choose_ports(home: Path, ui_port: int | None) -> tuple[int, int]:
+async def _choose_ports(home: Path, ui_port: int | None) -> tuple[int, int]:
     """Return the ports of server and UI: those of last time if they are free."""
     state = state_folder.read(home)
-    if ui_port and not _is_free(ui_port):
+    if ui_port and not await _becomes_free(ui_port):
         raise ServerUnreachable(f"port {ui_port} is in use; stop what uses it, or choose another with --ui-port")
-    ui_port = ui_port or _choose_port(state.ui_port)
-    return _choose_port(state.port, avoid=ui_port), ui_port
+    ui_port = ui_port or await _choose_port(state.ui_port)
+    return await _choose_port(state.port, avoid=ui_port), ui_port
 
 
-def _choose_port(remembered: int, avoid: int = 0) -> int:
+async def _choose_port(remembered: int, avoid: int = 0) -> int:
+    if remembered and remembered != avoid and await _becomes_free(remembered):
+        return remembered
     # At random: two folders that start at the same moment would both choose the first port that is free.
-    for port in ([remembered] if remembered else []) + random.sample(PORTS, 100):
+    for port in random.sample(PORTS, 100):
         if port != avoid and _is_free(port):
             return port
     raise ServerUnreachable(f"no free port between {PORTS.start} and {PORTS.stop - 1}; stop a process that uses one")
+
+
+async def _becomes_free(port: int) -> bool:
+    """Return whether this port is free, or is so in a second.
+
+    The kernel may close the lock of a server that was killed a moment before its ports.
+    """
+    deadline = time.monotonic() + PORT_PATIENCE
+    while not _is_free(port):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(TICK)
+    return True
 
 
 def _is_free(port: int) -> bool:

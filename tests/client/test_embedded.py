@@ -152,6 +152,25 @@ async def test_a_killed_server_comes_back_where_it_was_with_its_runs(running: Co
     assert find_workers(running.home) == workers
 
 
+async def test_a_killed_server_that_holds_its_ports_a_moment_longer_than_its_lock_comes_back_where_it_was(
+    running: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ensure(running)
+    killed = find_server(running.home)
+    assert killed
+    os.kill(killed.pid, signal.SIGKILL)
+    await eventually(lambda: find_server(running.home) is None)
+    tried: list[int] = []
+
+    def is_free(port: int) -> bool:
+        tried.append(port)
+        return tried.count(port) > 2
+
+    monkeypatch.setattr(server, "_is_free", is_free)
+    await ensure(running)
+    assert find_server(running.home) == replace(killed, pid=find_server(running.home).pid)  # type: ignore[union-attr]
+
+
 async def test_a_server_that_was_just_ending_when_it_was_found_is_started_again(
     running: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
