@@ -15,7 +15,7 @@ all: check test-all
 .venv: .venv/made
 
 demo: .venv/made
-	@$(BIN)/holdfast run examples/feedback/feedback.yaml --input 'Tea for the office' || \
+	@$(BIN)/holdfast run examples/revise_text/revise_text.yaml --input 'Tea for the office' || \
 	{ code=$$?; test $$code -eq 3 || exit $$code; \
 	echo "The run waits, and nothing is lost. The commands above work after: . $(BIN)/activate" >&2; }
 

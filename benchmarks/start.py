@@ -29,7 +29,7 @@ def first_question() -> float:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HOLDFAST_HOME": folder}
         try:
-            command = [*HOLDFAST, "run", "examples/clarify/clarify.yaml", "--input", "a poem"]
+            command = [*HOLDFAST, "run", "examples/agree_on_brief/agree_on_brief.yaml", "--input", "a poem"]
             return seconds(command, environment, code=3)
         finally:
             seconds([*HOLDFAST, "down"], environment)

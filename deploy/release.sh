@@ -40,14 +40,14 @@ wheel=$(ls dist/*.whl)
 mkdir "$scratch/project"
 cd "$scratch/project"
 PATH="$scratch/venv/bin:$PATH"
-holdfast create --template clarify
-cd clarify
-holdfast test clarify.test.yaml
+holdfast create --template agree_on_brief
+cd agree_on_brief
+holdfast test agree_on_brief.test.yaml
 cat >answers.yaml <<'ANSWERS'
 - {question: "*", content: {audience: my team, length: 80, tone: warm}}
 - {question: "*", content: {verdict: unchanged}}
 ANSWERS
-holdfast run clarify.yaml --input 'A poem for the office party' --answers answers.yaml
+holdfast run agree_on_brief.yaml --input 'A poem for the office party' --answers answers.yaml
 holdfast down
 
 echo "== done: dist/ holds what to publish"

@@ -44,7 +44,7 @@ PATIENCE_SECONDS = 60
 async def wait_in_iteration_two(client: Client, runs: Runs) -> str:
     """A run that has been answered once and asks again; the address of its loop's page, below the UI's."""
     run = await runs.start(
-        load(HOME / "examples" / "conversation" / "conversation.yaml"), "A poem for the office party", run="poem-1"
+        load(HOME / "examples" / "write_brief" / "write_brief.yaml"), "A poem for the office party", run="poem-1"
     )
     for answer in ("my team", None):
         while not (questions := await _asked(runs, run)):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-import examples.approval.payments
-import examples.booking.flights
-import examples.clarify.briefs
-import examples.connector.question_kinds
-import examples.connector.services
-import examples.expenses.rates
-import examples.research.sources  # noqa: F401 registers the tools
+import examples.agree_on_brief.briefs
+import examples.approve_payment.payments
+import examples.book_flight.flights
+import examples.check_expenses.rates
+import examples.connect_service.question_kinds
+import examples.connect_service.services
+import examples.research_subject.sources  # noqa: F401 registers the tools
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.questions.custom import known_kinds
@@ -49,7 +49,7 @@ async def start(house: Harness, name: str, input: object) -> str:
 
 @pytest.mark.slow
 async def test_the_conversation_asks_three_times_and_writes_the_brief(house: Harness) -> None:
-    run = await start(house, "conversation", "A poem")
+    run = await start(house, "write_brief", "A poem")
     asked = await house.answered(run, "my team", "short and warm", "the merger")
     assert asked == ["Who is it for?", "How long may it be, and in which tone?", "What must it not mention?"]
     output = await house.output(run)
@@ -60,7 +60,7 @@ async def test_the_conversation_asks_three_times_and_writes_the_brief(house: Har
 @pytest.mark.slow
 async def test_the_clarification_writes_what_was_agreed_on(house: Harness, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
-    run = await start(house, "clarify", "A poem for the party")
+    run = await start(house, "agree_on_brief", "A poem for the party")
     asked = await house.answered(run, "my team", 80, "warm", {"verdict": "unchanged"})
     assert asked[:3] == ["Who is it for?", "How many words may it have?", "Which tone?"]
     assert await house.output(run) == "Written into briefs/a-poem-for-the-party.md."
@@ -71,26 +71,26 @@ async def test_the_clarification_writes_what_was_agreed_on(house: Harness, monke
 async def test_large_expenses_are_decided_on_and_rates_are_looked_up_once(house: Harness) -> None:
     rows = [("Train", 40, "EUR"), ("Flight", 400, "USD"), ("Hotel", 300, "EUR"), ("Taxi", 20, "CHF")]
     expenses = [{"what": what, "amount": amount, "currency": currency} for what, amount, currency in rows]
-    run = await start(house, "expenses", {"expenses": expenses})
+    run = await start(house, "check_expenses", {"expenses": expenses})
     assert await house.answered(run, "pay", "refuse") == ["Flight for 360.0 EUR?", "Hotel for 300.0 EUR?"]
     assert await house.output(run) == {"paid": 421.0, "refused": ["Hotel"]}
 
 
 async def test_of_three_opinions_the_majority_decides(house: Harness) -> None:
-    run = await start(house, "opinions", "A text.")
+    run = await start(house, "gather_opinions", "A text.")
     await house.answer(run, "publish")
     assert await house.output(run) == "publish"
 
 
 async def test_the_payment_is_refused_unless_a_person_says_pay(house: Harness) -> None:
-    run = await start(house, "approval", {"payee": "Ana", "amount": 12})
+    run = await start(house, "approve_payment", {"payee": "Ana", "amount": 12})
     await house.answer(run, "Do not pay")
     assert await house.output(run) == "Not paid: Ana, 12 EUR."
 
 
 @pytest.mark.slow
 async def test_the_text_is_revised_until_it_is_good(house: Harness) -> None:
-    run = await start(house, "feedback", "Tea")
+    run = await start(house, "revise_text", "Tea")
     messages = await house.answered(run, "warmer please", "good")
     assert messages[0].endswith("Topic: Tea. Feedback: none yet")
     assert messages[1].endswith("Feedback: warmer please")
@@ -100,18 +100,18 @@ async def test_the_text_is_revised_until_it_is_good(house: Harness) -> None:
 @pytest.mark.slow
 async def test_a_payment_above_the_limit_needs_a_yes(house: Harness, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
-    run = await start(house, "payment", "Invoice of Ana")
+    run = await start(house, "pay_invoice", "Invoice of Ana")
     question = await house.one(run)
     assert (question.kind, question.info["args"]["amount"]) == ("permission", 120)
     await house.answer(run, {"granted": False, "reason": "paid already"})
     assert await house.output(run) == "Done. The tool said: not approved: paid already"
-    run = await start(house, "payment", "Invoice of Ana")
+    run = await start(house, "pay_invoice", "Invoice of Ana")
     await house.answer(run, {"granted": True})
     assert '"paid":120.0' in await house.output(run)
 
 
 async def test_a_booking_is_looked_at_and_changed(house: Harness) -> None:
-    run = await start(house, "booking", "A flight to Beijing")
+    run = await start(house, "book_flight", "A flight to Beijing")
     payload = (await house.one(run)).info["payload"]
     await house.answer(run, {"verdict": "edited", "payload": {**payload, "day": "2026-12-02"}})
     assert "02 December 2026" in await house.output(run)
@@ -119,14 +119,14 @@ async def test_a_booking_is_looked_at_and_changed(house: Harness) -> None:
 
 @pytest.mark.slow
 async def test_follow_up_questions_are_asked_until_enough_is_known(house: Harness) -> None:
-    run = await start(house, "followup", "A holiday")
+    run = await start(house, "plan_holiday", "A holiday")
     assert await house.answered(run, "Crete", "sea") == ["Where do you want to go?", "Sea or mountains?"]
     assert await house.output(run) == "A week in Crete, by the sea."
 
 
 @pytest.mark.slow
 async def test_the_tool_of_an_inner_agent_asks_through_its_supervisor(house: Harness) -> None:
-    run = await start(house, "supervisor", "Rome")
+    run = await start(house, "reserve_seat", "Rome")
     question = await house.one(run)
     assert question.address.endswith("agent:supervisor;tool:reserver:2;agent:reserver;tool:reserve_seat:1")
     await house.answer(run, "14C")
@@ -135,7 +135,7 @@ async def test_the_tool_of_an_inner_agent_asks_through_its_supervisor(house: Har
 
 @pytest.mark.slow
 async def test_three_inquiries_are_answered_in_any_order(house: Harness) -> None:
-    run = await start(house, "research", "Tea")
+    run = await start(house, "research_subject", "Tea")
     for side in ("taste", "history", "price"):
         questions = await house.runs.questions(run)
         while not (asked := [one for one in questions if one.address.endswith(f"level:{side}")]):
@@ -145,7 +145,7 @@ async def test_three_inquiries_are_answered_in_any_order(house: Harness) -> None
     assert all(f"according to a book on {side}" in output for side in ("taste", "history", "price"))
 
 
-@pytest.mark.parametrize("name", ["payment", "booking", "followup", "feedback"])
+@pytest.mark.parametrize("name", ["pay_invoice", "book_flight", "plan_holiday", "revise_text"])
 def test_a_pattern_takes_at_most_fifteen_lines_beyond_the_agent(name: str) -> None:
     text = (ROOT / "examples" / name / f"{name}.yaml").read_text()
     beyond = [line for line in text.partition("steps:")[2].splitlines() if line.strip()]
@@ -158,7 +158,10 @@ async def test_a_contract_is_sent_when_two_editors_approve_it_and_not_the_one_wh
     house: Harness, monkeypatch
 ) -> None:
     monkeypatch.setattr(guard.DEPLOYMENT, "groups", {"editors": ["user:ana", "user:bob", "user:eve"]})
-    blueprint, input = load(ROOT / "examples" / "contract" / "contract.yaml"), {"party": "Acme", "text": "We agree."}
+    blueprint, input = (
+        load(ROOT / "examples" / "send_contract" / "send_contract.yaml"),
+        {"party": "Acme", "text": "We agree."},
+    )
     run = await house.runs.start(blueprint, input, started_by="user:ana")
     house.started.append(run)
     for person, allowed in (("ana", False), ("zoe", False), ("bob", True), ("eve", True)):

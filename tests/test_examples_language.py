@@ -24,15 +24,15 @@ NO_EXAMPLE = {
     *(f"PlanBody.language: {code}" for code in ("de", "es", "it", "nl", "pt")),
     # Written by the loader, for what a planner adds to its plan.
     *("PlanBody.notes", "PlanLoop.notes", "PlanStep.notes"),
-    # Written by the loader, of the class that `ask` names: examples/connector asks with two.
+    # Written by the loader, of the class that `ask` names: examples/connect_service asks with two.
     *(f"KindDefinition.{key}" for key in KindDefinition.model_fields),
-    # The key of every step in which something else asks people (`AskingStep`): examples/refund has it, at a graph.
+    # The key of every step in which something else asks (`AskingStep`): examples/refund_order has it, at a graph.
     *(f"{kind}.assignees" for kind in ("AgenticLoop", "Clarify", "Plan", "PlanStep")),
-    # The key beside every list of steps: examples/release has it beside the outermost one.
+    # The key beside every list of steps: examples/write_release_notes has it beside the outermost one.
     *(f"{owner}.max_parallel" for owner in ("BlockStep", "Conditional", "LoopBlock", "MapBlock", "Parallel")),
-    # The default, which a block with undos need not write: examples/trip has the other.
+    # The default, which a block with undos need not write: examples/book_trip has the other.
     "BlockStep.on_undo_error: ask",
-    # The same key in three places: examples/trip has two of its values in two of them.
+    # The same key in three places: examples/book_trip has two of its values in two of them.
     *(f"{owner}.on_deadline{value}" for owner in ("Blueprint", "BlockStep", "LoopBlock") for value in ON_DEADLINE),
 }
 EVERY_STEP = set.intersection(*(set(DEFINITIONS[name]["properties"]) for name in STEPS))

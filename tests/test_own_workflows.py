@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
-from examples.invitations.workflow import Invitations
+from examples.invite_guests.workflow import Invitations
 from holdfast import HumanInTheLoop
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from temporalio.client import WorkflowFailureError
 
-from examples.invitations.workflow import Invitations
+from examples.invite_guests.workflow import Invitations
 from holdfast import testing
 from holdfast.protocol.answers import Refusal
 from tests.own import Approvals, Mistaken, Office, Reminder, Salary

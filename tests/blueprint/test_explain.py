@@ -62,8 +62,10 @@ def test_no_golden_file_is_left_of_an_example_that_is_gone() -> None:
 
 def test_the_page_about_it_shows_what_it_says() -> None:
     page = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
-    assert (FOLDER / "approval.txt").read_text(encoding="utf-8") in page, "put the new text into docs/explain.md"
-    assert (FOLDER / "approval.mmd").read_text(encoding="utf-8") in page, "put the new graph into docs/explain.md"
+    assert (FOLDER / "approve_payment.txt").read_text(encoding="utf-8") in page, "put the new text into docs/explain.md"
+    assert (FOLDER / "approve_payment.mmd").read_text(encoding="utf-8") in page, (
+        "put the new graph into docs/explain.md"
+    )
 
 
 def test_what_the_page_shows_of_a_plan_is_what_is_said() -> None:

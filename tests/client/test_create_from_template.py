@@ -42,26 +42,26 @@ def test_a_template_is_whole_in_a_folder_of_its_own(name: str, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_it_writes_a_folder_and_prints_the_command_that_runs_it(create: Holdfast) -> None:
-    made = create("create", "my pay", "--template", "payment", "--json").json
-    names = ["holdfast.toml", "payment.test.yaml", "payment.yaml", "payments.py", "replies.yaml"]
+    made = create("create", "my pay", "--template", "pay_invoice", "--json").json
+    names = ["holdfast.toml", "pay_invoice.test.yaml", "pay_invoice.yaml", "payments.py", "replies.yaml"]
     assert sorted(made["files"]) == [f"my pay/{name}" for name in names]
-    assert shlex.split(made["command"])[:6] == ["cd", "my pay", "&&", "holdfast", "run", "payment.yaml"]
+    assert shlex.split(made["command"])[:6] == ["cd", "my pay", "&&", "holdfast", "run", "pay_invoice.yaml"]
     tested = Holdfast(create.folder / "my pay")("test", ".")
     assert tested.code == 0, tested
 
 
 def test_nothing_is_overwritten(create: Holdfast) -> None:
-    (create.folder / "approval").mkdir()
-    refused = create("create", "--template", "approval")
-    assert (refused.code, "approval already exists" in refused.err) == (2, True)
+    (create.folder / "approve_payment").mkdir()
+    refused = create("create", "--template", "approve_payment")
+    assert (refused.code, "approve_payment already exists" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--template", "aproval"], "no template 'aproval'; did you mean 'approval'?"),
-        (["--template", "approval", "--wizard"], "--template cannot be combined with --wizard"),
-        ([], "approval, booking"),
+        (["--template", "aprove_payment"], "no template 'aprove_payment'; did you mean 'approve_payment'?"),
+        (["--template", "approve_payment", "--wizard"], "--template cannot be combined with --wizard"),
+        ([], "approve_payment, book_flight"),
     ],
 )
 def test_a_template_that_cannot_be_made_is_named_with_exit_code_2(

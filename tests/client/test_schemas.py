@@ -66,15 +66,15 @@ def test_the_schemas_have_the_keys_that_are_read() -> None:
 
 def test_files_that_are_created_name_the_schema_that_is_beside_them(holdfast: Holdfast, tmp_path: Path) -> None:
     folder = tmp_path / "new"
-    created = holdfast("create", str(folder), "--template", "expenses")
+    created = holdfast("create", str(folder), "--template", "check_expenses")
     assert created.code == 0, created.err
     first = {path.name: path.read_text().splitlines()[0] for path in folder.iterdir() if path.is_file()}
-    assert first["expenses.yaml"] == f"# yaml-language-server: $schema={FOLDER}/blueprint.json"
-    assert first["expenses.test.yaml"] == f"# yaml-language-server: $schema={FOLDER}/test.json"
+    assert first["check_expenses.yaml"] == f"# yaml-language-server: $schema={FOLDER}/blueprint.json"
+    assert first["check_expenses.test.yaml"] == f"# yaml-language-server: $schema={FOLDER}/test.json"
     assert first["holdfast.toml"] == f"#:schema {FOLDER}/config.json"
     assert sorted(path.name for path in (folder / FOLDER).iterdir()) == ["blueprint.json", "config.json", "test.json"]
     schema = json.loads((folder / FOLDER / "blueprint.json").read_text())
-    assert jsonschema_rs.validator_for(schema).is_valid(read_yaml(folder / "expenses.yaml"))
+    assert jsonschema_rs.validator_for(schema).is_valid(read_yaml(folder / "check_expenses.yaml"))
 
 
 def test_the_command_prints_a_schema_of_each_kind(holdfast: Holdfast) -> None:

@@ -1,6 +1,6 @@
 """Kinds of questions of an author's package: of one class each, known to every surface, and data to the workflow.
 
-The classes are those of examples/connector: nothing of Holdfast names them.
+The classes are those of examples/connect_service: nothing of Holdfast names them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from examples.connector.question_kinds import EnvVar, Rating
+from examples.connect_service.question_kinds import EnvVar, Rating
 from holdfast.activities import Interrupt, resumed, tool
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.explain import explain

@@ -73,7 +73,9 @@ async def test_the_reminders_are_sent_without_a_model(house: Harness, language: 
 
 
 async def test_a_goal_is_made_clear_planned_agreed_to_and_worked_off(house: Harness) -> None:
-    run = await house.runs.start(load(ROOT / "examples" / "planner" / "planner.yaml"), "Invite Ana and Ben to the demo")
+    run = await house.runs.start(
+        load(ROOT / "examples" / "reach_goal" / "reach_goal.yaml"), "Invite Ana and Ben to the demo"
+    )
     house.started.append(run)
     assert await house.answered(run, "Ana and Ben", "Friday") == ["Who is to be invited?", "On which day?"]
     question = await house.one(run)

@@ -21,7 +21,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 import tests.interrupting  # noqa: F401 registers the tools
-from examples.invitations.workflow import Invitations
+from examples.invite_guests.workflow import Invitations
 from holdfast.activities import McpServers, all_activities
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from examples.invitations.workflow import Invitations
+from examples.invite_guests.workflow import Invitations
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.replay import recordings

@@ -13,7 +13,7 @@ import temporalio.workflow
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from examples.invitations.workflow import Invitations
+from examples.invite_guests.workflow import Invitations
 from holdfast.blueprint.questions import QUESTION_KINDS
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from holdfast.runtime.converters import DATA_CONVERTER

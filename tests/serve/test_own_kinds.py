@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Browser, expect
 
-import examples.connector.question_kinds  # noqa: F401 registers the kinds
+import examples.connect_service.question_kinds  # noqa: F401 registers the kinds
 from holdfast.server.web.addresses import question_address
 from tests.conftest import Harness
 from tests.serve.pages import desk, open_pages, serious, too_wide

@@ -169,7 +169,7 @@ async def test_the_pages_fit_and_are_accessible(site: Site, browser: Browser, sc
 
 
 async def test_a_pipeline_of_a_module_is_offered_and_started(house: Harness) -> None:
-    name = "examples.python.feedback:feedback"
+    name = "examples.python.revise_text:revise_text"
     site = site_of_house(house, serve=ServeSection(blueprints=[name]))
     html = (await get(site, "/start")).text
     assert f"/start/{name}" in html.replace("%3A", ":") and "Revise a text until a person finds it good." in html

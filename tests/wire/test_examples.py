@@ -74,7 +74,7 @@ class WiredStage(TestEnvironment):
         return [Wired(models, self.fake).call_model if one.__name__ == "call_model" else one for one in found]
 
 
-SPARING = ("receipt", "support")
+SPARING = ("check_receipt", "advise_customer")
 """Examples with a test of which no request goes over the wire: it is refused before, or a team's own agent makes it."""
 FIRST, *OTHERS = APIS
 
