@@ -1,7 +1,7 @@
 """Blueprints from Python: what authors import; see docs/python.md."""
 
 from holdfast.blueprint.build.agents import NamedAgent, agent
-from holdfast.blueprint.build.blocks import choose, each, loop, parallel, states
+from holdfast.blueprint.build.blocks import block, choose, each, loop, parallel, states
 from holdfast.blueprint.build.pipeline import Pipeline, StepResult
 from holdfast.blueprint.build.references import ValueReference, context, output, previous
 from holdfast.blueprint.build.steps import add, ask, step
@@ -14,6 +14,7 @@ __all__ = [
     "add",
     "agent",
     "ask",
+    "block",
     "choose",
     "context",
     "each",

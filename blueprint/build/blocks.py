@@ -1,4 +1,4 @@
-"""Blocks from Python: steps inside a step, each in a `with`: loops, items of a list, branches, choices."""
+"""Blocks from Python: steps inside a step, each in a `with`: loops, items of a list, branches, choices, machines."""
 
 from __future__ import annotations
 
@@ -137,6 +137,37 @@ class ChoiceStep(Branches):
         return BranchList(self, self._step, "default_branch", self._path)
 
 
+class FinalSteps:
+    """What a block does in any case."""
+
+    error = ValueReference("error")
+    """The `type` and `message` of what has ended the block; null if nothing has."""
+
+    def __init__(self, block: SeveralSteps, holder: PlacedDict, path: Parts) -> None:
+        self._block, self._holder, self._path = block, holder, path
+
+    def __enter__(self) -> Self:
+        self._block._begin_list(self._holder, "finally", self._path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        find_open().end()
+
+
+class SeveralSteps(StepBlock):
+    """Several steps as one."""
+
+    def _begin(self) -> None:
+        self._begin_list(self._step, "steps", self._path)
+
+    def _end(self) -> None:
+        find_open().end()
+
+    def in_any_case(self) -> FinalSteps:
+        """Begin the steps that run at the end in any case: `with NAME.in_any_case() as last:`, with `last.error`."""
+        return FinalSteps(self, self._step, self._path)
+
+
 class StateSteps:
     """The steps of a state, and what follows them."""
 
@@ -180,10 +211,25 @@ class StatesStep(StepBlock):
         return StateSteps(self, name, (*self._path, "states", name))
 
 
+class ChoiceKeys(BlockKeys, total=False):
+    """The keys of a choice, beside those that `choose` names; see docs/blueprint.md."""
+
+    max_parallel: int
+
+
 class StatesKeys(BlockKeys, total=False):
     """The keys of a machine, beside those that `states` names; see docs/blueprint.md."""
 
     checkpoint_every: int
+
+
+class SeveralKeys(BlockKeys, total=False):
+    """The keys of a block, beside those that `block` names; see docs/blueprint.md."""
+
+    deadline: str | float | ValueReference
+    on_deadline: Literal["fail", "finish", "ask"]
+    on_undo_error: Literal["ask", "continue"]
+    max_parallel: int
 
 
 class LoopKeys(BlockKeys, total=False):
@@ -196,6 +242,9 @@ class LoopKeys(BlockKeys, total=False):
     ai_turn_source: str
     history_management: JSONObject
     checkpoint_every: int
+    deadline: str | float | ValueReference
+    on_deadline: Literal["fail", "finish", "ask"]
+    max_parallel: int
 
 
 class EachKeys(BlockKeys, total=False):
@@ -248,12 +297,17 @@ def parallel(name: str, *, until: ValueReference | int | str | None = None, **ke
     return Branches({"kind": "parallel", "name": name, **_drop_none(written), **keys})
 
 
+def block(name: str, **keys: Unpack[SeveralKeys]) -> SeveralSteps:
+    """Begin several steps as one: `with block("booking", deadline="3d") as booking:`; a step of it may have `undo`."""
+    return SeveralSteps({"kind": "block", "name": name, **keys})
+
+
 def states(name: str, *, start: str, ends: Sequence[str], **keys: Unpack[StatesKeys]) -> StatesStep:
     """Begin a machine: `with states("claim", start="draft", ends=["paid"]) as claim:`."""
     return StatesStep({"kind": "states", "name": name, **keys, "start": start, "ends": ends})
 
 
-def choose(name: str, value: ValueReference | str, **keys: Unpack[BlockKeys]) -> ChoiceStep:
+def choose(name: str, value: ValueReference | str, **keys: Unpack[ChoiceKeys]) -> ChoiceStep:
     """Begin a choice by a value, whose text is the name of a branch: `with choose("outcome", ok) as outcome:`."""
     return ChoiceStep({"kind": "conditional", "name": name, "condition_expression": value, **keys})
 

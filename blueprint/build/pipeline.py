@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from pydantic import BaseModel
 
@@ -33,6 +33,8 @@ class PipelineKeys(TypedDict, total=False):
     limits: JSONObject
     access: JSONObject
     max_parallel: int
+    deadline: str | float | ValueReference
+    on_deadline: Literal["fail", "finish", "ask"]
 
 
 class Pipeline:

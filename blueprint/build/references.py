@@ -20,6 +20,7 @@ from holdfast.blueprint.json_values import JSON
 class Binding(IntEnum):
     """How strongly the outermost operator of an expression binds, as in Jinja's grammar."""
 
+    CHOICE = 0
     OR = 1
     AND = 2
     NOT = 3
@@ -58,6 +59,11 @@ class ValueReference:
     def or_(self, value: object) -> ValueReference:
         """The value, or another one if it is missing, empty or false."""
         return self.filter("default", value, True)
+
+    def then(self, value: object, otherwise: object) -> ValueReference:
+        """One value where this holds, and another where it does not: `error.then(error.type, "booked")`."""
+        first, last = _write(value, Binding.OR), _write(otherwise, Binding.CHOICE)
+        return ValueReference(f"{first} if {_write(self, Binding.OR)} else {last}", Binding.CHOICE)
 
     def filter(self, name: str, *arguments: object) -> ValueReference:
         """The value through a filter: `ref.filter("join", ", ")`."""

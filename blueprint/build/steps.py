@@ -22,6 +22,7 @@ class WorkKeys(StepKeys, total=False):
     """The keys of a step that does one thing, beside those that `step` names; see docs/blueprint.md."""
 
     arguments: Mapping[str, object]
+    undo: Mapping[str, object]
     ends_with_tool: bool
     tool_errors: JSONObject
     idempotent: bool

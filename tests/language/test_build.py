@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from inspect import signature
+from typing import Any, get_type_hints
 
 import pytest
 from pydantic import BaseModel
 
 from holdfast import BlueprintError, load, loads
+from holdfast.blueprint.build.blocks import ChoiceKeys, EachKeys, LoopKeys, ParallelKeys, SeveralKeys, StatesKeys
+from holdfast.blueprint.build.pipeline import PipelineKeys
 from holdfast.blueprint.build.references import write_value
+from holdfast.blueprint.build.steps import AskKeys, WorkKeys
+from holdfast.blueprint.schema import language_schema
 from holdfast.build import (
     Pipeline,
     ValueReference,
     add,
     agent,
     ask,
+    block,
     choose,
     context,
     each,
@@ -40,8 +46,8 @@ def test_an_example_in_python_is_the_same_blueprint_and_so_is_its_yaml(path) -> 
     assert loads(pipeline.to_yaml(), folder=path.parent) == built
 
 
-def test_there_are_six_examples_in_both_forms() -> None:
-    assert len(IN_PYTHON) == 6
+def test_there_are_seven_examples_in_both_forms() -> None:
+    assert len(IN_PYTHON) == 7
 
 
 class Topic(BaseModel):
@@ -77,6 +83,8 @@ a, b = ValueReference("a"), ValueReference("b")
         (a.contains(b), "b in a"),
         (a["odd key"][0]["name"][1:].strip(), "a['odd key'][0].name[1:].strip()"),
         ((a + b).filter("join", ", ").x, "((a + b) | join(', ')).x"),
+        ((a.x > 1).then(a.y, b | 2) & True, "(a.y if a.x > 1 else b or 2) and true"),
+        (a.then(a.then(1, 2), a.then(3, 4)), "(1 if a else 2) if a else 3 if a else 4"),
         (a.or_({"k": [b]}), "a | default({'k': [b]}, true)"),
     ],
 )
@@ -232,6 +240,62 @@ def test_a_machine_and_a_race_are_written_as_they_stand() -> None:
         late: {kind: timer, name: wait, until: "{{ input }}"}
     """
     assert claims.blueprint == loads(text)
+
+
+def test_a_block_is_written_as_it_stands() -> None:
+    with Pipeline("trips", deadline="30d") as trips:
+        with block("booking", deadline=trips.input.patience, on_undo_error="continue") as booking:
+            flight = step(
+                "flight", "book", arguments={"to": trips.input.city}, undo={"uses": "drop", "input": output.id}
+            )
+            ask.permission("sure", f"Keep {flight.output}?", on_decline="fail")
+            with booking.in_any_case() as last:
+                step("tell", input=f"It was {last.error.then(last.error.type, 'done')}")
+        step("told", input=booking.output)
+    text = """
+    name: trips
+    deadline: 30d
+    steps:
+    - kind: block
+      name: booking
+      deadline: "{{ input.patience }}"
+      on_undo_error: continue
+      steps:
+      - {name: flight, uses: book, arguments: {to: "{{ input.city }}"}, undo: {uses: drop, input: "{{ output.id }}"}}
+      - {kind: hitl, name: sure, ask: permission, message: "Keep {{ steps.flight.output }}?", on_decline: fail}
+      finally: [{name: tell, input: "It was {{ error.type if error else 'done' }}"}]
+    - {name: told, input: "{{ steps.booking.output }}"}
+    """
+    assert trips.blueprint == loads(text)
+    with pytest.raises(BlueprintError, match="flight"), Pipeline("bad"), block("b") as bad:
+        step("flight", "book")
+        with bad.in_any_case():
+            step("tell", input="{{ steps.flight.output }}")
+
+
+KEYS = {
+    "PlainStep": (WorkKeys, step, {"agent", "uses"}),
+    "Hitl": (AskKeys, ask.__call__, {"ask"}),
+    "Loop": (LoopKeys, loop, {"loop"}),
+    "LoopBlock": (LoopKeys, loop, {"body", "exit_expression", "output", "output_template"}),
+    "Map": (EachKeys, each, {"map"}),
+    "MapBlock": (EachKeys, each, {"body", "iterable_input", "finalize"}),
+    "Parallel": (ParallelKeys, parallel, {"branches", "parallel"}),
+    "Conditional": (ChoiceKeys, choose, {"branches", "condition", "condition_expression", "default_branch"}),
+    "States": (StatesKeys, states, {"states"}),
+    "BlockStep": (SeveralKeys, block, {"steps", "finally"}),
+    "Blueprint": (PipelineKeys, Pipeline, {"agents", "imports", "steps", "output", "version"}),
+}
+"""What takes a kind's keys in Python, and those that are written in another way."""
+NAMED = {"exit_condition", "stop_when", "initial_input_mapper", "iteration_input_mapper", "loop_output_mapper"}
+"""Names of functions, and a short form: in Python an expression says it."""
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_python_has_every_key_of_the_language(kind: str) -> None:
+    typed, function, otherwise = KEYS[kind]
+    taken = {*get_type_hints(typed), *signature(function).parameters}
+    assert set(language_schema()["$defs"][kind]["properties"]) - taken - otherwise - NAMED - {"kind"} == set()
 
 
 def test_what_is_of_another_folder_keeps_its_own_paths(tmp_path) -> None:
