@@ -22,6 +22,7 @@ from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.past import Past
 from holdfast.protocol.people import EVERYBODY, CanonicalName, People
 from holdfast.protocol.questions import Question
+from holdfast.protocol.undos import PendingUndo
 from holdfast.protocol.values import Value
 
 TASK_QUEUE = "holdfast"
@@ -133,6 +134,8 @@ class HistoryLimits(Value):
     items: int = Field(50, ge=2)
     """Items of a map in one history. They begin in one activation: 1,000 that each copied a context of 175 kB tripped
     the deadlock detector, 100 did not."""
+    undos: int = Field(1_000, ge=1)
+    """Undos that a block keeps: those of a loop in it are carried from history to history."""
 
 
 class LossPolicy(Value):
@@ -167,6 +170,8 @@ class Definition(Value):
     """For workflows inside an item of a map: what people read of the item."""
     people: People = EVERYBODY
     """For workflows inside a step with assignees: who may answer what is asked there."""
+    undo_room: int | None = None
+    """How many undos of its steps a block around it takes; None: there is no such block."""
     past: Past | None = None
     """What the same workflow did in the run that this one goes on from; for its first history alone."""
 
@@ -221,6 +226,8 @@ class HandedBack(Value):
     """Model requests so far, by step; a path precedes the step for requests of a branch, a map or an import."""
     speakers: dict[str, bool] = {}
     """For entries of the conversation whose text begins like one of the assistant's: by digest, True if it is one."""
+    undos: list[PendingUndo] = []
+    """How to undo what its steps have done, in the order in which they completed; for a block around it."""
 
 
 class Carried(HandedBack):

@@ -60,6 +60,15 @@ def cannot_undo(folder: str, what: str) -> None:
     does(folder, what)
 
 
+@tool(idempotent=True)
+def does_once_open(folder: str, what: str) -> dict[str, str]:
+    """Writes down what is done once the file `shut-WHAT` is gone."""
+    count(folder, f"begun-{what}")
+    while (Path(folder) / f"shut-{what}").exists():
+        time.sleep(0.05)
+    return does(folder, what)
+
+
 def read_done(folder: Path) -> list[str]:
     """What `does` has done, in its order."""
     path = folder / "done"

@@ -59,6 +59,8 @@ from holdfast.protocol.runs import (
     ClarifyDefinition,
     ClarifyResult,
     Definition,
+    Failure,
+    HandedBack,
     LoopDefinition,
     LoopResult,
     MapDefinition,
@@ -203,7 +205,9 @@ class Children:
             raise
         self._host.count(result.usage)
         if isinstance(result, ChildResult) and result.cancelled:  # itself, by its id
-            cause = CancelledError("Workflow execution cancelled")
+            done = {name: getattr(result, name) for name in HandedBack.model_fields}
+            told = Failure(type="cancelled", message="it was cancelled", address=address, **done)
+            cause = CancelledError("Workflow execution cancelled", told)
             raise make_child_error("Child Workflow execution cancelled", id_, cause)
         return result
 
@@ -348,6 +352,7 @@ def define_child(step: AnyStep, frame: Frame) -> dict[str, Any]:
         "address": frame.address,
         "label": frame.label,
         "people": frame.people,
+        "undo_room": None if frame.undos is None else frame.undos.room,
         "input": frame.names.get("input") if "input" in names else None,
         "steps": {name: record for name, record in seen["steps"].items() if name in steps or "*" in steps},
         "names": {name: value for name, value in frame.names.items() if name in names and name not in _MADE_BY_CHILD},

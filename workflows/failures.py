@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError, TimeoutError
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    CancelledError,
+    ChildWorkflowError,
+    FailureError,
+    TimeoutError,
+)
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
@@ -133,6 +140,8 @@ def _find_typed(error: BaseException, address: Address) -> Failure:
             return typed
         case ApplicationError():
             return Failure(type=error.type or "failed", message=error.message, address=address)
+        case CancelledError(details=[Failure() as typed, *_]):
+            return typed
         case TimeoutError():
             return Failure(type="timeout", message=f"timed out ({error.message})", address=address)
         case FailureError() if error.cause is not None:

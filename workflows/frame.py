@@ -39,7 +39,7 @@ from holdfast.protocol.runs import (
     MapDefinition,
 )
 from holdfast.workflows.calls import Activities
-from holdfast.workflows.concurrency import end_if_cancelled
+from holdfast.workflows.concurrency import CancelledWithResult, end_if_cancelled
 from holdfast.workflows.door import Door, RunIdentity
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.failures import HANDLED, failure, find_failure
@@ -254,7 +254,7 @@ class Frame:
         return bool(reply.content == "more")
 
     async def run_child(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
-        """Run a child, return its result, and take over here what it spent, requested and was granted."""
+        """Run a child, return its result, and take over here what it spent, was granted, and did."""
         budgets = list(self.meter.budgets)
         handed_on = {
             "budgets": budgets,
@@ -264,6 +264,9 @@ class Frame:
         begun = state.model_copy(update=handed_on)
         try:
             result = await self.host.run_child(definition, begun)
+        except CancelledWithResult as cancelled:
+            self._take_over(cancelled.result, budgets)
+            raise
         except ChildWorkflowError as error:
             self._take_over(find_failure(error, self.address), budgets)
             raise
@@ -276,6 +279,8 @@ class Frame:
         self.host.speakers.take(ended.speakers)
         self.host.permit(*ended.permits)
         self.meter.adopt(budgets, ended.budgets)
+        if self.undos is not None:
+            self.undos.take_over(ended.undos)
 
     def _speakers_for(self, definition: ChildDefinition | AgentDefinition) -> dict[str, bool]:
         """Return the speakers of the conversation, for a child that shares this context."""

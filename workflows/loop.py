@@ -63,7 +63,10 @@ class LoopWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
-        frame, reason, output = await self.run_to_end(self._iterate())
+        ended = await self.run_to_undos(self._iterate())
+        if ended is None:
+            return LoopResult(reason="cancelled", iterations=self.state.iteration, **self.collect_result())
+        frame, reason, output = ended
         return LoopResult(
             output=output,
             context=frame.store.value,

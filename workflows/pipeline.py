@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -109,7 +111,7 @@ class PipelineWorkflow(RunWorkflow):
         """Return the failure with the context where it happened: a failed run leaves nothing else."""
         reached = find_context(error, self.address)
         context = self.store.value if reached is None else reached
-        update = {"context": context, "reached": None, "usage": self.host.progress.usage}
+        update: dict[str, Any] = {"context": context, "reached": None, "usage": self.host.progress.usage, "undos": []}
         return find_failure(error, self.address).model_copy(update=update)
 
 

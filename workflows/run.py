@@ -21,6 +21,7 @@ from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest, check_runner, outlast_task
+from holdfast.workflows.undo_log import UndoLog
 
 Output = TypeVar("Output")
 
@@ -65,11 +66,13 @@ class RunWorkflow:
         self.host.view.read_context = self.current_context
         self.meter = Meter(state.budgets)
         self.request_counts = RequestCounts(state.request_counts)
+        room = definition.undo_room
+        self.undos = None if room is None else UndoLog(room, state.undos)
 
     def frame(self, store: ContextStore, scope: Scope, names: dict[str, Any], **where: Any) -> Frame:
         """Return a frame at this workflow's address, with its blueprint, its budgets and its counts."""
         own = {"address": self.address, "meter": self.meter, "request_counts": self.request_counts}
-        own |= {"label": self.definition.label, "people": self.definition.people}
+        own |= {"label": self.definition.label, "people": self.definition.people, "undos": self.undos}
         return Frame(
             host=self.host,
             blueprint=self.definition.blueprint,
@@ -109,6 +112,18 @@ class RunWorkflow:
                 raise
             return None
 
+    async def run_to_undos(self, work: Awaitable[Output]) -> Output | None:
+        """Return the result of the work as `run_to_end` does; None if it was cancelled and has done what may be undone.
+
+        `collect_result` then hands over how. Without any, a cancelled workflow is one to Temporal, too.
+        """
+        try:
+            return await self.run_to_end(work)
+        except (asyncio.CancelledError, *HANDLED) as error:
+            if not is_cancelled(error) or self.undos is None or not self.undos.pending:
+                raise
+            return None
+
     def collect_result(self) -> dict[str, Any]:
         """Return the fields that every result has."""
         return {"cancelled": self.host.progress.ended == "cancelled", **self.collect_spending()}
@@ -134,12 +149,13 @@ class RunWorkflow:
         self.host.view.show()
 
     def collect_spending(self) -> dict[str, Any]:
-        """Return what the parent, or the next run, goes on with, however this one ends: spending, counts, grants."""
+        """Return what the parent, or the next run, goes on with, however this one ends: all of `HandedBack`."""
         speakers = self.host.speakers.of(read_history(self.current_context()))
         counted = {
             "usage": self.host.progress.usage,
             "request_counts": self.request_counts.counted,
             "speakers": speakers,
+            "undos": [] if self.undos is None else self.undos.pending,
         }
         return {"permits": self.host.permits, "budgets": self.meter.budgets, **counted}
 

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Undo
 from holdfast.protocol.address import Address, is_within
-
-
-@dataclass(frozen=True)
-class PendingUndo:
-    """The undo of one step, with what its tool gets."""
-
-    step: str
-    address: Address
-    """Of the step."""
-    undo: Undo
-    input: JSON = None
-    problem: str | None = None
-    """Why a person must decide whether and with what the tool is called."""
+from holdfast.protocol.undos import PendingUndo
 
 
 class UndoLog:
-    """The undos of one block, in the order in which the steps have completed."""
+    """The undos of one block, or of a child of its workflow, in the order in which the steps have completed.
 
-    def __init__(self) -> None:
-        self.pending: list[PendingUndo] = []
+    What a child did counts as done when the child has ended: it hands its undos over then.
+    """
+
+    def __init__(self, room: int, pending: Iterable[PendingUndo] = ()) -> None:
+        """`room` is how many it takes, those that are pending included."""
+        self.pending = list(pending)
+        self._room = room
+
+    @property
+    def room(self) -> int:
+        """How many it still takes. Steps and children that are under way at once each see the same room."""
+        return max(0, self._room - len(self.pending))
 
     def take(self, place: Address) -> list[PendingUndo]:
         """Remove and return those of the steps at a place or below it, the last first."""
         taken = [entry for entry in self.pending if is_within(entry.address, place)]
-        self.pending = [entry for entry in self.pending if entry not in taken]
+        self.pending = [entry for entry in self.pending if not is_within(entry.address, place)]
         return taken[::-1]
 
-    def take_over(self, other: UndoLog) -> None:
-        """Keep the undos of a block inside, which has completed."""
-        self.pending += other.pending
+    def take_over(self, entries: Iterable[PendingUndo]) -> None:
+        """Keep the undos of a block or a child inside, which has ended."""
+        self.pending += entries

@@ -11,11 +11,11 @@ from holdfast.protocol.address import within
 from holdfast.protocol.agents import ToolRequest
 from holdfast.protocol.events import StepUndone
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.undos import PendingUndo
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.tools import call_tool
-from holdfast.workflows.undo_log import PendingUndo
 
 
 async def undo_all(entries: Sequence[PendingUndo], frame: Frame, on_error: Literal["ask", "continue"]) -> None:

@@ -1,4 +1,4 @@
-"""Rules of undos: who keeps them must be there, in the same workflow."""
+"""Rules of undos: who keeps them must be there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.blueprint.kinds import AnyStep, Blueprint, Fallback
 
 
 def check_undos(blueprint: Blueprint, findings: Findings) -> None:
-    """Report an `undo` outside of a block, or in a loop or a map of it."""
+    """Report an `undo` where no block keeps it."""
     _check_steps(blueprint.steps, "steps", findings, "it belongs to the steps of a block: kind: block, steps: […]")
 
 
@@ -26,6 +26,7 @@ def _check_step(step: AnyStep, path: str, findings: Findings, hint: str) -> None
         step.undos_inside
     ]
     for key, block in step.blocks().items():
-        _check_steps(block.steps, f"{path}.{key}", findings, inside)
+        last = f"what {key} of {step.name} does is done in any case: write a block inside it"
+        _check_steps(block.steps, f"{path}.{key}", findings, inside if block.undoes else last)
     if isinstance(step.on_error, Fallback):
         _check_step(step.on_error.fallback, f"{path}.on_error.fallback", findings, hint)

@@ -44,6 +44,8 @@ class Block:
     """Expressions evaluated inside the block's scope, by their path in the step."""
     choices: Mapping[str, Branching] = field(default_factory=dict)
     """Of `reads`: those that choose what follows, evaluated where the steps have ended."""
+    undoes: bool = True
+    """What the steps do is undone where that of the step is."""
 
 
 class Fallback(Part):

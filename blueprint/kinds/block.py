@@ -72,8 +72,8 @@ class BlockStep(Step):
         return {**super().reads(), "deadline": self.deadline}
 
     def blocks(self) -> Mapping[str, Block]:
-        last = {"finally": Block(tuple(self.finally_steps), frozenset({"error"}))} if self.finally_steps else {}
-        return {"steps": Block(tuple(self.steps)), **last}
+        last = Block(tuple(self.finally_steps), frozenset({"error"}), undoes=False)
+        return {"steps": Block(tuple(self.steps)), **({"finally": last} if self.finally_steps else {})}
 
     def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
         return {"previous_step": input}

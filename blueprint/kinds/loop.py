@@ -45,7 +45,6 @@ class Loop(Step):
 
     other_names: ClassVar[tuple[str, ...]] = ("while", "until", "repeat", "for")
     iterates: ClassVar[bool] = True
-    undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "none"
     runs_steps_in_child: ClassVar[bool] = True
     keeps_partial_context: ClassVar[bool] = True
 

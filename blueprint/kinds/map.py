@@ -119,8 +119,6 @@ class Map(Step):
     def hint_for(cls, key: str) -> str | None:
         return hint_of_block("map", MapBlock, key)
 
-    undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "none"
-
     kind: Literal["map"]
     map: MapBlock = Field(
         description="The list, and what is done with every item.",

@@ -89,7 +89,6 @@ class States(Step):
 
     other_names: ClassVar[tuple[str, ...]] = ("statemachine", "state_machine", "machine", "fsm")
     iterates: ClassVar[bool] = True
-    undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "none"
     runs_steps_in_child: ClassVar[bool] = True
     keeps_partial_context: ClassVar[bool] = True
 

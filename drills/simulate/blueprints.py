@@ -191,7 +191,10 @@ def _make_block(gen: Generator, depth: int) -> Json:
         loop = {"name": f"loop{n}", "kind": "loop", "loop": {"max_loops": 9, "body": [ask]}}
         return {"steps": [loop if gen.choices.chance(0.5) else ask], "deadline": "1h", "on_deadline": "finish"}
     undo = {"uses": PAY, "input": "back"}
-    steps = [{"name": f"do{n}", "uses": PAY, "input": "{{ input }}", "undo": undo}, *gen.make_steps(depth + 1)]
+    done: Json = {"name": f"do{n}", "uses": PAY, "input": "{{ input }}", "undo": undo}
+    if gen.choices.chance(0.3):
+        done = {"name": f"each{n}", "kind": "loop", "loop": {"max_loops": 2, "checkpoint_every": 1, "body": [done]}}
+    steps = [done, *gen.make_steps(depth + 1)]
     block: Json = {"steps": steps, "on_undo_error": "continue"}
     if gen.choices.chance(0.5):
         steps.append({"name": f"fail{n}", "uses": BROKEN, "input": "tea"})

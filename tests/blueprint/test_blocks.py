@@ -20,8 +20,12 @@ def block(steps: str, keys: str = "") -> str:
     [
         (f"steps: [{{name: a, uses: pay, {UNDO}}}]", "steps[0].undo: conflict: nothing keeps the undo of a here"),
         (
-            block(f"{{kind: map, name: m, map: {{iterable_input: input, body: {{name: a, uses: pay, {UNDO}}}}}}}"),
-            "steps[0].steps[0].map.body[0].undo: conflict: nothing keeps the undo of a here (m keeps none",
+            block(f"{{kind: cache, name: c, wrapped_step: {{name: a, uses: pay, {UNDO}}}}}"),
+            "steps[0].steps[0].wrapped_step[0].undo: conflict: nothing keeps the undo of a here (c keeps none",
+        ),
+        (
+            block("{name: b1}", f", finally: {{name: a, uses: pay, {UNDO}}}"),
+            "steps[0].finally[0].undo: conflict: nothing keeps the undo of a here (what finally of b does",
         ),
         (block(f"{{name: a, {UNDO}}}"), "steps[0].steps[0].undo: conflict: 'undo' belongs to steps that do something"),
         (block("{name: a, uses: pay, undo: {uses: stringify}}"), "steps[0].steps[0].undo.uses: bad_value"),
@@ -53,6 +57,8 @@ def test_what_cannot_be_is_refused(text: str, problem: str) -> None:
     [
         block(f"{{name: a, uses: pay, {UNDO}}}", ", finally: {name: z, input: '{{ error.type }}'}"),
         block("{name: a, uses: pay, undo: {uses: x, arguments: {id: '{{ output.id }} {{ input }}'}}}"),
+        block(f"{{kind: map, name: m, map: {{iterable_input: input, body: {{name: a, uses: pay, {UNDO}}}}}}}"),
+        block("{name: a}", f", finally: {{kind: block, name: c, steps: [{{name: d, uses: pay, {UNDO}}}]}}"),
         block(
             f"{{kind: parallel, name: p, branches: {{x: {{name: a, uses: pay, {UNDO}}}}}}}", ", deadline: '{{ input }}'"
         ),

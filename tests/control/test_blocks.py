@@ -9,27 +9,10 @@ import pytest
 from holdfast.client.trace import view_run
 from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness, until
+from tests.control.undoable import ASK, BOOM, block, do, plain
 from tests.flows import repeat, written
 from tests.progress import at_work, ends, is_told_to_end, still_running
 from tests.tools import calls, read_done
-
-
-def do(house: Harness, what: str, undo: str = "does", **more: Any) -> dict[str, Any]:
-    arguments = {"folder": str(house.folder), "what": "un{{ output.what }}"}
-    given = {"folder": str(house.folder), "what": what}
-    return {"name": what, "uses": "does", "arguments": given, "undo": {"uses": undo, "arguments": arguments}, **more}
-
-
-def plain(house: Harness, what: str) -> dict[str, Any]:
-    return {"name": what, "uses": "does", "arguments": {"folder": str(house.folder), "what": what}}
-
-
-def block(*steps: dict[str, Any], name: str = "all", **more: Any) -> dict[str, Any]:
-    return {"kind": "block", "name": name, "steps": list(steps), **more}
-
-
-BOOM = {"name": "boom", "input": "{{ 1 / 0 }}"}
-ASK = {"kind": "hitl", "name": "ask", "message": "Go on?"}
 
 
 async def test_a_block_is_several_steps_as_one(house: Harness) -> None:

@@ -17,7 +17,7 @@ from holdfast.workflows.undoing import undo_all
 
 async def run_block(step: BlockStep, frame: Frame) -> JSON:
     value = frame.read_input(step)
-    log = UndoLog()
+    log = UndoLog(frame.host.identity.history_limits.undos if frame.undos is None else frame.undos.room)
     inside = replace(frame, scope=frame.scope.nest(), undos=log)
     work = frame.run_steps(step.steps, inside, value, step.max_parallel)
     try:
@@ -26,7 +26,7 @@ async def run_block(step: BlockStep, frame: Frame) -> JSON:
         await clean_up(_end_badly(step, log, frame, value, _describe_error(error, frame)))
         raise
     if frame.undos is not None:
-        frame.undos.take_over(log)
+        frame.undos.take_over(log.pending)
     if step.finally_steps:
         await clean_up(_run_finally(step, frame, value, None))
     return None if output is FINISHED else output

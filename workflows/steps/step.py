@@ -10,6 +10,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import ImportConfig, PlainStep, Undo
 from holdfast.protocol.agents import Completed, ToolRequest
 from holdfast.protocol.context import read
+from holdfast.protocol.undos import PendingUndo
 from holdfast.workflows.agents import AgentCall, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.attachments import add_files
@@ -20,25 +21,28 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
 from holdfast.workflows.tool_calls import ToolCalls
 from holdfast.workflows.tools import call_tool
-from holdfast.workflows.undo_log import PendingUndo
 
 
 async def run_plain(step: PlainStep, frame: Frame) -> JSON:
     if step.undo is None or frame.undos is None:
         return await _run(step, frame)
+    if not frame.undos.room:
+        most = frame.host.identity.history_limits.undos
+        message = f"{step.name} may not start: {most:,} steps are done that the block around it may have to undo"
+        raise failure("too_many_undos", message, frame.address)
     try:
         output = await _run(step, frame)
     except CancelledInCall as cancelled:
         if isinstance(cancelled.result, Completed):
-            frame.undos.pending.append(_make_undo(step, step.undo, cancelled.result.result, frame))
+            frame.undos.take_over([_make_undo(step, step.undo, cancelled.result.result, frame)])
         else:
             message = (
                 f"It is unknown whether {step.name} took effect: it was cancelled in the middle of a call. "
                 f"If it did, {step.undo.uses} undoes it: edit says with which input; skip if it did not"
             )
-            frame.undos.pending.append(PendingUndo(step.name, frame.address, step.undo, problem=message))
+            frame.undos.take_over([PendingUndo(step=step.name, address=frame.address, undo=step.undo, problem=message)])
         raise
-    frame.undos.pending.append(_make_undo(step, step.undo, output, frame))
+    frame.undos.take_over([_make_undo(step, step.undo, output, frame)])
     return output
 
 
@@ -48,8 +52,8 @@ def _make_undo(step: PlainStep, undo: Undo, output: JSON, frame: Frame) -> Pendi
         given = frame.after(output).render(undo.template)
     except ExpressionError as error:
         message = f"{step.name} took effect, but what {undo.uses} gets cannot be rendered ({error})"
-        return PendingUndo(step.name, frame.address, undo, problem=message)
-    return PendingUndo(step.name, frame.address, undo, given)
+        return PendingUndo(step=step.name, address=frame.address, undo=undo, problem=message)
+    return PendingUndo(step=step.name, address=frame.address, undo=undo, input=given)
 
 
 async def _run(step: PlainStep, frame: Frame) -> JSON:
