@@ -93,7 +93,7 @@ class McpServers:
     def __init__(self, servers: Mapping[str, McpServer]) -> None:
         self._servers = servers
         self._sdk: _Sdk | None = None
-        self._sessions: list[_Session] = []
+        self._sessions: list[_McpSession] = []
         self._ask_in_mid_call: set[str] = set()
         """The servers that have tried to ask people in the middle of a call, so that they get the older protocol."""
         self._closed = False
@@ -134,7 +134,7 @@ class McpServers:
         await asyncio.gather(*(session.close() for session in self._sessions))
 
     async def _request(
-        self, server: str, send: Callable[[_Session], Awaitable[Reply]], *, is_call: bool = False
+        self, server: str, send: Callable[[_McpSession], Awaitable[Reply]], *, is_call: bool = False
     ) -> Reply:
         """Return the server's answer. A session that is dead before anything was sent is replaced, once."""
         try:
@@ -146,7 +146,7 @@ class McpServers:
         except _NotSentError:
             raise _unreachable(server, "every new session fails at once") from None
 
-    async def _over_session(self, server: str, send: Callable[[_Session], Awaitable[Reply]], is_call: bool) -> Reply:
+    async def _over_session(self, server: str, send: Callable[[_McpSession], Awaitable[Reply]], is_call: bool) -> Reply:
         session = await self._session(server)
         while is_call and not session.takes_call:  # it became known only as it was opened, or another call was faster
             session = await self._session(server)
@@ -163,7 +163,7 @@ class McpServers:
             text = f"no MCP server named {name!r} (known: {names}); a server is a section [mcp.NAME] in holdfast.toml"
             raise wrong("unknown_tool", text)
 
-    async def _session(self, name: str) -> _Session:
+    async def _session(self, name: str) -> _McpSession:
         """Return an open session with the server, one that takes a call if there is one."""
         self.check(name)
         if self._sdk is None:
@@ -175,7 +175,7 @@ class McpServers:
         usable = (session for session in self._sessions if (session.name, session.mode) == (name, mode))
         session = next((session for session in usable if session.is_usable and session.takes_call), None)
         if session is None:
-            session = _Session(name, server, self._sdk, mode)
+            session = _McpSession(name, server, self._sdk, mode)
             self._sessions = [*(session for session in self._sessions if not session.has_ended), session]
         await session.ready()
         return session
@@ -185,7 +185,7 @@ class _NotSentError(Exception):
     """A dead session, found before anything was sent over it."""
 
 
-class _Session:
+class _McpSession:
     """A connection to one server.
 
     It is opened and closed in a task of its own, since anyio demands that one task enters and leaves its scopes.

@@ -93,6 +93,14 @@ EXTRAS = {
 
 def import_commands(name: str) -> typer.Typer:
     """Import the file of a command and return the commands in it."""
+    commands = _import_commands_for_runs(name) or _import_other_commands(name)
+    if commands is None:
+        raise LookupError(f"{name} is in GROUPS, and no file has it")
+    return commands
+
+
+def _import_commands_for_runs(name: str) -> typer.Typer | None:
+    commands: typer.Typer | None = None
     match name:
         case "run" | "start" | "attach":
             from holdfast.cli.run import app as commands  # noqa: PLC0415  see the head of this file
@@ -116,6 +124,12 @@ def import_commands(name: str) -> typer.Typer:
             from holdfast.cli.runs import app as commands  # noqa: PLC0415  see the head of this file
         case "plan":
             from holdfast.cli.plan import app as commands  # noqa: PLC0415  see the head of this file
+    return commands
+
+
+def _import_other_commands(name: str) -> typer.Typer | None:
+    commands: typer.Typer | None = None
+    match name:
         case "create":
             from holdfast.cli.create import app as commands  # noqa: PLC0415  see the head of this file
         case "validate" | "test":
@@ -140,8 +154,6 @@ def import_commands(name: str) -> typer.Typer:
             from holdfast.cli.doctor import app as commands  # noqa: PLC0415  see the head of this file
         case "replay":
             from holdfast.cli.replay import app as commands  # noqa: PLC0415  see the head of this file
-        case _:
-            raise LookupError(f"{name} is in GROUPS, and no file has it")
     return commands
 
 

@@ -79,14 +79,7 @@ def validate(
     """
     if as_sarif and (as_json or expanded):
         _refuse("--sarif cannot be combined with --json or --expand")
-    if tests := [str(file) for file in files if file.name.endswith(TEST_SUFFIX)]:
-        _refuse(f"these are tests of blueprints; run them with: holdfast test {shlex.join(tests)}")
-    found = [*find_blueprints(files)]
-    if expanded and len(found) != 1:
-        _refuse(f"--expand takes one blueprint, not {len(found)}")
-    if not found:
-        _refuse(f"no blueprint is in {', '.join(map(str, files))}: none of its files has steps")
-    validations = [_validate(file, check, connect) for file in found]
+    validations = [_validate(file, check, connect) for file in _find_files(files, expanded)]
     listed = [problem for validation in validations for problem in validation.listed]
     for problem in listed:
         say(str(problem))
@@ -104,6 +97,18 @@ def validate(
         for validation in validations:
             _print_valid(validation, expanded)
     raise typer.Exit(DONE if is_ok else USAGE)
+
+
+def _find_files(places: Sequence[Path], is_expanded: bool) -> list[Path]:
+    """Return the blueprints to validate. Exits where there are none, or too many to expand."""
+    if tests := [str(file) for file in places if file.name.endswith(TEST_SUFFIX)]:
+        _refuse(f"these are tests of blueprints; run them with: holdfast test {shlex.join(tests)}")
+    found = [*find_blueprints(places)]
+    if is_expanded and len(found) != 1:
+        _refuse(f"--expand takes one blueprint, not {len(found)}")
+    if not found:
+        _refuse(f"no blueprint is in {', '.join(map(str, places))}: none of its files has steps")
+    return found
 
 
 def _refuse(message: str) -> NoReturn:

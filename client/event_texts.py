@@ -78,7 +78,7 @@ def place(address: str) -> str:
 
 def progress(event: Event) -> Text | None:
     """Return the progress line for an event; None for events that people need not see."""
-    line = _of_question(event) if isinstance(event.data, QuestionEvent) else _of_work(event)
+    line = _describe_question(event) if isinstance(event.data, QuestionEvent) else _describe_work(event)
     if line is None:
         return None
     kinds = [kind for kind, _, _ in parts(event.address)]
@@ -86,28 +86,21 @@ def progress(event: Event) -> Text | None:
     return Text("  " * inside).append(line)
 
 
-def _of_work(event: Event) -> Text | None:
-    kind, name, _ = parts(event.address)[-1]
+def _describe_work(event: Event) -> Text | None:
+    """Return the line of an event that is not about a question."""
+    name = parts(event.address)[-1][1]
+    return _describe_step(event, name) or _describe_call(event, name) or _describe_block(event, name)
+
+
+def _describe_step(event: Event, name: str) -> Text | None:
     line: Text | None = None
     match event.data:
-        case LoopIteration(iteration=number, item=item):
-            line = Text(f"{name} {number}", "bold").append("" if item is None else f": {preview(item)}", "dim")
-        case ItemStarted(index=index, total=int(total), label=label) if _is_counted(index, total):
-            line = Text(f"{name} {index + 1} of {total}", "bold").append(f"  {one_line(label or '')}".rstrip(), "dim")
         case StepCompleted(kind=step_kind, output=output) if kind_named(step_kind).shows_output:
             line = Text(f"✓ {name}  ").append(preview(output), "dim")
         case CacheWasHit():
             line = Text(f"✓ {name}  ").append("from the cache", "dim")
         case StepSkipped(reason=reason):
             line = Text(f"· {name} skipped" + (f": {one_line(reason)}" if reason else ""), "dim")
-        case ToolReturned() if kind == "tool":
-            line = Text(f"  ✓ {name} was called", "dim")
-        case ToolDenied(reason=text) | ToolFailed(message=text):
-            line = Text(f"  ✗ {name}  {one_line(text)}", "yellow")
-        case ModelReplied(finish=finish) if finish != "finished":
-            line = Text(f"↻ {name}  the model's reply was {finish.replace('_', ' ')}", "yellow")
-        case AgentTold(text=text, by=by):
-            line = Text(f"→ {name}  ", "cyan").append(preview(text)).append(_by(by), "dim")
         case StepFailed(message=message):
             line = Text(f"✗ {name}  {one_line(message)}", "red")
         case StepRetrying():
@@ -116,6 +109,34 @@ def _of_work(event: Event) -> Text | None:
             line = Text(f"↶ {name}  undone by {tool}", "yellow")
         case StepUndone(message=message):
             line = Text(f"✗ {name}  {one_line(message or '')}", "red")
+        case RunResumed():
+            line = Text("resumed", "yellow")
+    return line
+
+
+def _describe_call(event: Event, name: str) -> Text | None:
+    """Return the line of an event of an agent, or of a call of a tool."""
+    line: Text | None = None
+    match event.data:
+        case ToolReturned() if parts(event.address)[-1][0] == "tool":
+            line = Text(f"  ✓ {name} was called", "dim")
+        case ToolDenied(reason=text) | ToolFailed(message=text):
+            line = Text(f"  ✗ {name}  {one_line(text)}", "yellow")
+        case ModelReplied(finish=finish) if finish != "finished":
+            line = Text(f"↻ {name}  the model's reply was {finish.replace('_', ' ')}", "yellow")
+        case AgentTold(text=text, by=by):
+            line = Text(f"→ {name}  ", "cyan").append(preview(text)).append(_by(by), "dim")
+    return line
+
+
+def _describe_block(event: Event, name: str) -> Text | None:
+    """Return the line of an event of a step with steps inside, or of a plan."""
+    line: Text | None = None
+    match event.data:
+        case LoopIteration(iteration=number, item=item):
+            line = Text(f"{name} {number}", "bold").append("" if item is None else f": {preview(item)}", "dim")
+        case ItemStarted(index=index, total=int(total), label=label) if _is_counted(index, total):
+            line = Text(f"{name} {index + 1} of {total}", "bold").append(f"  {one_line(label or '')}".rstrip(), "dim")
         case DeadlinePassed():
             line = Text(f"✗ {name}  its deadline has passed", "yellow")
         case BranchStarted():
@@ -131,8 +152,6 @@ def _of_work(event: Event) -> Text | None:
             line = Text(f"{name}: {status}", "yellow")
         case PlanCompleted(note=str() as note):
             line = Text(f"{name}: {one_line(note)}", "yellow")
-        case RunResumed():
-            line = Text("resumed", "yellow")
     return line
 
 
@@ -141,7 +160,7 @@ def _is_counted(index: int, total: int) -> bool:
     return total <= MOST_COUNTED or index * 10 // total != (index - 1) * 10 // total
 
 
-def _of_question(event: Event) -> Text | None:
+def _describe_question(event: Event) -> Text | None:
     name = name_at(event.address)
     line: Text | None = None
     match event.data:

@@ -133,11 +133,11 @@ class Histories:
         before = first.continued_execution_run_id or None
         state = None if is_fresh else values[1]
         history = WorkflowHistory(workflow, first.original_execution_run_id, state, past, before)
-        await _Reader(self._client, history).take(fetched.events)
+        await _HistoryReader(self._client, history).take(fetched.events)
         return history
 
 
-class _Reader:
+class _HistoryReader:
     """Takes the events of a history."""
 
     def __init__(self, client: Client, history: WorkflowHistory) -> None:

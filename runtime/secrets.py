@@ -232,7 +232,7 @@ def _describe_file(path: Path) -> StoredSecret:
     return StoredSecret(SecretReference(DIRECTORY, path.name), since, sealed)
 
 
-class Environment:
+class EnvironmentSecrets:
     """The variables of the worker's environment that the configuration lists; read only."""
 
     def __init__(self, names: Collection[str]) -> None:
@@ -249,7 +249,7 @@ KEY_NAME = "the key of the secret store"
 
 def open_backends(config: Config, *, embedded: bool = False) -> dict[str, SecretBackend]:
     """Return the stores that the tools of a worker read from, by the name that references carry."""
-    backends: dict[str, SecretBackend] = {ENVIRONMENT: Environment(config.secrets.env)}
+    backends: dict[str, SecretBackend] = {ENVIRONMENT: EnvironmentSecrets(config.secrets.env)}
     if (store := keeper(config, embedded=embedded)) is not None:
         backends[DIRECTORY] = store
     return backends

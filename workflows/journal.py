@@ -17,7 +17,7 @@ PROMINENT = ("run.", "question.", "step.failed", "tool.failed")
 """The types of events that are logged as `info`; others as `debug`."""
 
 
-class _Entry(NamedTuple):
+class _JournalEntry(NamedTuple):
     time: datetime
     address: Address
     kind: type[EventData]
@@ -33,7 +33,7 @@ class Journal:
 
     def __init__(self, first: int = 0) -> None:
         self.first = first
-        self._entries: list[_Entry] = []
+        self._entries: list[_JournalEntry] = []
 
     @property
     def next(self) -> int:
@@ -43,7 +43,7 @@ class Journal:
         """Append an event; of large values it keeps previews."""
         kind: type[EventData] = type(event)
         kept = tuple(value if name in kind.noted_whole else preview(value) for name, value in event)
-        self._entries.append(_Entry(workflow.now(), address, kind, kept))
+        self._entries.append(_JournalEntry(workflow.now(), address, kind, kept))
         _log(address, event.type)
 
     def page(self, offset: int) -> list[Event]:

@@ -122,10 +122,10 @@ async def listen(app: ASGIApp, listener: socket.socket, ready: Callable[[], None
         ws="none",
         lifespan="on",
     )
-    await _Server(config, ready).serve(sockets=[listener])
+    await _WebServer(config, ready).serve(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
+class _WebServer(uvicorn.Server):
     """A server that says when it listens, and ends on signals without passing them on."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:

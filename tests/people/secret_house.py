@@ -17,7 +17,7 @@ from holdfast.client.events import all_events
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.protocol.runs import CONTEXT
-from holdfast.runtime.secrets import Environment, SecretDirectory
+from holdfast.runtime.secrets import EnvironmentSecrets, SecretDirectory
 from holdfast.worker import create_worker
 from tests.conftest import TOOLS, Harness, Replays
 
@@ -35,7 +35,7 @@ async def house(
     queue = f"secrets-{tmp_path.name}"
     harness = Harness(temporal, queue, tmp_path)
     harness.runs = Runs(temporal, queue, Answering(memory=QuestionMemory(tmp_path / "questions.json"), secrets=store))
-    readers = {"dir": store, "env": Environment(["LISTED"])}
+    readers = {"dir": store, "env": EnvironmentSecrets(["LISTED"])}
     activities = all_activities([TOOLS], {}, secrets=readers)
     async with create_worker(temporal, task_queue=queue, activities=activities):
         yield harness

@@ -24,7 +24,7 @@ from holdfast.workflows.undoing import undo_all
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _BranchEnd:
     """A branch that has ended: its output or failure, what it changed in the context, and whether it can win."""
 
     output: JSON | _Failed
@@ -94,7 +94,7 @@ def _choose_branches(step: Parallel, frame: Frame) -> dict[str, list[AnyStep]]:
     return {name: steps for name, steps in step.branches.items() if name in names}
 
 
-def _is_over(step: Parallel, winners: Mapping[str, _Ended], frame: Frame) -> bool:
+def _is_over(step: Parallel, winners: Mapping[str, _BranchEnd], frame: Frame) -> bool:
     """Return whether the branches that have completed with a result are enough."""
     if step.until_expression is None:
         return len(winners) >= (step.winners_wanted or 1)
@@ -103,7 +103,7 @@ def _is_over(step: Parallel, winners: Mapping[str, _Ended], frame: Frame) -> boo
 
 
 def _fail_without_winner(
-    step: Parallel, winners: Mapping[str, _Ended], others: Mapping[str, _Ended], frame: Frame
+    step: Parallel, winners: Mapping[str, _BranchEnd], others: Mapping[str, _BranchEnd], frame: Frame
 ) -> ApplicationError:
     """Return the failure of a race in which every branch has ended."""
     told = [f"{name} completed" for name in winners]
@@ -116,7 +116,9 @@ def _fail_without_winner(
     )
 
 
-async def _branch(step: Parallel, name: str, steps: list[AnyStep], value: object, share: Meter, frame: Frame) -> _Ended:
+async def _branch(
+    step: Parallel, name: str, steps: list[AnyStep], value: object, share: Meter, frame: Frame
+) -> _BranchEnd:
     """Run a branch to its end."""
     base, schema = _base(step, frame), frame.store.schema if step.context_include_keys is None else None
     fork = ContextStore(base, schema, frame.store.reducers)
@@ -132,9 +134,9 @@ async def _branch(step: Parallel, name: str, steps: list[AnyStep], value: object
         if cause.final or step.on_branch_failure == "propagate":
             raise _with_all_keys(error, cause, base, inside, frame) from error
         inside.note(BranchCompleted(branch=name, error=cause.type, message=cause.message))
-        return _Ended(_Failed(error), {}, has_result=False)
+        return _BranchEnd(_Failed(error), {}, has_result=False)
     inside.note(BranchCompleted(branch=name))
-    return _Ended(output, changes(base, fork.value), _has_result(steps, inside.scope, output))
+    return _BranchEnd(output, changes(base, fork.value), _has_result(steps, inside.scope, output))
 
 
 def _has_result(steps: Sequence[AnyStep], scope: Scope, output: JSON) -> bool:
@@ -161,7 +163,7 @@ def _with_all_keys(error: BaseException, cause: Failure, base: JSONObject, insid
     return StepFailure(cause.model_copy(update={"reached": None}), with_changes(frame.store.value, reached))
 
 
-def _check_some(done: Mapping[str, _Ended]) -> None:
+def _check_some(done: Mapping[str, _BranchEnd]) -> None:
     """Raise the first failure if every branch failed."""
     failed = [ended.output.error for ended in done.values() if isinstance(ended.output, _Failed)]
     if failed and len(failed) == len(done):

@@ -128,7 +128,7 @@ class ApiCall:
         return Response(content, exchange.status, exchange.headers, self.media_type)
 
 
-class _Place:
+class _PathCalls:
     """The calls of one path, by method."""
 
     def __init__(self, calls: Sequence[ApiCall]) -> None:
@@ -162,7 +162,7 @@ def make_routes(calls: Sequence[ApiCall]) -> list[BaseRoute]:
         places.setdefault(call.path, []).append(call)
     methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     return [
-        *(Route(PREFIX + path, _Place(calls_of_path)) for path, calls_of_path in places.items()),
+        *(Route(PREFIX + path, _PathCalls(calls_of_path)) for path, calls_of_path in places.items()),
         Route(PREFIX + "/{rest:path}", _nowhere, methods=methods, include_in_schema=False),
     ]
 
