@@ -24,6 +24,7 @@ from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.questions import (
     QUESTION_KINDS,
     Asked,
@@ -363,8 +364,6 @@ def _typed(wanted: Any, value: Any) -> tuple[bool, Any, str]:
     try:
         return True, adapter.validate_json(to_json(value)), ""
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        return False, None, f"{place}: {first['msg']}" if place else first["msg"]
+        return False, None, describe_problem(error)
     except Exception as error:  # noqa: BLE001 a validator of the author's may raise anything
         return False, None, f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.expressions import ExpressionError, render, text_of
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.source import read
 from holdfast.protocol.agents import Finish, ModelReply, ModelRequest, ToolCall, Usage
 from holdfast.protocol.values import Value
@@ -82,9 +83,7 @@ def _parsed(reply: object, file: str, request: ModelRequest) -> ScriptedReply:
     try:
         return ScriptedReply.model_validate(reply) if isinstance(reply, dict) else ScriptedReply(output=reply)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        text = f"{place}: {first['msg']}; a reply is text, {{output: …}} or {{tool_calls: […]}}"
+        text = f"{describe_problem(error)}; a reply is text, {{output: …}} or {{tool_calls: […]}}"
         raise wrong("bad_script", f"{file}: {request.step} {request.n}: {text}") from None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
@@ -69,10 +69,3 @@ def read_instance(form: AnswerForm | None, kind: str, output: JSON) -> Any:
     if not isinstance(form, type) or known.hidden or known.scopes or (known.consents and output is None):
         return output
     return form.model_validate(output)
-
-
-def describe_problem(error: ValidationError) -> str:
-    """Return the first problem, for the person who gave the value."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]

@@ -14,7 +14,6 @@ from holdfast.blueprint.ask_options import (
     AnswerForm,
     AskOptions,
     check_options,
-    describe_problem,
     read_instance,
     read_schema,
 )
@@ -22,6 +21,7 @@ from holdfast.blueprint.build.places import to_placed
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import parse_document
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.source import PlacedDict, Source
 from holdfast.client.answering import Answering

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.people import CanonicalName, ProvedGroups
 from holdfast.protocol.values import Value, digest_of
 
@@ -111,7 +112,6 @@ def read_answers(payload: object) -> AnswerBatch:
     try:
         return AnswerBatch.model_validate(payload)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the argument"
         shape = '{"answers": [{"question": "<id>", "content": "..."}]}'
-        raise Refusal("invalid_answer", f"{place}: {first['msg']}; an answer looks like {shape}") from None
+        problem = describe_problem(error, "the argument")
+        raise Refusal("invalid_answer", f"{problem}; an answer looks like {shape}") from None

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, ValidationError, field_validator
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.people import canonical_name, is_person
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import (
@@ -67,10 +68,7 @@ class AssignmentCommand(Value):
         try:
             return cls.model_validate(payload)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "the argument"
-            message = str(first["msg"]).removeprefix("Value error, ")
-            raise Refusal("invalid_answer", f"{place}: {message}") from None
+            raise Refusal("invalid_answer", describe_problem(error, "the argument")) from None
 
     @property
     def user(self) -> str | None:

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import CanonicalName, ProvedGroups
 from holdfast.protocol.values import Value, digest_of
@@ -132,6 +133,5 @@ def read_event(payload: object) -> SystemEvent:
     try:
         return SystemEvent.model_validate(payload)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the argument"
-        raise Refusal("invalid_answer", f"{place}: {first['msg']}; an event looks like {_SHAPE}") from None
+        problem = describe_problem(error, "the argument")
+        raise Refusal("invalid_answer", f"{problem}; an event looks like {_SHAPE}") from None

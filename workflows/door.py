@@ -17,6 +17,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol import guard
 from holdfast.protocol.access import (
     THIS_MACHINE,
@@ -89,8 +90,7 @@ class CommandFields(Value):
         try:
             return cls.model_validate(own)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            raise Refusal("invalid_answer", f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            raise Refusal("invalid_answer", describe_problem(error)) from None
 
 
 # Decoding

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 from pydantic import BaseModel, ValidationError
 from temporalio import workflow
 
-from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options, describe_problem
+from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
 from holdfast.protocol.agents import Usage

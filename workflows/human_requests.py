@@ -13,12 +13,12 @@ from holdfast.blueprint.ask_options import (
     AnswerForm,
     AskOptions,
     Escalation,
-    describe_problem,
     read_instance,
     read_schema,
 )
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.people import is_person
 from holdfast.blueprint.questions import Asked, Draft, InvalidAnswer, list_kinds_for_steps
 from holdfast.protocol.address import Address

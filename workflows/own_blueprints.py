@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import ApplicationError
 
-from holdfast.blueprint.ask_options import describe_problem
 from holdfast.blueprint.expressions import ExpressionError, check_expression
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AnyStep, Blueprint, Loop, LoopBlock, PlainStep
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.address import Address
 from holdfast.workflows.failures import failure
 

@@ -13,6 +13,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.wait import waits_in
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_value
 from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunStarted
@@ -122,8 +123,7 @@ def _read_start(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal
         state = PipelineState.model_validate(value)
         check_value(state.input, limit, "the input")
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        return PipelineState(), Refusal("invalid_answer", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        return PipelineState(), Refusal("invalid_answer", describe_problem(error))
     except Refusal as refusal:
         return PipelineState(), refusal
     return state, None

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.model_problems import describe_problems
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.failures import EXPECTED, in_our_words
 from holdfast.client.question_reader import PATIENCE_SECONDS
@@ -130,10 +131,7 @@ class AssistantContext:
             arguments = model.model_validate(params.arguments or {})
             value = await self._call(ctx, params, arguments)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False)
-            return _make_failure(
-                "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
-            )
+            return _make_failure("; ".join(describe_problems(error)))
         except EXPECTED as error:
             return _make_failure(
                 f"{error.code}: {error.message}" if isinstance(error, Refusal) else str(in_our_words(error))

@@ -18,6 +18,7 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.client.archive import ArchivedEnd, ArchivedEvents
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy, RunAccess
@@ -265,7 +266,7 @@ class Record:
             return None if document is None else Blueprint.model_validate(document)
         except ValidationError as error:
             text = f"the blueprint of run {run} was recorded by another version, and this one cannot read it"
-            raise BadInput(f"{text}: {error.errors()[0]['msg']}") from None
+            raise BadInput(f"{text}: {describe_problem(error)}") from None
 
     async def access(self, run: str) -> RunAccess | None:
         """See `Archive`. What cannot be read any more lets nobody see the run."""

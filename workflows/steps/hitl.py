@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Option
+from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.questions import Asked, Hold, InvalidAnswer
 from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.assignees import render_people
@@ -131,10 +132,7 @@ def _list_options(step: Hitl, frame: Frame) -> list[Option]:
             Option.model_validate({"id": item, "label": item} if isinstance(item, str) else item) for item in rendered
         ]
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise failure(
-            "bad_options", f"the options of {step.name}: {first['loc']}: {first['msg']}", frame.address
-        ) from None
+        raise failure("bad_options", f"the options of {step.name}: {describe_problem(error)}", frame.address) from None
 
 
 def _render_option(option: Option, frame: Frame) -> Option:
