@@ -33,6 +33,8 @@ Future = asyncio.Future[None]
 _STARTS = {"initialize_workflow", "notify_has_patch", "update_random_seed"}
 _ORDER = {"signal_workflow": 2, "do_update": 3}
 _LOCAL_LAST = 4
+_DIRECT = "legacy_query"
+"""Core's id of a query that no task has brought."""
 _ENDS = {
     "complete_workflow_execution",
     "fail_workflow_execution",
@@ -52,8 +54,8 @@ class OneJobInstance(WorkflowInstance):
         self._evicting = False
         self._time, self._length = 0, 0
         """Of the activation before: its time, and the events that it had seen."""
-        self._has_signals = False
-        """Whether the activation before was a live one with signals."""
+        self._depends_on_task = False
+        """Whether what the activation before has led to depends on where its task ends, and it was a live one."""
         extern = {**details.extern_functions, REST: self._await_rest}
         self._inner = create(replace(details, extern_functions=extern))
 
@@ -64,14 +66,16 @@ class OneJobInstance(WorkflowInstance):
             self._evicting = True
             return self._inner.activate(act)
         if kinds <= {"query_workflow"}:
-            # It may have brought the activation before, of a task that another worker has started and may lose.
-            if kinds and self._has_signals:
-                self._has_signals = False
+            if self._depends_on_task and any(job.query_workflow.query_id == _DIRECT for job in act.jobs):
+                # It may have brought the activation before, of a task that another worker has started and may lose:
+                # in replay that is one task with the next. Core gives no sign by which to tell.
+                self._depends_on_task = False
                 self._evict()
             return self._inner.activate(act)
         by_query = self._note_arrival(act)
-        self._has_signals = "signal_workflow" in kinds and not act.is_replaying and not by_query
+        self._depends_on_task = "signal_workflow" in kinds
         total = self._apply(act, kinds, by_query)
+        self._depends_on_task &= not act.is_replaying and not by_query
         if by_query:
             kept = [command for command in total.successful.commands if _name_kind(command) not in _ENDS]
             del total.successful.commands[:]
@@ -129,6 +133,7 @@ class OneJobInstance(WorkflowInstance):
         """Return the next jobs; before them and at last what runs the workflow on that has waited for its rest."""
         whole_task = not groups
         if waiting := self._at_rest[False] or (whole_task and self._at_rest[True]):
+            self._depends_on_task |= waiting is self._at_rest[True]
             for future in waiting:
                 if not future.done():
                     future.get_loop().call_soon(_release, future)

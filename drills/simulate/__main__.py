@@ -24,19 +24,17 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the first of them")
     parser.add_argument("--seed", type=int, metavar="N", help="run this one, and show each move; shrink it if it fails")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
-    help_ = "let queries bring tasks that another worker has started and lost; see docs/reliability.md"
-    parser.add_argument("--lost-elsewhere", action="store_true", help=help_)
     options = parser.parse_args()
     check_version()
     logging.disable(logging.CRITICAL)  # each refused answer would be a traceback
     if options.seed is not None:
-        return _show(options.seed, options.lost_elsewhere)
-    return _run(options.first, options.schedules, options.processes, options.lost_elsewhere)
+        return _show(options.seed)
+    return _run(options.first, options.schedules, options.processes)
 
 
-def _run(first: int, count: int, processes: int, lost_elsewhere: bool) -> int:
+def _run(first: int, count: int, processes: int) -> int:
     began, done, spent, failed = time.monotonic(), 0, 0.0, list[int]()
-    for batch in run_batches(split_seeds(first, count), processes, shows_foreign_tasks=lost_elsewhere):
+    for batch in run_batches(split_seeds(first, count), processes):
         done, spent = done + batch.count, spent + batch.seconds
         failed += batch.failed
         if len(failed) >= MOST_FAILURES:
@@ -45,18 +43,18 @@ def _run(first: int, count: int, processes: int, lost_elsewhere: bool) -> int:
     print(f"{done:,} schedules from seed {first}: {took:.0f} s, {spent / done * 1000:.0f} ms of processor time each")
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors, {processes} used")
     for seed in failed:
-        _show(seed, lost_elsewhere)
+        _show(seed)
     print(f"{len(failed)} promises were broken" if failed else "every promise held")
     return 1 if failed else 0
 
 
-def _show(seed: int, lost_elsewhere: bool) -> int:
-    failure = run_seed(seed, shows_foreign_tasks=lost_elsewhere)
+def _show(seed: int) -> int:
+    failure = run_seed(seed)
     if failure is None:
         print(f"seed {seed}: every promise held")
         return 0
     print(f"\nseed {seed}: {failure.reason}")
-    print("\n".join(_describe(shrink_failure(failure, shows_foreign_tasks=lost_elsewhere))))
+    print("\n".join(_describe(shrink_failure(failure))))
     return 1
 
 

@@ -56,6 +56,7 @@ class Generator:
     """How many loops and maps there are around."""
     count: int = 0
     most: int = 0
+    has_planner: bool = False
 
     def write(self) -> Json:
         """Return a document."""
@@ -98,6 +99,8 @@ class Generator:
     def _fits(self, kind: str, depth: int) -> bool:
         if kind in NESTING and (depth >= DEEPEST or self.count >= self.most - 1):
             return False
+        if kind == "agentic_loop":  # each writes the log of the whole context: of two at once the order of things tells
+            return not self.has_planner
         # An event has one key, so that it is waited for once; a workflow of its own has one id.
         return kind != "wait" or not self.repeated
 
@@ -230,6 +233,7 @@ def _make_wait(gen: Generator, depth: int) -> Json:
 
 
 def _make_agentic_loop(gen: Generator, depth: int) -> Json:
+    gen.has_planner = True
     return {"planner": gen.name_agent(tools=False), "registry": [FIND, PAY][: 1 + gen.choices.below(2)]}
 
 

@@ -99,7 +99,7 @@ class Core:
     def query(self, name: str, argument: Any) -> Any:
         """Return the payload that answers a query, in an activation of its own."""
         job = WorkflowActivationJob()
-        job.query_workflow.query_id, job.query_workflow.query_type = "q", name
+        job.query_workflow.query_id, job.query_workflow.query_type = "legacy_query", name
         if argument is not None:
             job.query_workflow.arguments.append(argument)
         completion = self._instance.activate(self._make_activation([job], self.time, 0, replaying=False))

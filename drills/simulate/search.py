@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from drills.simulate.simulation import SCHEDULES, run_seed
@@ -26,21 +25,20 @@ def split_seeds(first: int, count: int) -> list[range]:
     return [range(start, min(start + SCHEDULES, first + count)) for start in range(first, first + count, SCHEDULES)]
 
 
-def run_batches(batches: Sequence[range], processes: int, *, shows_foreign_tasks: bool = False) -> Iterator[Batch]:
+def run_batches(batches: Sequence[range], processes: int) -> Iterator[Batch]:
     """Run the batches, and yield what came of each."""
-    run = partial(_run_batch, shows_foreign_tasks=shows_foreign_tasks)
     if processes == 1:
-        yield from map(run, batches)
+        yield from map(_run_batch, batches)
         return
     with multiprocessing.get_context("spawn").Pool(processes, _begin_process, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(run, batches)
+        yield from pool.imap_unordered(_run_batch, batches)
 
 
 def _begin_process() -> None:
     logging.disable(logging.CRITICAL)
 
 
-def _run_batch(seeds: range, *, shows_foreign_tasks: bool) -> Batch:
+def _run_batch(seeds: range) -> Batch:
     began = time.process_time()
-    failed = [seed for seed in seeds if run_seed(seed, shows_foreign_tasks=shows_foreign_tasks) is not None]
+    failed = [seed for seed in seeds if run_seed(seed) is not None]
     return Batch(len(seeds), time.process_time() - began, failed)

@@ -124,18 +124,11 @@ class World(Protocol):
 
 
 class Server:
-    """The server, and the cache of one worker.
+    """The server, and the cache of one worker; `world` is what it hands work to."""
 
-    Args:
-        world: What it hands work to.
-        shows_foreign_tasks: Whether a query brings a task that another worker has started, and never completes. A
-            workflow that has waited there for the whole of its task does not replay: see `docs/reliability.md`.
-    """
-
-    def __init__(self, world: World, *, shows_foreign_tasks: bool = False) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.now = BEGAN
-        self.shows_foreign_tasks = shows_foreign_tasks
         self.runs: list[Run] = []
         self.current: dict[str, Run] = {}
         """The latest history of each workflow, by id."""
@@ -234,10 +227,13 @@ class Server:
         self._add(run, job)
 
     def query(self, run: Run, name: str, argument: Payload | None = None) -> Payload:
-        """Return the answer to a query. Events that the worker was not given yet come with it."""
+        """Return the answer to a query. Events that the worker was not given yet come with it.
+
+        So does a task that another worker has started, and never completes.
+        """
         core = self._load(run)
         new = run.events[core.applied :]
-        if new and not run.closed and (run.task != "elsewhere" or self.shows_foreign_tasks):
+        if new and not run.closed:
             started = [event for event in new if event.kind == "started"]
             jobs = order([event.job for event in new if event.job is not None])
             # Of a task that another worker has started the clock is known, of events alone it is not.

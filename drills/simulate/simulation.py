@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 from drills.simulate.blueprints import Generated, write
@@ -94,15 +94,13 @@ class Simulation:
     generated: Generated
     choices: Choices
     disturbed: bool = True
-    shows_foreign_tasks: bool = False
-    """See `Server`."""
     moves: list[str] = field(default_factory=list)
 
     def run(self) -> Outcome:
         """Run to the end, and return how it has ended. Raises `Violation` for a promise that is broken."""
         profile = Profile.choose(self.choices)
         self.disturbances_left = MOST_DISTURBANCES if self.disturbed else 0
-        self.world = World(self.generated.events, shows_foreign_tasks=self.shows_foreign_tasks)
+        self.world = World(self.generated.events)
         self.server = self.world.server
         limits = HistoryLimits(rounds=2, items=2) if self.choices.chance(0.5) else HistoryLimits()
         if not self.disturbed:
@@ -262,21 +260,19 @@ def choose_blueprint(seed: int) -> tuple[int, ...]:
 _choose = lru_cache(maxsize=4)(lambda number: choose_blueprint(number * SCHEDULES))
 
 
-def run_seed(seed: int, *, shows_foreign_tasks: bool = False) -> Failure | None:
+def run_seed(seed: int) -> Failure | None:
     """Run the schedule of a seed; return what has failed, if anything has."""
     choices = Choices(random.Random(f"schedule {seed}"))
-    return run_choices(_choose(seed // SCHEDULES), choices, seed, shows_foreign_tasks=shows_foreign_tasks)
+    return run_choices(_choose(seed // SCHEDULES), choices, seed)
 
 
-def run_choices(
-    written: tuple[int, ...], choices: Choices, seed: int | None = None, *, shows_foreign_tasks: bool = False
-) -> Failure | None:
+def run_choices(written: tuple[int, ...], choices: Choices, seed: int | None = None) -> Failure | None:
     """Run the blueprint and the schedule of these choices; return what has failed, if anything has."""
     try:
         generated, expected = _prepare(written)
     except Violation as violation:
         return Failure(seed, f"undisturbed: {violation}", write(Choices(written)), [], written, [])
-    simulation = Simulation(generated, choices, shows_foreign_tasks=shows_foreign_tasks)
+    simulation = Simulation(generated, choices)
     try:
         outcome = simulation.run()
         _compare(expected, outcome, cancelled=simulation.world.cancelled)
@@ -292,18 +288,17 @@ def _compare(expected: Outcome, outcome: Outcome, *, cancelled: bool) -> None:
         raise Violation(f"ends otherwise than undisturbed: {outcome}, not {expected}")
 
 
-def shrink_failure(failure: Failure, *, shows_foreign_tasks: bool = False) -> Failure:
+def shrink_failure(failure: Failure) -> Failure:
     """Return a smaller failure: a smaller blueprint, a shorter schedule."""
-    run = partial(run_choices, shows_foreign_tasks=shows_foreign_tasks)
     written = tuple(failure.written)
 
     def fails(choices: Sequence[int]) -> bool:
-        return run(written, Choices(choices)) is not None
+        return run_choices(written, Choices(choices)) is not None
 
     def fails_smaller(choices: Sequence[int]) -> bool:
         nonlocal best
         try:
-            found = run(tuple(choices), Choices(failure.made))
+            found = run_choices(tuple(choices), Choices(failure.made))
         except ValueError:  # no blueprint any more
             return False
         best = found or best
@@ -312,4 +307,4 @@ def shrink_failure(failure: Failure, *, shows_foreign_tasks: bool = False) -> Fa
     best: Failure | None = None
     written = tuple(shrink(written, fails_smaller, most=100))
     made = shrink(failure.made, fails)
-    return run(written, Choices(made)) or failure
+    return run_choices(written, Choices(made)) or failure

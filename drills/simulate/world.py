@@ -251,9 +251,9 @@ def cancel() -> ActivityResolution:
 class World:
     """Everything outside of the workflows. It makes the moves that are not the server's own."""
 
-    def __init__(self, events: Sequence[tuple[str, str]], *, shows_foreign_tasks: bool = False) -> None:
+    def __init__(self, events: Sequence[tuple[str, str]]) -> None:
         """`events` are those that other systems send, each a name and a key."""
-        self.server = Server(self, shows_foreign_tasks=shows_foreign_tasks)
+        self.server = Server(self)
         self.activities = Activities()
         self.problems: list[str] = []
         self.receipts: dict[str, str] = {}

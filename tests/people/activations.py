@@ -150,7 +150,7 @@ class FedRun:
 
     def query(self, name: str, type_: Any) -> Any:
         job = WorkflowActivationJob()
-        job.query_workflow.query_id, job.query_workflow.query_type = "q", name
+        job.query_workflow.query_id, job.query_workflow.query_type = "legacy_query", name
         activation = WorkflowActivation(run_id="run", jobs=[job])
         activation.timestamp.FromDatetime(self.now)
         [command] = self._instance.activate(activation).successful.commands

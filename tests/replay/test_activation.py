@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
@@ -69,6 +70,20 @@ def test_a_query_right_after_signals_evicts_as_it_may_have_brought_them() -> Non
     run.feed(run.answer("me", by=SIGNAL))
     assert [question.message for question in run.questions] == ["And?"]
     assert run.evictions == 1
+
+
+def test_a_query_right_after_a_deadline_evicts_as_an_answer_may_still_come_with_its_task() -> None:
+    run = FedRun(f"steps: [{{kind: hitl, name: late, message: Soon?, timeout: 2h, on_timeout: skip}}, {ASK}]")
+    run.feed(run.timer(), after=timedelta(hours=2))
+    assert [question.message for question in run.questions] == ["Go?"]
+    assert run.evictions == 1
+
+
+def test_a_query_right_after_an_update_evicts_nothing() -> None:
+    run = FedRun(f"steps: [{ASK}, {{kind: hitl, name: then, message: And?}}]")
+    run.feed(run.answer("me"))
+    assert [question.message for question in run.questions] == ["And?"]
+    assert run.evictions == 0
 
 
 def test_an_answer_that_comes_with_the_end_of_an_authors_workflow_is_refused() -> None:
