@@ -361,10 +361,10 @@ class LoopResult(ChildResult):
 
 
 class ToolBounds(Value):
-    """What a plan allows an agent that works on one of its steps."""
+    """Which tools a step of a plan may call, or one whose tool is missing, and under whose rules."""
 
     step: str
-    """Id of the step."""
+    """Id or name of the step."""
     instruction: str = ""
     """What the step is to do: by it, another tool is found for one that is missing."""
     service: str | None = None
@@ -374,10 +374,18 @@ class ToolBounds(Value):
     """Tools and MCP servers that need no further approval."""
     replaces: bool = True
     """Whether a tool that is missing may be replaced by one that the first agent does not list, where it lists none."""
+    instead_of: str | None = None
+    """For a step that is none of a plan: its own tool."""
 
     def is_approved(self, tool: str) -> bool:
         """Return whether a tool may be called without a person who agrees to it first."""
         return tool in self.approved or tool.partition("/")[0] in self.approved
+
+    def explain_lack(self, tool: str) -> str:
+        """Return why a person is asked about a tool that was not approved."""
+        if self.instead_of is not None:
+            return f"It takes the place of {self.instead_of}, which is missing."
+        return f"{tool} is not in the plan that was approved for step {self.step}."
 
 
 class AgentDefinition(Definition):

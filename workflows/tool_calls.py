@@ -14,16 +14,16 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
 from holdfast.blueprint.questions import Decision
-from holdfast.protocol.agents import MadeCall, add_calls
+from holdfast.protocol.agents import MadeCall, ToolSpec, add_calls
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
-from holdfast.workflows.failures import HANDLED, find_failure, make_error
+from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
 
-FindOther = Callable[[str], Awaitable[str | None]]
+FindOther = Callable[[str], Awaitable[ToolSpec | None]]
 
 
 class ToolErrorFailure(ApplicationError):
@@ -31,6 +31,15 @@ class ToolErrorFailure(ApplicationError):
 
     def __init__(self, cause: Failure) -> None:
         super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
+
+
+class ToolReplaced(ApplicationError):
+    """An error of a tool that is missing, in whose place another one is to be called."""
+
+    def __init__(self, cause: Failure, other: ToolSpec) -> None:
+        cause = cause.model_copy(update={"message": f"{cause.message}; call {other.name} in its place"})
+        super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
+        self.other = other
 
 
 def name_tool_error(error: BaseException) -> str | None:
@@ -68,7 +77,8 @@ class ToolCalls:
     async def make(self, tool: str, args: object, call: Callable[[], Awaitable[JSON]], frame: Frame) -> JSON:
         """Make a call and return its result; after an error do what its rule says. The frame stands at the call.
 
-        Raises what the call raises, for a model to call again, and `ToolErrorFailure` where there is no further call.
+        Raises what the call raises, for a model to call again, `ToolErrorFailure` where there is no further call, and
+        `ToolReplaced` where it is another tool's.
         """
         made = MadeCall(tool=tool, args=digest_of(args))
         while True:
@@ -108,7 +118,7 @@ class ToolCalls:
         if self._rules is not None and self._rules.bad_arguments is not None:
             self._count("bad_arguments", Failure(type=type_, message=message, address=frame.address), tool, frame)
 
-    async def replace(self, tool: str, cause: Failure, frame: Frame) -> str:
+    async def replace(self, tool: str, cause: Failure, frame: Frame) -> ToolSpec:
         """Return another tool for one that is missing, once for each. Raises `ToolErrorFailure` if there is none."""
         key, other = f"find {tool}", None
         if self._find_other is not None and key not in self.tries and self._is_any_left:
@@ -116,16 +126,14 @@ class ToolCalls:
             other = await self._find_other(tool)
         if other is None:
             raise ToolErrorFailure(cause)
-        frame.note(StepRetrying(tool=other, instead_of=tool))
+        frame.note(StepRetrying(tool=other.name, instead_of=tool))
         return other
 
     async def _calls_again(self, tool: str, kind: str, cause: Failure, frame: Frame) -> bool:
         """Return whether the same call is made again, and not by the model. Raises `ToolErrorFailure`."""
         match self._rule(kind):
             case "find":
-                other = await self.replace(tool, cause, frame)
-                message = f"{cause.message}; call {other} in its place"
-                raise make_error(cause.model_copy(update={"message": message}))
+                raise ToolReplaced(cause, await self.replace(tool, cause, frame))
             case "ask" | AskForAccess():
                 self._check_left(kind, cause)
                 if not await self._is_given_access(tool, cause, frame):

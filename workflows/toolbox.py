@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import NOT_NULL
+from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, misfit
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.questions import Clarification, Input
@@ -23,6 +23,12 @@ from holdfast.workflows.imports import run_import
 from holdfast.workflows.tools import call_tool
 
 ASK_PERSON = "request_user_info"
+
+
+class BadCall(Exception):
+    """A call that cannot be made; the message is for the model."""
+
+
 _INPUT = {"type": "string", "description": "What it is asked to do, with all that it must know."}
 _TASK = {"type": "object", "properties": {"input": _INPUT}, "required": ["input"], "additionalProperties": False}
 _QUESTION = {
@@ -141,6 +147,21 @@ class Toolbox:
         output, _ = await run_import(alias, value, replace(frame.at("import", alias), place=call.name))
         frame.note(ToolReturned(tool=call.name, result=output))
         return output
+
+
+def check_call(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:
+    """Return the tool of a call. Raises `BadCall` if there is none, or if the arguments do not fit its schema."""
+    if spec is None:
+        raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(names) or 'none'}")
+    if call.unreadable is not None:
+        raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
+    try:
+        wrong = misfit(spec.parameters, call.args)
+    except BadSchema as error:
+        raise BadCall(f"{call.name} cannot be called: its arguments have no valid schema ({error})") from None
+    if wrong:
+        raise BadCall(f"the arguments of {call.name} do not fit: {wrong}")
+    return spec
 
 
 async def ask_person(call: ToolCall, frame: Frame) -> JSON:

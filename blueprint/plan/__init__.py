@@ -1,6 +1,7 @@
 """JSON plans: their texts, questions and conditions, compiled so that they can run."""
 
 from holdfast.blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
+from holdfast.blueprint.plan.calls import compile_call
 from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id
@@ -20,6 +21,7 @@ __all__ = [
     "confirms",
     "filled",
     "informs",
+    "compile_call",
     "compile_plan",
     "compile_question",
     "options_of",

@@ -94,6 +94,18 @@ def make_template(text: str) -> str:
     return _TOKEN.sub(r'{{ "" if \g<0> is none else \g<0> }}', escape_template(text))
 
 
+def make_templates(value: JSON) -> JSON:
+    """Return a value in which every text is the template of that text; keys stay as they are."""
+    match value:
+        case str():
+            return make_template(value)
+        case list():
+            return [make_templates(part) for part in value]
+        case dict():
+            return {key: make_templates(part) for key, part in value.items()}
+    return value
+
+
 def escape_template(text: str) -> str:
     """Return the template that gives this very text.
 

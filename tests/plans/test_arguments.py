@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,28 @@ def sending(plans: Plans, id_: str = "1", **arguments: Any) -> dict[str, Any]:
 
 def execute(id_: str, **parameters: Any) -> dict[str, Any]:
     return call("execute_step_tool", step_id=id_, tool_name="plan_send", parameters=parameters)
+
+
+async def test_arguments_are_no_templates(plans: Plans) -> None:
+    steps = [sending(plans, to={"{{ x }}": ["{{ input }}", "{% if"]}, words="RESULT_FROM_0 {{ }}"), step("0", "Say")]
+    output = await plans.output({"steps": steps}, {"0": "it"})
+    assert output["steps"]["1"]["data"]["to"] == {"{{ x }}": ["{{ input }}", "{% if"]}
+
+
+async def test_an_agent_that_is_the_tool_works_on_its_input_once_a_person_agrees(plans: Plans) -> None:
+    tools = [{"name": "agent:writer", "approve": "always"}]
+    written = {"goal": "A test", "agent": "worker", "steps": [step("1", "", tools=["agent:writer"])]}
+    written["steps"][0]["arguments"] = {"input": "Ana {and} Ben"}
+    model = "scripted:replies.yaml"
+    agents = {"worker": {"model": model, "tools": tools}, "writer": {"model": model}}
+    plans.harness.script(json.dumps({"writer": "Dear {{ messages[-1].content }}"}))
+    document = {"agents": agents, "steps": [{"kind": "plan", "name": "work", "plan": written}]}
+    run = await plans.harness.start(json.dumps(document))
+    question = await plans.harness.one(run)
+    assert question.info["args"] == {"input": "Ana {and} Ben"}
+    await plans.harness.answer(run, {"granted": True}, question)
+    output = await plans.harness.output(run)
+    assert output["steps"]["1"]["data"] == "Dear Ana {and} Ben"
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.jsonschemas import BadSchema, misfit
 from holdfast.blueprint.kinds import Agent
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolSpec
 from holdfast.workflows.failures import failure
-
-
-class BadCall(Exception):
-    """A call that cannot be made; the message is for the model."""
+from holdfast.workflows.toolbox import BadCall
 
 
 @dataclass(frozen=True)
@@ -48,21 +44,6 @@ def check_rules(agent: Agent, place: str, specs: Sequence[ToolSpec], address: Ad
             hint = did_you_mean(rule.tool, names) or f"its tools are: {', '.join(names)}"
             text = f"{place}.permissions[{index}].tool: the agent has no tool {rule.tool!r} ({hint})"
             raise failure("unknown_tool", text, address)
-
-
-def check_call(call: ToolCall, spec: ToolSpec | None, names: list[str]) -> ToolSpec:
-    """Return the tool of a call. Raises `BadCall` if there is none, or if the arguments do not fit its schema."""
-    if spec is None:
-        raise BadCall(f"there is no tool {call.name!r}; there are: {', '.join(names) or 'none'}")
-    if call.unreadable is not None:
-        raise BadCall(f"the arguments of {call.name} cannot be read: {call.unreadable}")
-    try:
-        wrong = misfit(spec.parameters, call.args)
-    except BadSchema as error:
-        raise BadCall(f"{call.name} cannot be called: its arguments have no valid schema ({error})") from None
-    if wrong:
-        raise BadCall(f"the arguments of {call.name} do not fit: {wrong}")
-    return spec
 
 
 def check_question(call: ToolCall) -> None:

@@ -1,7 +1,4 @@
-"""The tools of an agent that ends with them: which are still to be called, and what they returned.
-
-`AgentWorkflow` keeps one for such an agent, and follows here what the plan allows whose step the agent works on.
-"""
+"""The tools of an agent that ends with them: which are still to be called, and what they returned."""
 
 from __future__ import annotations
 
@@ -9,13 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import AgentTool
-from holdfast.protocol.address import Address
-from holdfast.protocol.agents import FindTool, ReturnedCall, ToolCall, ToolSpec
-from holdfast.protocol.permissions import Policy, policies_of
-from holdfast.protocol.runs import AgentState, ToolBounds
+from holdfast.protocol.agents import ReturnedCall, ToolCall, ToolSpec
+from holdfast.protocol.runs import AgentState
 from holdfast.protocol.tool_errors import kind_of_result, useful
-from holdfast.workflows.calls import Activities
 from holdfast.workflows.toolbox import ASK_PERSON
 
 
@@ -90,25 +83,3 @@ class EndingTools:
         self.open = list(dict.fromkeys(other if name == missing else name for name in self.open))
         if other not in self.open:
             self.open.append(other)
-
-
-def list_policies(bounds: ToolBounds, spec: ToolSpec) -> tuple[list[Policy], str]:
-    """Return who has a say in a call for a step of a plan, and a note for whom it is put to."""
-    policies = policies_of(spec, bounds.agents[0], bounds.agents[1:])
-    if bounds.is_approved(spec.reference):
-        return policies, ""
-    note = f"{spec.reference} is not in the plan that was approved for step {bounds.step}."
-    return [*policies, Policy(None, AgentTool(name=spec.reference, approve="always"))], note
-
-
-async def find_replacement(bounds: ToolBounds, missing: str, work: Activities, address: Address) -> ToolSpec | None:
-    """Return another tool that does what a step of a plan is for; None if there is none that it may use."""
-    among = [listed.name for listed in bounds.agents[0].tools]
-    if not among and not bounds.replaces:
-        return None
-    wanted = FindTool(service=bounds.service, instruction=bounds.instruction, among=among, missing=missing)
-    name = await work.find_tool(wanted, address)
-    if name is None or name == missing or (not among and ":" in name):
-        return None
-    specs = await work.describe_tools([name], address, lenient=True)
-    return next((spec for spec in specs if not spec.problem), None)

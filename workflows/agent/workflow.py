@@ -47,11 +47,12 @@ from holdfast.protocol.runs import (
 )
 from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
-from holdfast.workflows.agent.checks import BadCall, Result, check_call, check_question, check_rules
-from holdfast.workflows.agent.ending import EndingTools, find_replacement, list_policies
+from holdfast.workflows.agent.checks import Result, check_question, check_rules
+from holdfast.workflows.agent.ending import EndingTools
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, is_overflow, tell_misfit, unwrap_list
 from holdfast.workflows.approvals import Allowed, Declined, Denied, Refused, add_defaults, approve_call
+from holdfast.workflows.bounded_tools import find_replacement, list_policies
 from holdfast.workflows.concurrency import is_cancelled, run_together
 from holdfast.workflows.failures import HANDLED, failure, find_failure, read_traceback
 from holdfast.workflows.frame import ContextStore, Frame, Scope
@@ -61,9 +62,11 @@ from holdfast.workflows.run import RunWorkflow
 from holdfast.workflows.tool_calls import ToolCalls, ToolErrorFailure, name_tool_error
 from holdfast.workflows.toolbox import (
     ASK_PERSON,
+    BadCall,
     Toolbox,
     ask_person,
     ask_result,
+    check_call,
     describe_person,
     describe_tools,
     list_tools_of_workers,
@@ -501,8 +504,8 @@ class AgentWorkflow(RunWorkflow):
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}
 
-    async def _find_other(self, tool: str) -> str | None:
-        """Return the name of another tool of the agent that can do what a missing one was for."""
+    async def _find_other(self, tool: str) -> ToolSpec | None:
+        """Return another tool of the agent that can do what a missing one was for."""
         if self.ending is not None and self.bounds is not None:
             return await self._find_for_plan(tool, self.ending, self.bounds)
         spec = next((spec for spec in self.toolbox.specs if spec.reference == tool), None)
@@ -511,17 +514,17 @@ class AgentWorkflow(RunWorkflow):
             return None
         task = FindTool(instruction=f"{tool} {spec.description if spec else ''}", among=among, missing=tool)
         found = await self.host.activities.find_tool(task, self.address)
-        return next((other.name for other in self.toolbox.specs if other.reference == found), None)
+        return next((other for other in self.toolbox.specs if other.reference == found), None)
 
-    async def _find_for_plan(self, tool: str, ending: EndingTools, bounds: ToolBounds) -> str | None:
-        """Return the name of a tool that now takes the place of a missing one in a step of a plan."""
+    async def _find_for_plan(self, tool: str, ending: EndingTools, bounds: ToolBounds) -> ToolSpec | None:
+        """Return a tool that now takes the place of a missing one in a step of a plan."""
         other = await find_replacement(bounds, tool, self.host.activities, self.address)
         if other is None:
             return None
         kept = [spec for spec in self.toolbox.specs if spec.reference not in (tool, other.reference)]
         self.advance(tools=[*kept, other])
         ending.replace(tool, other.reference)
-        return other.name
+        return other
 
     async def _check_repetition(self, call: ToolCall, frame: Frame) -> None:
         """Ask a person whether a repeated call that is none of a tool goes on; without a person, end the agent."""

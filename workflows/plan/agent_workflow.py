@@ -18,7 +18,7 @@ from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
 from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, DrivenDefinition, DrivenState, PlanResult
 from holdfast.protocol.runs import Carried, ToldText
-from holdfast.workflows.agent.checks import BadCall, Result, check_call
+from holdfast.workflows.agent.checks import Result
 from holdfast.workflows.agent.workflow import AgentWorkflow
 from holdfast.workflows.approvals import Denied
 from holdfast.workflows.concurrency import is_cancelled
@@ -35,6 +35,7 @@ from holdfast.workflows.plan.results import Ending
 from holdfast.workflows.plan.revision import check_new_tools, check_questions_stay, needs_approval
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
+from holdfast.workflows.toolbox import BadCall, check_call
 
 HANDED_OVER = DrivenState.model_fields.keys() - Carried.model_fields.keys()
 """The fields of the state that go from one workflow of the plan to another: the conversation and the plan."""

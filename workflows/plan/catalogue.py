@@ -43,14 +43,6 @@ class Catalogue:
         self.specs |= {tool: specs[tool] for tool in names if tool in specs}
         self.problems = {tool: why for tool, why in self.problems.items() if tool not in names} | problems
 
-    async def require(self, tool: str, frame: Frame) -> None:
-        """Look up a tool that is about to be called, unless it is known. Raises `ValueError` for one of several."""
-        if tool not in self.specs:
-            if tool.startswith((AGENT, IMPORT)):
-                [self.specs[tool]] = _described_here([tool], frame.blueprint)
-            else:
-                [self.specs[tool]] = await frame.host.activities.describe_tools([tool], frame.address)
-
     def faults(self, plan: PlanBody, but: Iterable[str] = ()) -> list[Fault]:
         """Return every tool of a step that no worker has, but for these."""
         problems = {tool: why for tool, why in self.problems.items() if tool not in set(but)}

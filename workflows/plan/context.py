@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, compile_plan
-from holdfast.blueprint.plan.tools import TOOL_ERRORS, authored, ruling_agent
+from holdfast.blueprint.plan.tools import TOOL_ERRORS, authored, lack_of, ruling_agent
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import ToolSpec
-from holdfast.protocol.runs import ToolBounds
+from holdfast.protocol.runs import Failure, ToolBounds
 from holdfast.workflows.agents import AgentCall
 from holdfast.workflows.failures import failure
 from holdfast.workflows.plan.catalogue import Catalogue
@@ -102,6 +102,14 @@ class PlanContext:
             approved=list(dict.fromkeys(approved)),
             replaces=self.author.source is None or self.author.confirm,
         )
+
+    def find_lack(self, step: PlanStep, tool: str, address: Address) -> Failure | None:
+        """Return why the step may not use a tool, whatever workers have; None if it may."""
+        lack = lack_of(tool, step, self.author, self.policy_agent(step))
+        if lack is None:
+            return None
+        text = f"{lack.message}; {lack.hint}" if lack.hint else lack.message
+        return Failure(type=lack.type, message=text, address=address)
 
     def is_authored(self, step: PlanStep) -> bool:
         """Return whether the step is as an author wrote it; of a plan that is read, none is."""

@@ -6,7 +6,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import StepUnit
 from holdfast.protocol.answers import Refusal
-from holdfast.workflows.agent.ending import find_replacement
+from holdfast.workflows.bounded_tools import find_replacement
 from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.navigation import (
     ControlCall,

@@ -16,8 +16,11 @@ from holdfast.blueprint.parts import CallAgain
 from holdfast.blueprint.plan import StepUnit, asks
 from holdfast.blueprint.plan.tools import TOOL_ERRORS
 from holdfast.blueprint.questions import Clarification
+from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.tool_errors import kind_of_result, useful
+from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.navigation import (
@@ -30,7 +33,7 @@ from holdfast.workflows.plan.navigation import (
 from holdfast.workflows.plan.questions import ask
 from holdfast.workflows.plan.results import end_by_error, failed, name_error, skipped
 from holdfast.workflows.plan.scope import StepRun
-from holdfast.workflows.plan.step_tools import StepTools
+from holdfast.workflows.plan.tools import bound_tools
 from holdfast.workflows.tool_calls import ToolErrorFailure
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
@@ -73,12 +76,13 @@ async def execute_step_tool(at: ControlCall, step_id: str, tool_name: str, param
     if asks(run.step) and run.result.data is None:
         text = f"step {run.id!r} asks a person first: call request_user_info"
         raise ControlError("answer_missing", text)
-    tools = StepTools(run, run.beside("step", run.id), _TOOL_ERRORS)
-    tool = await _tool_named(at, tool_name, run, tools)
+    tools = bound_tools(run, _TOOL_ERRORS, by_model=True)
+    spec = await _tool_named(at, tool_name, run, tools)
     if run.step.arguments is not None:
         parameters = _arguments_in_plan(run, parameters)
-    if (last := tools.last(tool)) is not None:
-        note = {"note": f"{tool} was done before with other parameters; it is not run again"}
+    returned = run.result.tool_results
+    if (last := next((call for call in reversed(returned) if call["tool"] == spec.reference), None)) is not None:
+        note = {"note": f"{spec.reference} was done before with other parameters; it is not run again"}
         same = last["parameters"] == parameters
         return {
             "success": True,
@@ -88,19 +92,31 @@ async def execute_step_tool(at: ControlCall, step_id: str, tool_name: str, param
             **({} if same else note),
         }
     await _begin(run)
+    # Each failed call is a retry or the end of the step, so that this number is given once.
+    number = len(returned) + sum(tools.calls.tries.values()) + 1
     try:
-        attempt = await tools.call(tool, parameters)
+        result = await tools.call(spec, parameters, tools.frame.at("tool", spec.name, f"call_{number}"))
     except ToolErrorFailure as error:
         return _end_by_error(at, find_failure(error, at.frame.address), run)
-    if attempt.error is None:
-        return {"success": True, "data": attempt.data, "error": None}
-    kind = name_error(attempt.error)
+    except HANDLED as error:
+        cause = find_failure(error, at.frame.address)
+        if is_cancelled(error) or cause.final:
+            raise
+        return _tell_error(at, run, name_error(cause), cause.message)
+    if (found := kind_of_result(result)) is not None:
+        return _tell_error(at, run, *found)
+    data = useful(result)
+    run.mark(tool_results=[*returned, {"tool": spec.reference, "parameters": parameters, "data": data}])
+    return {"success": True, "data": data, "error": None}
+
+
+def _tell_error(at: ControlCall, run: StepRun, kind: str, message: str) -> JSONObject:
+    """Return the error of a call, after which the model may call again."""
     _note_missing(at, run, kind)
-    told = {"type": kind, "message": attempt.error.message, "todo": _RETRY[kind]}
-    return {"success": False, "data": None, "error": told}
+    return {"success": False, "data": None, "error": {"type": kind, "message": message, "todo": _RETRY[kind]}}
 
 
-async def _tool_named(at: ControlCall, name: str, run: StepRun, tools: StepTools) -> str:
+async def _tool_named(at: ControlCall, name: str, run: StepRun, tools: BoundedTools) -> ToolSpec:
     """Return the step's tool of this name, as the plan or as the model calls it. Raises `ControlError`."""
     unit = run.unit
     replacements = at.state.replacements.get(run.key, [])
@@ -112,14 +128,13 @@ async def _tool_named(at: ControlCall, name: str, run: StepRun, tools: StepTools
         text = f"step {unit.id!r} has no tool {name!r}; it has {', '.join(unit.step.tools)}"
         raise ControlError("tool_not_in_step", text)
     try:
-        await tools.look_up(tool)
+        return await tools.describe(tool)
     except HANDLED as error:
         if is_cancelled(error):
             raise
         cause = find_failure(error, at.frame.address)
         _note_missing(at, run, name_error(cause))
         raise ControlError(name_error(cause), f"{cause.message}; {_RETRY['missing']}") from None
-    return tool
 
 
 def _note_missing(at: ControlCall, run: StepRun, kind: str) -> None:

@@ -122,8 +122,8 @@ class PlanScope:
         return next((item for item in self.around if item.loop == id_), None)
 
     def collect_names(self, step: PlanStep) -> JSONObject:
-        """Return the values to which a question's references refer, by the names that they have in its templates."""
-        texts = [step.instruction, *(option.text for option in step.options)]
+        """Return the values to which a step's references refer, by the names that they have in its templates."""
+        texts = [step.instruction, step.arguments, *(option.text for option in step.options)]
         names = {str(reference): self.value_of(reference) for reference in references_of(texts)}
         return names | (
             {"CURRENT_ITEM": self.around[-1].item, "LOOP_INDEX": self.around[-1].index} if self.around else {}

@@ -9,19 +9,21 @@ from temporalio.exceptions import ChildWorkflowError, TerminatedError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.plan import asks
+from holdfast.blueprint.plan import asks, compile_call
 from holdfast.blueprint.plan.references import references_of
-from holdfast.blueprint.plan.tools import TOOL_ERRORS, TOOL_ERRORS_AS_WRITTEN
+from holdfast.blueprint.plan.tools import TOOL_ERRORS
 from holdfast.protocol.agents import MadeCall, Message, ReturnedCall
 from holdfast.protocol.plans import UnitResult, text_of_result
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.tool_errors import useful
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.questions import ask
 from holdfast.workflows.plan.results import CALLS_UNKNOWN, end_by_error, failed
 from holdfast.workflows.plan.scope import StepRun
-from holdfast.workflows.plan.step_tools import StepTools
+from holdfast.workflows.plan.tools import bound_tools
+from holdfast.workflows.steps.step import use_tool
 from holdfast.workflows.tool_calls import name_tool_error
 
 RESULT_SHOWN = 20_000
@@ -115,8 +117,9 @@ def _shown(value: object) -> str:
 
 async def _tools_work(run: StepRun) -> UnitResult:
     """Return what the step's tools give, which an agent calls; it ends when each of them has returned."""
-    tools = StepTools(run, run.beside("step", run.id), TOOL_ERRORS)
-    specs = [tools.spec(tool) for tool in await tools.look_up_all()]
+    tools = bound_tools(run, TOOL_ERRORS)
+    found = [await tools.describe_or_replace(tool) for tool in dict.fromkeys(run.step.tools)]
+    specs = list({spec.reference: spec for spec in found}.values())
     call = run.scope.context.tools_call(run.step, specs, tools.calls.tries)
     opening = [Message(role="user", content=_instruct(run))]
     try:
@@ -156,10 +159,12 @@ def _returned_in(cause: Failure) -> list[ReturnedCall]:
 
 
 async def _call_as_written(run: StepRun) -> UnitResult:
-    """Call the step's only tool, or what replaces it where it is missing, with the arguments in the plan."""
-    tools = StepTools(run, run.beside("step", run.id), TOOL_ERRORS_AS_WRITTEN)
-    while not tools.returned:
-        [tool] = await tools.look_up_all()
-        await tools.call(tool, run.scope.fill(run.step.arguments))
-    data = tools.returned[-1]["data"]
+    """Call the step's only tool with the arguments in the plan."""
+    step = compile_call(run.unit)
+    tools = bound_tools(run, step.tool_errors)
+    args = tools.frame.with_names(**run.scope.collect_names(run.step)).read_input(step)
+    data = useful(await use_tool(step, args, tools.frame, tools))
+    _keep_calls(
+        run, tools.calls.made, [ReturnedCall(tool=tools.find_current(run.step.tools[0]), parameters=args, data=data)]
+    )
     return UnitResult(status="completed", response=text_of_result(data), data=data)

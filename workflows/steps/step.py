@@ -7,19 +7,21 @@ from dataclasses import replace
 from holdfast.blueprint.expressions import ExpressionError, names_in
 from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import ImportConfig, PlainStep, Undo
+from holdfast.blueprint.kinds import Agent, ImportConfig, PlainStep, Undo
 from holdfast.protocol.agents import Completed, ToolRequest
 from holdfast.protocol.context import read
+from holdfast.protocol.runs import ToolBounds
 from holdfast.protocol.undos import PendingUndo
 from holdfast.workflows.agents import AgentCall, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.attachments import add_files
+from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.concurrency import CancelledInCall
 from holdfast.workflows.failures import Skip, failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
-from holdfast.workflows.tool_calls import ToolCalls
+from holdfast.workflows.tool_calls import ToolReplaced
 from holdfast.workflows.tools import call_tool
 
 
@@ -74,6 +76,21 @@ async def _run(step: PlainStep, frame: Frame) -> JSON:
             f"{message}; write when: steps.{review}.reply.verdict in ['unchanged', 'edited']",
             frame.address,
         )
+    return await use_tool(step, value, frame)
+
+
+async def use_tool(step: PlainStep, value: JSON, frame: Frame, tools: BoundedTools | None = None) -> JSON:
+    """Call the tool that a step uses, and return its result; for one that is missing another may be called.
+
+    Args:
+        step: The step.
+        value: The arguments by name, or the input.
+        frame: The frame of the step.
+        tools: The bounds within which a step of a plan may call it; None: it is called as an author wrote it.
+    """
+    assert step.uses is not None
+    if tools is not None:
+        return await tools.call_as_given(step.uses, value)
     by_name = step.arguments is not None
     request = ToolRequest(tool=step.uses, input=value, by_name=by_name, idempotent=step.idempotent)
     if step.tool_errors is not None:
@@ -82,7 +99,18 @@ async def _run(step: PlainStep, frame: Frame) -> JSON:
     async def call() -> JSON:
         return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
 
-    return await ToolCalls(step.tool_errors).make(step.uses, value, call, frame)
+    tools = BoundedTools(_bounds_of(step), step.tool_errors, frame)
+    try:
+        return await tools.calls.make(step.uses, value, call, frame)
+    except ToolReplaced as replaced:
+        return await tools.call_as_given(replaced.other.reference, value)
+
+
+def _bounds_of(step: PlainStep) -> ToolBounds:
+    """Return the bounds for another tool in place of a missing one: its author has not seen it, a person is asked."""
+    tool = step.uses or ""
+    nobody = Agent(model="none")  # has no tools and no rules
+    return ToolBounds(step=step.name, instruction=tool, agents=[nobody], approved=[tool], instead_of=tool)
 
 
 def _rejected_review(step: PlainStep, value: JSON, frame: Frame) -> str | None:
