@@ -173,7 +173,8 @@ class ToolErrors(Part):
         description="Status 401 or 403: a person is asked to give access, and the same call is made again.",
     )
     missing: Literal["find", "fail"] | CallAgain | None = Field(
-        None, description="Status 404, or no such tool: another tool of the agent is looked for that can do it."
+        None,
+        description="Status 404, or no such tool: another one that does it is looked for, of the agent or the worker.",
     )
     bad_arguments: Literal["fail"] | CallAgain | None = Field(
         None, description="Status 400 or 422, or arguments that do not fit.", examples=[{"retry": 2}]

@@ -121,6 +121,11 @@ class PlainStep(AskingStep):
         yield from super().requires()
 
     @property
+    def finds_tool(self) -> bool:
+        """Return whether another tool is looked for in place of a missing one."""
+        return self.tool_errors is not None and self.tool_errors.missing == "find"
+
+    @property
     def undo_tool(self) -> str | None:
         return None if self.undo is None else self.undo.uses
 
@@ -235,6 +240,7 @@ class PlainStep(AskingStep):
         noun = "the function" if ":" in self.uses else "the tool"
         text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}.{attempts(self.timeout, self.retry)}"
         text += "".join(f" {sentence}" for sentence in error_sentences(self.tool_errors))
+        text += " A person agrees before another tool is called in its place." if self.finds_tool else ""
         text += f"{self._undo_sentence}{self.asked_sentence(names)}"
         return StepDescription(text, calls=True)
 
@@ -340,9 +346,9 @@ def _check_uses(uses: str, path: str, blueprint: Blueprint, findings: Findings) 
 
 def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:
     """Refuse `timeout`, `retry` and `idempotent` in steps that do not run one activity."""
-    if step.agent is None and step.tool_errors is not None and step.tool_errors.missing not in (None, "fail"):
-        message = "the step has no other tool, so that a missing one is a failure"
-        findings.add(f"{path}.tool_errors.missing", "bad_value", message, "write missing: fail, or remove it")
+    if step.agent is None and step.finds_tool and step.arguments is None:
+        message = "another tool gets what this one would get by the names of its arguments"
+        findings.add(f"{path}.tool_errors.missing", "bad_value", message, "write arguments, or missing: fail")
     if step.agent is not None:
         if step.idempotent is not None:
             message = "'idempotent' belongs to steps that call a tool: a request to a model may always be repeated"

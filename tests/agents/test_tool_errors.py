@@ -105,6 +105,31 @@ async def test_without_a_rule_a_result_that_tells_no_success_is_one(house: Harne
     assert output == {"success": False, "error": "the mailbox is full"}
 
 
+@pytest.mark.parametrize("granted", [True, False])
+async def test_a_person_agrees_to_the_tool_that_takes_the_place_of_a_missing_one(house: Harness, granted: bool) -> None:
+    arguments = {"log": str(house.folder / "log"), "to": "Ana"}
+    step = {"name": "send", "uses": "plan_sendss", "arguments": arguments, "tool_errors": {"missing": "find"}}
+    run = await house.start(yaml.safe_dump({"steps": [step]}))
+    question = await house.one(run)
+    assert (question.kind, question.info["tool"], question.info["args"]) == ("permission", "plan_sends", arguments)
+    assert question.message == "May plan_sends be called? It takes the place of plan_sendss, which is missing."
+    await house.answer(run, {"granted": granted}, question)
+    outcome = await house.result(run)
+    if granted:
+        assert outcome.output == f"Ana by another way, not by {arguments['log']}"
+    else:
+        assert (outcome.error.type, outcome.error.address) == ("not_approved", "pipeline:test;step:send")
+
+
+@pytest.mark.slow
+async def test_another_tool_that_does_not_take_the_arguments_is_not_called(house: Harness) -> None:
+    arguments = {"log": str(house.folder / "log"), "to": "Ana", "fail": [404]}
+    step = {"name": "send", "uses": "plan_send", "arguments": arguments, "tool_errors": {"missing": "find"}}
+    error = (await house.result(await house.start(yaml.safe_dump({"steps": [step]})))).error
+    assert (error.type, "fail" in error.message) == ("tool_input", True)
+    assert sent(house.folder) == 1
+
+
 # An agent
 
 
@@ -172,7 +197,7 @@ async def test_what_was_counted_is_carried_over_continue_as_new(house: Harness) 
 @pytest.mark.parametrize(
     ("step", "path", "message"),
     [
-        ({"uses": "send", "tool_errors": {"missing": "find"}}, "tool_errors.missing", "no other tool"),
+        ({"uses": "send", "tool_errors": {"missing": "find"}}, "tool_errors.missing", "names of its arguments"),
         ({"uses": "stringify", "tool_errors": {"timeout": "fail"}}, "tool_errors", "run one activity"),
         ({"uses": "send", "tool_errors": {"timeout": "ask"}}, "tool_errors.timeout", "must be"),
         ({"uses": "send", "tool_errors": {"bussiness": "fail"}}, "tool_errors.bussiness", "unknown key"),
