@@ -6,35 +6,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from temporalio.api.common.v1 import Payload
-from temporalio.api.failure.v1 import Failure as ProtoFailure
-from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client
-from temporalio.exceptions import ApplicationError, FailureError
-from temporalio.service import RPCError
-
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import parts
 from holdfast.protocol.past import (
-    PAST,
     Fork,
     Past,
     PastCall,
     PastChild,
-    PastFailure,
     PastReply,
-    PastWaits,
     digest_request,
 )
 from holdfast.protocol.plans import PLAN
-from holdfast.protocol.runs import OWN_MEMO, PLACE_MEMO, TELL, Failure
+from holdfast.protocol.runs import TELL, Failure
 from holdfast.protocol.values import digest_of
-from holdfast.runtime.errors import BadInput, is_missing
+from holdfast.runtime.errors import BadInput
 
 MODEL_CALL = "call_model"
 PLAN_FAILED = "plan_failed"
@@ -43,179 +33,6 @@ SPENT = ("limit_reached",)
 """Types of failures after which the same call would only be paid again."""
 FREE_COMMANDS = {TELL: "told an agent something", PLAN: "changed a plan"}
 """Commands whose effect is in no result: who goes through the workflow again does not meet it."""
-
-
-@dataclass
-class Call:
-    """An activity in a history."""
-
-    id: str
-    activity: str
-    request: Payload | None
-    at: datetime
-    status: str = "begun"
-    """`completed`, `failed`, `begun`, or `unsent` for one that was cancelled before a worker had it."""
-    ended: datetime | None = None
-    cancelled: datetime | None = None
-    result: Payload | None = None
-    failure: ProtoFailure | None = None
-
-
-@dataclass
-class ChildRun:
-    """A child workflow in a history."""
-
-    workflow: str
-    address: str
-    place: str
-    """The address of its step: that of a page of a map, too."""
-    is_own: bool
-    status: str = "open"
-    """`completed` or `failed`; else it had no end of its own."""
-    ended: datetime | None = None
-    cancelled: datetime | None = None
-    result: Payload | None = None
-    failure: ProtoFailure | None = None
-
-
-@dataclass
-class WorkflowHistory:
-    """The last history of a workflow of a run, as far as it matters here."""
-
-    workflow: str
-    run_id: str
-    state: JSONObject | None
-    """The state that it began with, where that was not fresh."""
-    past: Past | None
-    """What it met itself, in a run that went on from another one."""
-    before: str | None = None
-    """Temporal's id of the history before it, where it has continued as new."""
-    closed: datetime | None = None
-    calls: dict[str, Call] = field(default_factory=dict)
-    children: list[ChildRun] = field(default_factory=list)
-    commands: set[str] = field(default_factory=set)
-
-    @property
-    def iterations(self) -> int:
-        """Return how many iterations of a loop were complete when it began."""
-        return 0 if self.state is None else int(self.state.get("iteration", 0))
-
-
-class Histories:
-    """The histories of one run, each read once. Raises `BadInput` for one that Temporal has forgotten."""
-
-    def __init__(self, client: Client, run: str) -> None:
-        self._client, self._run = client, run
-        self._read: dict[str, WorkflowHistory] = {}
-
-    async def read(self, workflow: str, iteration: int | None = None) -> WorkflowHistory:
-        """Return the last history of a workflow; with the number of an iteration that of the loop in which it began."""
-        if workflow not in self._read:
-            self._read[workflow] = await self._fetch(workflow)
-        history = self._read[workflow]
-        while iteration is not None and history.before is not None and history.iterations >= iteration:
-            history = await self._fetch(workflow, history.before)
-        return history
-
-    async def _fetch(self, workflow: str, run_id: str | None = None) -> WorkflowHistory:
-        try:
-            fetched = await self._client.get_workflow_handle(workflow, run_id=run_id).fetch_history()
-        except RPCError as error:
-            if not is_missing(error):
-                raise
-            message = f"Temporal has forgotten {workflow}, a part of {self._run}: there is nothing to go on from"
-            raise BadInput(message) from None
-        first = fetched.events[0].workflow_execution_started_event_attributes
-        values = await self._client.data_converter.decode(list(first.input.payloads))
-        met = values[0].get("past")
-        past = None if met is None else Past.model_validate(met)
-        is_fresh = not first.continued_execution_run_id and (past is None or past.state is None)
-        before = first.continued_execution_run_id or None
-        state = None if is_fresh else values[1]
-        history = WorkflowHistory(workflow, first.original_execution_run_id, state, past, before)
-        await _HistoryReader(self._client, history).take(fetched.events)
-        return history
-
-
-class _HistoryReader:
-    """Takes the events of a history."""
-
-    def __init__(self, client: Client, history: WorkflowHistory) -> None:
-        self._client, self._history = client, history
-        self._calls: dict[int, Call] = {}
-        self._children: dict[int, ChildRun] = {}
-
-    async def take(self, events: Sequence[HistoryEvent]) -> None:
-        for event in events:
-            at = event.event_time.ToDatetime(UTC)
-            if event.HasField("start_child_workflow_execution_initiated_event_attributes"):
-                await self._begin_child(event)
-            else:
-                self._take_call(event, at)
-                self._take_child(event, at)
-                self._take_command(event)
-        self._history.closed = events[-1].event_time.ToDatetime(UTC)
-
-    def _take_call(self, event: HistoryEvent, at: datetime) -> None:
-        match event.WhichOneof("attributes"):
-            case "activity_task_scheduled_event_attributes":
-                scheduled = event.activity_task_scheduled_event_attributes
-                request = scheduled.input.payloads[0] if scheduled.input.payloads else None
-                call = Call(scheduled.activity_id, scheduled.activity_type.name, request, at)
-                self._calls[event.event_id] = self._history.calls[call.id] = call
-            case "activity_task_completed_event_attributes":
-                completed = event.activity_task_completed_event_attributes
-                payloads = completed.result.payloads
-                self._end_call(completed.scheduled_event_id, "completed", at, result=payloads[0] if payloads else None)
-            case "activity_task_failed_event_attributes":
-                failed = event.activity_task_failed_event_attributes
-                self._end_call(failed.scheduled_event_id, "failed", at, failure=failed.failure)
-            case "activity_task_canceled_event_attributes":
-                ended = event.activity_task_canceled_event_attributes
-                self._end_call(ended.scheduled_event_id, "begun" if ended.started_event_id else "unsent", at)
-            case "activity_task_cancel_requested_event_attributes":
-                asked = event.activity_task_cancel_requested_event_attributes
-                self._calls[asked.scheduled_event_id].cancelled = at
-
-    def _end_call(self, number: int, status: str, at: datetime, **end: Any) -> None:
-        call = self._calls[number]
-        call.status, call.ended = status, at
-        call.result, call.failure = end.get("result"), end.get("failure")
-
-    async def _begin_child(self, event: HistoryEvent) -> None:
-        initiated = event.start_child_workflow_execution_initiated_event_attributes
-        decode = self._client.data_converter.decode
-        if is_own := OWN_MEMO in initiated.memo.fields:
-            place = address = (await decode([initiated.memo.fields[PLACE_MEMO]]))[0]
-        else:
-            definition = (await decode(list(initiated.input.payloads[:1])))[0]
-            place = definition["address"]
-            address = definition.get("pages") or place
-        child = ChildRun(initiated.workflow_id, address, place, is_own)
-        self._children[event.event_id] = child
-        self._history.children.append(child)
-
-    def _take_child(self, event: HistoryEvent, at: datetime) -> None:
-        match event.WhichOneof("attributes"):
-            case "child_workflow_execution_completed_event_attributes":
-                completed = event.child_workflow_execution_completed_event_attributes
-                child = self._children[completed.initiated_event_id]
-                child.status, child.ended = "completed", at
-                child.result = completed.result.payloads[0] if completed.result.payloads else None
-            case "child_workflow_execution_failed_event_attributes":
-                failed = event.child_workflow_execution_failed_event_attributes
-                child = self._children[failed.initiated_event_id]
-                child.status, child.ended, child.failure = "failed", at, failed.failure
-            case "request_cancel_external_workflow_execution_initiated_event_attributes":
-                id_ = event.request_cancel_external_workflow_execution_initiated_event_attributes.workflow_execution
-                for child in self._history.children:
-                    if child.workflow == id_.workflow_id:
-                        child.cancelled = child.cancelled or at
-
-    def _take_command(self, event: HistoryEvent) -> None:
-        update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input.name
-        signal = event.workflow_execution_signaled_event_attributes.signal_name
-        self._history.commands |= {name for name in (update, signal) if name}
 
 
 @dataclass(frozen=True)
@@ -242,9 +59,8 @@ class PastReader:
     """Reads what a run did, for the run that goes on from it."""
 
     def __init__(self, tree: Tree, run: str) -> None:
-        self._tree, self._run = tree, run
-        self._histories = Histories(tree.client, run)
-        self._waits: dict[str, PastWaits] = {}
+        self._run = run
+        self._histories = Histories(tree, run)
 
     async def find_break(self, failure: Failure | None, ended: datetime) -> Break:
         """Return where the run broke off.
@@ -269,7 +85,7 @@ class PastReader:
     async def _find_failed_steps(self, plan: WorkflowHistory) -> tuple[tuple[str, ...], list[Call]]:
         """Return what failed in the steps of a plan that went on without them: child workflows, and calls."""
         addresses = {
-            (await self._decode(call.request)).get("address", "")
+            (await self._histories.decode(call.request)).get("address", "")
             for call in plan.calls.values()
             if call.status == "failed"
         }
@@ -277,7 +93,7 @@ class PastReader:
         children = [child for child in plan.children if child.status == "failed" and not child.is_own]
         for child in children:
             history = await self._histories.read(child.workflow)
-            cause = await self._read_failure(child.failure)
+            cause = await self._histories.read_failure(child.failure)
             typed = Failure.read(cause.details, cause.type)
             failed += _list_failed(history, child.place if typed is None else typed.address)
         return tuple(child.workflow for child in children), failed
@@ -300,7 +116,7 @@ class PastReader:
     ) -> Break:
         """Return the break of a run in which no call failed at the failure: an answer did, or what a model replied."""
         for history in reversed(path):
-            waits = await self._read_waits(history)
+            waits = await self._histories.read_waits(history)
             replies = [reply for reply in waits.replies if _is_at(reply, failure.address) and not reply.left]
             if replies and failure.type not in SPENT:
                 return Break(replies[-1].at, failure.address, around, asked_from=replies[-1].at)
@@ -327,7 +143,7 @@ class PastReader:
                 f"somebody {FREE_COMMANDS[command]} in {workflow}, which a run that goes on from it would not meet"
             )
             raise BadInput(message)
-        waits = await self._read_waits(history)
+        waits = await self._histories.read_waits(history)
         return Past(
             run=self._run,
             fork=fork,
@@ -338,18 +154,6 @@ class PastReader:
             done=waits.done,
         )
 
-    async def _read_waits(self, history: WorkflowHistory) -> PastWaits:
-        """Return how the questions of a history ended, and what it has done without a call."""
-        workflow, run = history.workflow, history.run_id
-        if run not in self._waits:
-            page = await self._tree.query(workflow, PAST, 0, PastWaits, run)
-            replies, done = page.replies, page.done
-            while page.more:
-                page = await self._tree.query(workflow, PAST, len(replies), PastWaits, run)
-                replies = [*replies, *page.replies]
-            self._waits[run] = PastWaits(replies=replies, done=done)
-        return self._waits[run]
-
     async def _collect_calls(self, history: WorkflowHistory, broken: Break) -> dict[str, PastCall]:
         before = {} if history.past is None else history.past.calls
         calls = {id_: call for id_, call in before.items() if id_ not in broken.calls | history.calls.keys()}
@@ -357,12 +161,12 @@ class PastReader:
             status = _find_status(call, broken)
             if status is None or call.id in broken.calls:
                 continue
-            request, result = await self._decode(call.request), None
+            request, result = await self._histories.decode(call.request), None
             failure = None
             if status == "completed":
-                result = await self._decode(call.result)
+                result = await self._histories.decode(call.result)
             if status == "failed":
-                failure = await self._read_failure(call.failure)
+                failure = await self._histories.read_failure(call.failure)
             calls[call.id] = PastCall(
                 status=status, request=digest_request(call.activity, request), result=result, failure=failure
             )
@@ -396,12 +200,12 @@ class PastReader:
         if child.cancelled is not None and child.cancelled < broken.at:
             return PastChild(workflow=id_, status="left")
         if child.status == "completed" and id_ not in broken.path:
-            result = await self._decode(child.result)
+            result = await self._histories.decode(child.result)
             was_cancelled = not child.is_own and isinstance(result, dict) and result.get("cancelled", False)
             if not was_cancelled:
                 return PastChild(workflow=id_, status="completed", result=result)
         elif child.status == "failed" and self._is_handled(child, broken):
-            return PastChild(workflow=id_, status="failed", failure=await self._read_failure(child.failure))
+            return PastChild(workflow=id_, status="failed", failure=await self._histories.read_failure(child.failure))
         return None if child.is_own else PastChild(workflow=id_, status="open", past=await self.read(broken, id_))
 
     def _is_handled(self, child: ChildRun, broken: Break) -> bool:
@@ -409,24 +213,6 @@ class PastReader:
         if child.workflow in broken.path or (child.is_own and child.address == broken.address):
             return False
         return child.ended is not None and child.ended < broken.at
-
-    async def _decode(self, payload: Payload | None) -> Any:
-        if payload is None:
-            return None
-        return (await self._tree.client.data_converter.decode([payload]))[0]
-
-    async def _read_failure(self, failure: ProtoFailure | None) -> PastFailure:
-        """Return the failure of a call, or what a child had failed with."""
-        copied = ProtoFailure()
-        copied.CopyFrom(failure or ProtoFailure())  # decoding changes it
-        error = await self._tree.client.data_converter.decode_failure(copied)
-        details: list[JSON] = []
-        type_, message = "failed", str(error)
-        if isinstance(error, ApplicationError):
-            type_, details = error.type or "failed", list(error.details)
-        if isinstance(error, FailureError):
-            message = error.message
-        return PastFailure(type=type_, message=message, details=details)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,245 @@
+"""Temporal's histories of a run as calls and children, read once each. `past_runs` and `case_recorder` use them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure as ProtoFailure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.service import RPCError
+
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.client.tree import Tree
+from holdfast.protocol.past import PAST, Past, PastFailure, PastWaits
+from holdfast.protocol.runs import OWN_MEMO, PLACE_MEMO
+from holdfast.runtime.errors import BadInput, is_missing
+
+
+@dataclass
+class Call:
+    """An activity in a history."""
+
+    id: str
+    activity: str
+    request: Payload | None
+    at: datetime
+    status: str = "begun"
+    """`completed`, `failed`, `begun`, or `unsent` for one that was cancelled before a worker had it."""
+    ended: datetime | None = None
+    cancelled: datetime | None = None
+    result: Payload | None = None
+    failure: ProtoFailure | None = None
+
+
+@dataclass
+class ChildRun:
+    """A child workflow in a history."""
+
+    workflow: str
+    address: str
+    place: str
+    """The address of its step: that of a page of a map, too."""
+    is_own: bool
+    type: str
+    """The name of its workflow class."""
+    request: Payload | None
+    """Its first argument."""
+    at: datetime
+    status: str = "open"
+    """`completed` or `failed`; else it had no end of its own."""
+    ended: datetime | None = None
+    cancelled: datetime | None = None
+    result: Payload | None = None
+    failure: ProtoFailure | None = None
+
+
+@dataclass
+class WorkflowHistory:
+    """The last history of a workflow of a run, as far as it matters here."""
+
+    workflow: str
+    run_id: str
+    state: JSONObject | None
+    """The state that it began with, where that was not fresh."""
+    past: Past | None
+    """What it met itself, in a run that went on from another one."""
+    before: str | None = None
+    """Temporal's id of the history before it, where it has continued as new."""
+    closed: datetime | None = None
+    calls: dict[str, Call] = field(default_factory=dict)
+    children: list[ChildRun] = field(default_factory=list)
+    commands: set[str] = field(default_factory=set)
+
+    @property
+    def iterations(self) -> int:
+        """Return how many iterations of a loop were complete when it began."""
+        return 0 if self.state is None else int(self.state.get("iteration", 0))
+
+
+class Histories:
+    """The histories of one run, each read once. Raises `BadInput` for one that Temporal has forgotten."""
+
+    def __init__(self, tree: Tree, run: str) -> None:
+        self._tree, self._client, self._run = tree, tree.client, run
+        self._read: dict[str, WorkflowHistory] = {}
+        self._waits: dict[str, PastWaits] = {}
+
+    async def read(self, workflow: str, iteration: int | None = None) -> WorkflowHistory:
+        """Return the last history of a workflow; with the number of an iteration that of the loop in which it began."""
+        if workflow not in self._read:
+            self._read[workflow] = await self._fetch(workflow)
+        history = self._read[workflow]
+        while iteration is not None and history.before is not None and history.iterations >= iteration:
+            history = await self._fetch(workflow, history.before)
+        return history
+
+    async def walk(self, workflow: str | None = None) -> AsyncIterator[WorkflowHistory]:
+        """Yield every history of a workflow, the oldest first, and then of those below it."""
+        workflow = workflow or self._run
+        chain = [await self.read(workflow)]
+        while chain[0].before is not None:
+            chain.insert(0, await self._fetch(workflow, chain[0].before))
+        for history in chain:
+            yield history
+        below = dict.fromkeys(child.workflow for history in chain for child in history.children if not child.is_own)
+        for child in below:
+            async for history in self.walk(child):
+                yield history
+
+    async def read_waits(self, history: WorkflowHistory) -> PastWaits:
+        """Return how the questions of a history ended, and what it has done without a call."""
+        workflow, run = history.workflow, history.run_id
+        if run not in self._waits:
+            page = await self._tree.query(workflow, PAST, 0, PastWaits, run)
+            replies, done = page.replies, page.done
+            while page.more:
+                page = await self._tree.query(workflow, PAST, len(replies), PastWaits, run)
+                replies = [*replies, *page.replies]
+            self._waits[run] = PastWaits(replies=replies, done=done)
+        return self._waits[run]
+
+    async def decode(self, payload: Payload | None) -> Any:
+        """Return the value of a payload; None where there is none."""
+        if payload is None:
+            return None
+        return (await self._client.data_converter.decode([payload]))[0]
+
+    async def read_failure(self, failure: ProtoFailure | None) -> PastFailure:
+        """Return the failure of a call, or what a child had failed with."""
+        copied = ProtoFailure()
+        copied.CopyFrom(failure or ProtoFailure())  # decoding changes it
+        error = await self._client.data_converter.decode_failure(copied)
+        details: list[JSON] = []
+        type_, message = "failed", str(error)
+        if isinstance(error, ApplicationError):
+            type_, details = error.type or "failed", list(error.details)
+        if isinstance(error, FailureError):
+            message = error.message
+        return PastFailure(type=type_, message=message, details=details)
+
+    async def _fetch(self, workflow: str, run_id: str | None = None) -> WorkflowHistory:
+        try:
+            fetched = await self._client.get_workflow_handle(workflow, run_id=run_id).fetch_history()
+        except RPCError as error:
+            if not is_missing(error):
+                raise
+            message = f"Temporal has forgotten {workflow}, a part of {self._run}: there is nothing to go on from"
+            raise BadInput(message) from None
+        first = fetched.events[0].workflow_execution_started_event_attributes
+        values = await self._client.data_converter.decode(list(first.input.payloads))
+        met = values[0].get("past")
+        past = None if met is None else Past.model_validate(met)
+        is_fresh = not first.continued_execution_run_id and (past is None or past.state is None)
+        before = first.continued_execution_run_id or None
+        state = None if is_fresh else values[1]
+        history = WorkflowHistory(workflow, first.original_execution_run_id, state, past, before)
+        await _HistoryReader(self._client, history).take(fetched.events)
+        return history
+
+
+class _HistoryReader:
+    """Takes the events of a history."""
+
+    def __init__(self, client: Client, history: WorkflowHistory) -> None:
+        self._client, self._history = client, history
+        self._calls: dict[int, Call] = {}
+        self._children: dict[int, ChildRun] = {}
+
+    async def take(self, events: Sequence[HistoryEvent]) -> None:
+        for event in events:
+            at = event.event_time.ToDatetime(UTC)
+            if event.HasField("start_child_workflow_execution_initiated_event_attributes"):
+                await self._begin_child(event, at)
+            else:
+                self._take_call(event, at)
+                self._take_child(event, at)
+                self._take_command(event)
+        self._history.closed = events[-1].event_time.ToDatetime(UTC)
+
+    def _take_call(self, event: HistoryEvent, at: datetime) -> None:
+        match event.WhichOneof("attributes"):
+            case "activity_task_scheduled_event_attributes":
+                scheduled = event.activity_task_scheduled_event_attributes
+                request = scheduled.input.payloads[0] if scheduled.input.payloads else None
+                call = Call(scheduled.activity_id, scheduled.activity_type.name, request, at)
+                self._calls[event.event_id] = self._history.calls[call.id] = call
+            case "activity_task_completed_event_attributes":
+                completed = event.activity_task_completed_event_attributes
+                payloads = completed.result.payloads
+                self._end_call(completed.scheduled_event_id, "completed", at, result=payloads[0] if payloads else None)
+            case "activity_task_failed_event_attributes":
+                failed = event.activity_task_failed_event_attributes
+                self._end_call(failed.scheduled_event_id, "failed", at, failure=failed.failure)
+            case "activity_task_canceled_event_attributes":
+                ended = event.activity_task_canceled_event_attributes
+                self._end_call(ended.scheduled_event_id, "begun" if ended.started_event_id else "unsent", at)
+            case "activity_task_cancel_requested_event_attributes":
+                asked = event.activity_task_cancel_requested_event_attributes
+                self._calls[asked.scheduled_event_id].cancelled = at
+
+    def _end_call(self, number: int, status: str, at: datetime, **end: Any) -> None:
+        call = self._calls[number]
+        call.status, call.ended = status, at
+        call.result, call.failure = end.get("result"), end.get("failure")
+
+    async def _begin_child(self, event: HistoryEvent, at: datetime) -> None:
+        initiated = event.start_child_workflow_execution_initiated_event_attributes
+        decode = self._client.data_converter.decode
+        if is_own := OWN_MEMO in initiated.memo.fields:
+            place = address = (await decode([initiated.memo.fields[PLACE_MEMO]]))[0]
+        else:
+            definition = (await decode(list(initiated.input.payloads[:1])))[0]
+            place = definition["address"]
+            address = definition.get("pages") or place
+        request = initiated.input.payloads[0] if initiated.input.payloads else None
+        child = ChildRun(initiated.workflow_id, address, place, is_own, initiated.workflow_type.name, request, at)
+        self._children[event.event_id] = child
+        self._history.children.append(child)
+
+    def _take_child(self, event: HistoryEvent, at: datetime) -> None:
+        match event.WhichOneof("attributes"):
+            case "child_workflow_execution_completed_event_attributes":
+                completed = event.child_workflow_execution_completed_event_attributes
+                child = self._children[completed.initiated_event_id]
+                child.status, child.ended = "completed", at
+                child.result = completed.result.payloads[0] if completed.result.payloads else None
+            case "child_workflow_execution_failed_event_attributes":
+                failed = event.child_workflow_execution_failed_event_attributes
+                child = self._children[failed.initiated_event_id]
+                child.status, child.ended, child.failure = "failed", at, failed.failure
+            case "request_cancel_external_workflow_execution_initiated_event_attributes":
+                id_ = event.request_cancel_external_workflow_execution_initiated_event_attributes.workflow_execution
+                for child in self._history.children:
+                    if child.workflow == id_.workflow_id:
+                        child.cancelled = child.cancelled or at
+
+    def _take_command(self, event: HistoryEvent) -> None:
+        update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input.name
+        signal = event.workflow_execution_signaled_event_attributes.signal_name
+        self._history.commands |= {name for name in (update, signal) if name}
