@@ -1,11 +1,13 @@
 """The scripted model `scripted:FILE`: replies from a YAML file, for tests and demos.
 
 The n-th request of a step gets the n-th reply, counted over iterations and turns; past the end the last reply repeats.
+Replies stand under the name of a step or an agent, or under a glob over addresses, which goes first.
 The workflow counts (`RequestCounts`), since this worker may be restarted or be one of several.
 """
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
@@ -65,6 +67,9 @@ def _replies_for(file: str, request: ModelRequest) -> list[JSON]:
 
 
 def _named(script: dict[object, JSON], file: str, request: ModelRequest) -> JSON:
+    for name, replies in script.items():
+        if fnmatchcase(request.address, str(name)):
+            return replies
     for name in (request.step, request.agent):
         if name is not None and name in script:
             return script[name]

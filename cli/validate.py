@@ -22,15 +22,16 @@ from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, walk_files
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, Check
 from holdfast.cli.lookup import is_server_named, look_up_in
+from holdfast.cli.new_tests import TEST_SUFFIX, write_test
 from holdfast.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.cli.sarif import sarif_log
 from holdfast.client.archive import is_record_installed
 from holdfast.client.lookup import Checked
+from holdfast.client.reading import BadUsage
 from holdfast.runtime.config import Config, ConfigError, load_config_for
 
 app = typer.Typer(rich_markup_mode=None)
 
-TEST_SUFFIX = ".test.yaml"
 _STEPS = re.compile(r"^[\"']?steps[\"']?\s*:", re.MULTILINE)
 _IN_BRACES = re.compile(r"\s*\{.*\bsteps[\"']?\s*:", re.DOTALL)
 
@@ -196,17 +197,27 @@ def test(
         list[Path] | None,
         typer.Argument(metavar="FILE|FOLDER", help="Tests (*.test.yaml); default: all below the working directory."),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option("--from", metavar="RUN", help="First write this run as a test of FILE, and run the tests there."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the tests of blueprints: scripted models, prepared answers, skipped time.
 
+    With `--from` a run becomes a test first: its input, the replies of its models and tools, its answers, and its end.
+
     Exit code 0 if all passed, 1 if one failed, 2 if a file cannot be used: then no test ran.
     """
-    perform(_test(files or [], as_json), as_json)
+    perform(_test(files or [], run, as_json), as_json)
 
 
-async def _test(files: list[Path], as_json: bool) -> int:
+async def _test(files: list[Path], run: str | None, as_json: bool) -> int:
     """Run the tests in a separate process: the client must not import workflows."""
+    if run is not None:
+        if len(files) > 1:
+            raise BadUsage("a run becomes a test of one blueprint: name one FILE")
+        files = [await write_test(run, files[0] if files else None)]
     options = ["--json"] if as_json else []
     command = [sys.executable, "-P", "-m", "holdfast.testkit", *options, *map(str, files)]
     process = await asyncio.create_subprocess_exec(*command)

@@ -133,6 +133,8 @@ class ModelRequest(ActivityRequest):
     settings: JSONObject = {}
     use: ObjectUse | None = None
     """For an agent object: its run. The object has the tools and the output's type, and `instructions` come on top."""
+    address: str = ""
+    """Where the run asks: replies of a script may be of one place."""
     messages: list[Message]
     n: int = 1
     """Number of the request in its step, from 1: counts over iterations and turns, but not retries."""

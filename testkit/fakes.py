@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -41,8 +41,28 @@ class Tools:
         replies = self._replies.get(run, {}).get(request.tool)
         if replies is None:
             return await self._real(request)
-        # The last reply answers all further calls.
-        return _reply(replies[min(len(calls), len(replies)) - 1], request.tool)
+        return _reply(_choose(replies, calls), request.tool)
+
+
+def _choose(replies: Sequence[JSON], calls: Sequence[JSON]) -> JSON:
+    """Return the reply to the last of the calls: one for its arguments, else one for any; the last answers the rest.
+
+    >>> replies = [{"arguments": {"a": 1}, "output": "one"}, "first", "others"]
+    >>> [_choose(replies, [{"a": 2}, {"a": 1}][:n]) for n in (1, 2)], _choose(replies, [{}, {}, {}])
+    (['first', {'arguments': {'a': 1}, 'output': 'one'}], 'others')
+    """
+    own = [reply for reply in replies if _holds_for(reply) == [calls[-1]]]
+    if own:
+        return own[min(calls.count(calls[-1]), len(own)) - 1]
+    special = [arguments for reply in replies for arguments in _holds_for(reply)]
+    rest = [reply for reply in replies if not _holds_for(reply)] or list(replies)
+    return rest[min(sum(call not in special for call in calls), len(rest)) - 1]
+
+
+def _holds_for(reply: JSON) -> list[JSON]:
+    """Return the arguments that a reply is for, in a list; [] for one that is for any."""
+    is_special = isinstance(reply, dict) and "arguments" in reply and reply.keys() & {"output", "error"}
+    return [reply["arguments"]] if is_special else []
 
 
 def _reply(reply: object, tool: str) -> Completed:

@@ -200,9 +200,9 @@ class _CaseReader:
     def _check_replies(self, replies_by_name: PlacedDict, path: str) -> None:
         for name, replies in replies_by_name.items():
             declared = {*self.names.steps, *self.names.agents}
-            self._require_declared(
-                name.removesuffix("-summary"), declared, "step or agent", replies_by_name.key_place(name), path
-            )
+            if not is_pattern(name):
+                place = replies_by_name.key_place(name)
+                self._require_declared(name.removesuffix("-summary"), declared, "step or agent", place, path)
             items = replies if isinstance(replies, PlacedList) else []
             if not items:
                 message, hint = f"the replies of {name!r} must be a list", f"{name}: [the first, the second]"
@@ -227,8 +227,10 @@ class _CaseReader:
             self._add_problem(holder.value_place(name), path, "bad_value", message, f"{name}: [{{output: …}}]")
             return
         for index, reply in enumerate(replies):
-            if isinstance(reply, PlacedDict) and (len(reply) != 1 or not reply.keys() & {"output", "error"}):
-                message = "an object must be {output: …} or {error: text}"
+            if isinstance(reply, PlacedDict) and (
+                len(reply.keys() & {"output", "error"}) != 1 or reply.keys() - {"output", "error", "arguments"}
+            ):
+                message = "an object must be {output: …} or {error: text}, with `arguments` for certain calls only"
                 self._add_problem(
                     replies.places[index], f"{path}[{index}]", "bad_value", message, "write {output: {…}}"
                 )

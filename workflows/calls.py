@@ -79,7 +79,8 @@ class Activities:
         retry: Retry | None = None,
     ) -> ModelReply:
         """Send one request to a model; retried, as a repeated request has no effect outside."""
-        call = _ActivityCall(CALL_MODEL, request.with_policy(timeout, retry), ModelReply, summary)
+        placed = request.with_policy(timeout, retry).model_copy(update={"address": place})
+        call = _ActivityCall(CALL_MODEL, placed, ModelReply, summary)
         reply: ModelReply = await self._run(call, place)
         self._count(reply.usage)
         return reply

@@ -1,0 +1,92 @@
+"""Write a test from a run into a file of tests: `holdfast test --from RUN`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import indent
+
+from holdfast.blueprint.core import core_of, write_yaml
+from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.load import examine
+from holdfast.cli.output import say
+from holdfast.cli.session import open_session
+from holdfast.client.case_recorder import CaseRecorder, RecordedCase
+from holdfast.client.reading import BadUsage, document, text_of_file
+from holdfast.runtime.embedded import Startup
+
+TEST_SUFFIX = ".test.yaml"
+
+
+async def write_test(run: str, place: Path | None) -> Path:
+    """Write a run as a test into a file, behind the tests that are there, and return the file.
+
+    Args:
+        run: The run, as somebody names it.
+        place: The blueprint's file or that of its tests; None: `NAME.yaml` of the run's blueprint, in this folder.
+
+    Raises `BadUsage` and `BadInput`.
+    """
+    runs = (await open_session(Startup.WHERE_RUNS_ARE)).runs
+    run = await runs.resolve(run)
+    recorded = await CaseRecorder(runs.tree, await runs.state(run)).record(f"as in {run}")
+    file = _find_file(recorded, place)
+    text = _add(file, recorded.case)
+    file.write_text(text)
+    _warn_of_change(file, recorded)
+    say(f"{file}: {recorded.case['name']!r} is written")
+    for note in dict.fromkeys(recorded.notes):
+        say(f"not in the test: {note}")
+    return file
+
+
+def _find_file(recorded: RecordedCase, place: Path | None) -> Path:
+    """Return the file of tests, which need not exist; its blueprint must. Raises `BadUsage`."""
+    place = place or Path(f"{recorded.blueprint.name}.yaml")
+    if place.name.endswith(TEST_SUFFIX):
+        file, stem = place, place.name.removesuffix(TEST_SUFFIX)
+    else:
+        file, stem = place.with_name(f"{place.stem}{TEST_SUFFIX}"), place.stem
+    if not file.exists() and not any((file.parent / f"{stem}{suffix}").exists() for suffix in (".yaml", ".json")):
+        message = f"there is no blueprint {file.with_name(stem + '.yaml')}, whose test this would be"
+        raise BadUsage(f"{message}; name it: holdfast test FILE --from RUN")
+    return file
+
+
+def _add(file: Path, case: JSONObject) -> str:
+    """Return the text of a file of tests with one more. Raises `BadUsage` if it cannot be added at the end."""
+    if not file.exists():
+        return f"tests:\n{indent(write_yaml([case]), '  ')}"
+    text = text_of_file(file)
+    before = _list_tests(text, file)
+    if any(isinstance(test, dict) and test.get("name") == case["name"] for test in before):
+        raise BadUsage(f"{file} has the test {case['name']!r} already")
+    lines = [line for line in text.splitlines() if line.lstrip().startswith("- ")]
+    own = len(lines[-1]) - len(lines[-1].lstrip()) if lines else 2
+    depths = {len(line) - len(line.lstrip()) for line in lines} | {own}
+    for depth in sorted(depths):
+        added = f"{text.rstrip()}\n\n{indent(write_yaml([case]), ' ' * depth)}"
+        try:
+            if _list_tests(added, file) == [*before, case]:
+                return added
+        except (BlueprintError, BadUsage):
+            continue
+    raise BadUsage(f"{file} does not end with its `tests`, a line each beginning with `- `: move them to the end")
+
+
+def _list_tests(text: str, file: Path) -> list[JSON]:
+    content = document(text, str(file))
+    tests = content.get("tests") if isinstance(content, dict) else None
+    if not isinstance(tests, list):
+        raise BadUsage(f"{file} has no list of `tests`")
+    return tests
+
+
+def _warn_of_change(file: Path, recorded: RecordedCase) -> None:
+    """Say so if the blueprint beside the test is another one than the run had."""
+    named = document(text_of_file(file), str(file)).get("blueprint", f"{file.name.removesuffix(TEST_SUFFIX)}.yaml")
+    beside = file.parent / str(named)
+    if beside.suffix == ".yaml" and beside.exists():
+        now = examine(beside).valid()
+        if core_of(now) != core_of(recorded.blueprint):
+            say(f"{beside} is not as it was when the run started")

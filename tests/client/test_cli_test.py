@@ -1,0 +1,32 @@
+"""`holdfast test --from RUN`: a run becomes a test, which is run at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.client.command import Process
+
+FLOW = "steps: [{kind: hitl, name: ask, message: Who?}, {name: said, input: 'For {{ steps.ask.output }}'}]"
+
+
+@pytest.mark.slow
+def test_a_run_becomes_a_test_behind_those_that_are_there(embedded: Process) -> None:
+    embedded.write("recorded.yaml", FLOW)
+    ran = embedded("run", "recorded.yaml", "--id", "first", typed="Ana\n")
+    assert ran.code == 0, ran.err
+    written = embedded("test", "recorded.yaml", "--from", "first")
+    assert (written.code, "✓ as in first" in written.out) == (0, True), written.err
+    assert embedded("run", "recorded.yaml", "--id", "second", typed="Bo\n").code == 0
+    both = embedded("test", "recorded.test.yaml", "--from", "second", "--json")
+    assert [test["name"] for test in both.json["tests"]] == ["as in first", "as in second"]
+    assert "content: Bo" in (embedded.folder / "recorded.test.yaml").read_text()
+    again = embedded("test", "recorded.test.yaml", "--from", "second")
+    assert (again.code, "already" in again.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_run_without_a_blueprint_beside_it_says_what_to_name(embedded: Process) -> None:
+    embedded.write("recorded.yaml", FLOW)
+    assert embedded("run", "recorded.yaml", "--id", "third", typed="Ana\n").code == 0
+    refused = embedded("test", "elsewhere/other.yaml", "--from", "third")
+    assert (refused.code, "holdfast test FILE --from RUN" in refused.err) == (2, True)

@@ -1,0 +1,104 @@
+"""A run becomes a test of its blueprint, which passes at once: every test of the examples is one run to try it on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.blueprint.core import write_yaml
+from holdfast.client.case_recorder import STAND_IN, CaseRecorder, RecordedCase
+from holdfast.client.runs import Runs
+from holdfast.client.states import RunState
+from holdfast.runtime.config import load_config
+from holdfast.testkit.environment import TestEnvironment
+from holdfast.testkit.files import Case, CaseFile, read_cases
+from holdfast.testkit.matching import Difference
+from holdfast.testkit.running import run_case
+from tests.repository import EXAMPLES
+from tests.testkit.conftest import Desk
+
+FILES = [path.with_name(f"{path.stem}.test.yaml") for path in EXAMPLES]
+
+
+async def record(stage: TestEnvironment, file: CaseFile, case: Case) -> RecordedCase:
+    """Run a test, and return its run as another one."""
+    recorded: list[RecordedCase] = []
+
+    async def observe(runs: Runs, state: RunState) -> None:
+        if state.status != "running" or (case.status == "waiting" and [*state.questions, *state.events]):
+            recorded.append(await CaseRecorder(runs.tree, state).record("as in the run"))
+
+    assert (await run_case(stage, file, case, observer=observe)).passed
+    return recorded[-1]
+
+
+async def run_recorded(
+    stage: TestEnvironment, file: CaseFile, recorded: RecordedCase, folder: Path
+) -> list[Difference]:
+    """Write a recorded run into a file beside the blueprint, and return what the test does not find."""
+    written = folder / "written.test.yaml"
+    named = {"blueprint": str(file.path.with_name(file.path.name.replace(".test.yaml", ".yaml")))}
+    if not Path(named["blueprint"]).exists():
+        named = {"blueprint": named["blueprint"].replace(".yaml", ".json")}
+    written.write_text(write_yaml({**named, "tests": [recorded.case]}))
+    again = read_cases(written, load_config(file.path.parent))
+    result = await run_case(stage, replace(again, path=file.path), again.cases[0])
+    return result.differences
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.removesuffix(".test.yaml"))
+async def test_a_run_of_an_example_becomes_a_test_that_passes(
+    stage: TestEnvironment, path: Path, tmp_path: Path
+) -> None:
+    file = read_cases(path, load_config(path.parent))
+    for case in file.cases:
+        if case.status == "cancelled":
+            continue
+        recorded = await record(stage, file, case)
+        assert (case.name, await run_recorded(stage, file, recorded, tmp_path)) == (case.name, [])
+
+
+DESK = """
+agents: {writer: {model: "scripted:replies.yaml", instructions: Write.}}
+steps:
+  - kind: map
+    name: each
+    map: {iterable_input: "[1, 2]", max_concurrency: 2, body: [{name: write, agent: writer, input: "{{ item }}"}]}
+  - {name: note, uses: shout, input: "{{ steps.each.output[0] }}"}
+  - {kind: hitl, name: key, ask: secret, message: The key?}
+  - {kind: hitl, name: ok, message: "Send {{ steps.note.output }}?", options: [send, drop], assignees: ["user:ana"]}
+output: ["{{ steps.note.output }}", "{{ steps.ok.output }}"]
+"""
+DESK_TEST = """
+tests:
+  - name: a run
+    model: {"*map:each:0*": ["one {{ '{{' }}"], write: [two]}
+    tools: {shout: [{arguments: 'one {{', output: ONE}, other]}
+    answers: [{question: key, content: hunter2}, {question: ok, content: send, by: user:ana}]
+"""
+
+
+async def test_replies_of_items_are_told_apart_and_secrets_are_not_written(desk: Desk, tmp_path: Path) -> None:
+    file = desk.read(DESK_TEST, DESK)
+    recorded = await record(desk.stage, file, file.cases[0])
+    assert recorded.case["model"] == {
+        "pipeline:flow;map:each:0;agent:write": ['one {{ "{{" }}'],
+        "pipeline:flow;map:each:1;agent:write": ["two"],
+    }
+    assert recorded.case["answers"][0] == {"question": "key", "content": STAND_IN, "by": "user:tester"}
+    assert recorded.case["expect"]["output"] == ["ONE", "send"]
+    assert recorded.notes == ["key: the secret is not written, but 'not-the-secret' in its place"]
+    assert "hunter2" not in str(recorded)
+    assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
+
+
+async def test_a_tool_that_fails_and_a_run_that_fails_are_found_again(desk: Desk, tmp_path: Path) -> None:
+    blueprint = "steps: [{name: say, uses: shout, input: a}]"
+    file = desk.read("tests: [{name: a run, tools: {shout: [{error: hoarse}]}, expect: {error: {}}}]", blueprint)
+    recorded = await record(desk.stage, file, file.cases[0])
+    assert recorded.case["tools"] == {"shout": [{"error": "hoarse"}]}
+    assert recorded.case["expect"]["error"] == {"address": "pipeline:flow;step:say"}
+    assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
