@@ -8,7 +8,7 @@ from holdfast.blueprint.kinds import Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.kinds.agent_checks import check_tool_name
 from holdfast.blueprint.people import is_person, name_hint
 from holdfast.blueprint.plan import compile_plan
-from holdfast.blueprint.plan.references import filled
+from holdfast.blueprint.plan.references import replace_references
 from holdfast.blueprint.plan.tools import unlisted
 
 _WRITTEN = ("goal", "steps", "loop_blocks")
@@ -42,7 +42,7 @@ def _check_assignees(step: PlanStep, path: str, findings: Findings) -> None:
         if not is_person(name):
             message = f"{name[:40]!r} is neither a user nor a group"
             findings.add(f"{path}[{index}]", "bad_value", message, name_hint(name, "assignees"))
-        elif "{{" in name or filled(name, lambda _: "") != name:
+        elif "{{" in name or replace_references(name, lambda _: "") != name:
             message = f"{name[:40]!r}: the assignees of a plan's step are names, in which nothing is filled in"
             hint = "write user:NAME or group:NAME, or give the template to the step that runs the plan"
             findings.add(f"{path}[{index}]", "bad_value", message, hint)

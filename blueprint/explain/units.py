@@ -30,10 +30,8 @@ from holdfast.blueprint.plan import (
     question_text,
     wants_a_yes,
 )
-from holdfast.blueprint.plan import filled as filled_in
 from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, meaning
-from holdfast.blueprint.plan.conditions import VALUE
-from holdfast.blueprint.plan.references import whole_reference
+from holdfast.blueprint.plan.references import references_of, replace_references, whole_reference
 from holdfast.blueprint.plan.tools import MOST_RETRIES
 from holdfast.blueprint.words.amounts import Amount, total
 from holdfast.blueprint.words.text import (
@@ -98,7 +96,7 @@ class PlanWords:
         whole = whole_reference(template)
         if whole is not None:
             return self.reference(whole, unit)
-        return quoted(filled_in(template, lambda reference: f"[{self.reference(reference, unit)}]"))
+        return quoted(replace_references(template, lambda reference: f"[{self.reference(reference, unit)}]"))
 
     def unquoted(self, template: str, unit: Unit) -> str:
         """Return the text without the quotes."""
@@ -126,7 +124,8 @@ class PlanWords:
         """Return the condition of a unit as a clause; empty if it has none."""
         if unit.condition is None:
             return ""
-        return condition(unit.condition.expression, Vocabulary({VALUE: self.reference(unit.condition.left, unit)}))
+        words = Vocabulary({"input": self.reference(unit.condition.left, unit)})
+        return condition(unit.condition.write("input"), words)
 
     def preconditions(self, unit: Unit, skipped: str) -> str:
         """Return the leading clauses: dependencies and condition."""
@@ -357,7 +356,7 @@ class _LoopPart(UnitStep):
         return f"a list of {len(items)}: {listed([self._item(item) for item in items])}"
 
     def _item(self, item: JSON) -> str:
-        refers = isinstance(item, str) and filled_in(item, lambda _: "") != item
+        refers = isinstance(item, str) and references_of(item)
         return self.words.text(item, self.unit) if refers else constant(item)
 
 

@@ -97,7 +97,9 @@ def _copies(node: nodes.Node) -> bool:
             return _copies(of)
         case nodes.Getattr(node=above) | nodes.Getitem(node=above, arg=nodes.Const()):
             return _copies(above)
-    return isinstance(node, nodes.TemplateData | nodes.Name)
+        case nodes.CondExpr(expr1=one, expr2=nodes.Node() as other):
+            return _copies(one) and _copies(other)
+    return isinstance(node, nodes.TemplateData | nodes.Name | nodes.Const)
 
 
 def _whole(body: list[nodes.Node]) -> nodes.Node | None:

@@ -6,7 +6,7 @@ from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id
 from holdfast.blueprint.plan.questions import compile_question
-from holdfast.blueprint.plan.references import Reference, filled
+from holdfast.blueprint.plan.references import Reference
 
 __all__ = [
     "Condition",
@@ -19,7 +19,6 @@ __all__ = [
     "answer_of",
     "asks",
     "confirms",
-    "filled",
     "informs",
     "compile_call",
     "compile_plan",

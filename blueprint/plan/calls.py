@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from holdfast.blueprint.kinds import PlainStep
-from holdfast.blueprint.plan.layout import StepUnit
-from holdfast.blueprint.plan.references import make_templates
+from holdfast.blueprint.plan.layout import Layout, StepUnit
 from holdfast.blueprint.plan.tools import TOOL_ERRORS_AS_WRITTEN
 
 
-def compile_call(unit: StepUnit) -> PlainStep:
+def compile_call(unit: StepUnit, layout: Layout) -> PlainStep:
     """Return the ordinary step that calls a step's only tool with the arguments in the plan."""
     step = unit.step
     return PlainStep.model_construct(  # its parts were checked with the plan
         kind="step",
         name=unit.id,
         uses=step.tools[0],
-        arguments=make_templates(step.arguments),
+        arguments=layout.write_template(step.arguments, unit),
         tool_errors=TOOL_ERRORS_AS_WRITTEN,
     )

@@ -1,4 +1,4 @@
-"""Conditions of a plan, such as `RESULT_FROM_1 contains 'yes'`, compiled to an ordinary expression over one value."""
+"""Conditions of a plan, such as `RESULT_FROM_1 contains 'yes'`, compiled to ordinary expressions."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import json
 import re
 from dataclasses import dataclass
 
-from holdfast.blueprint.expressions import ExpressionError, check_expression, holds
+from holdfast.blueprint.expressions import ExpressionError, check_expression
 from holdfast.blueprint.expressions.comparisons import asks_outcome, number_in
 from holdfast.blueprint.expressions.parse import MAX_SOURCE
 from holdfast.blueprint.plan.references import BadText, Reference, leading_reference, references_in
 
-VALUE = "value"
-"""The name of the compared value in a compiled condition."""
 _COMPILED = {
-    "not_contains": f"{VALUE} is not containing({{}})",
-    "contains": f"{VALUE} is containing({{}})",
-    "not_equals": f"{VALUE} is not alike({{}})",
-    "equals": f"{VALUE} is alike({{}})",
-    "is not empty": f"{VALUE} is not empty",
-    "is empty": f"{VALUE} is empty",
-    ">=": f"{VALUE} | size >= {{}}",
-    "<=": f"{VALUE} | size <= {{}}",
-    ">": f"{VALUE} | size > {{}}",
-    "<": f"{VALUE} | size < {{}}",
+    "not_contains": "is not containing({})",
+    "contains": "is containing({})",
+    "not_equals": "is not alike({})",
+    "equals": "is alike({})",
+    "is not empty": "is not empty",
+    "is empty": "is empty",
+    ">=": "| size >= {}",
+    "<=": "| size <= {}",
+    ">": "| size > {}",
+    "<": "| size < {}",
 }
-"""Every operator; of two that begin alike, the longer one first."""
+"""What follows the compared value, by operator; of two that begin alike, the longer one first."""
 _OF_NOTHING = ("is empty", "is not empty")
 _OF_NUMBERS = (">=", "<=", ">", "<")
 _SPELLINGS = {
@@ -52,8 +50,9 @@ class Condition:
     """The condition as it is written."""
     left: Reference
     """The reference to the value that is compared."""
-    expression: str
-    """An expression over the name `value`."""
+    comparison: str
+    """What follows the compared value in its expression."""
+    negated: bool = False
     operand: str = ""
     """The text that it is compared with."""
     allows_missing: bool = False
@@ -64,16 +63,21 @@ class Condition:
         """True if it asks of an answer how it came out."""
         return asks_outcome(self.operand)
 
-    def holds(self, value: object) -> bool:
-        """Return whether it holds of this value. Raises `ExpressionError` for one that cannot be compared so."""
-        return holds(self.expression, {VALUE: value})[0]
+    def write(self, value: str) -> str:
+        """Return its expression.
+
+        Args:
+            value: The expression of the compared value.
+        """
+        text = f"{value} {self.comparison}"
+        return f"not ({text})" if self.negated else text
 
 
 def parse_condition(text: str) -> Condition:
     """Return the condition that a text says, compiled. Raises `BadText`.
 
-    >>> parse_condition("NOT(RESULT_FROM_1 Contains 'yes')").expression
-    'not (value is containing("yes"))'
+    >>> parse_condition("NOT(RESULT_FROM_1 Contains 'yes')").write("input")
+    'not (input is containing("yes"))'
     """
     if len(text) > MAX_SOURCE:
         raise BadText(f"{text[:60]!r} is longer than {MAX_SOURCE // 1024} KiB", "compare with a shorter text")
@@ -91,13 +95,13 @@ def parse_condition(text: str) -> Condition:
         message = f"{more[1]} joins two conditions, and a condition is one comparison"
         raise BadText(message, "make two steps of it, the second depending on the first")
     operator, operand = _parsed_comparison(comparison.strip())
-    expression = _COMPILED[operator].format(_literal(operator, operand))
-    expression = f"not ({expression})" if negated else expression
+    compiled = _COMPILED[operator].format(_literal(operator, operand))
+    condition = Condition(text.strip(), left, compiled, negated, operand, operator in _OF_NOTHING)
     try:
-        check_expression(expression)
+        check_expression(condition.write("input"))
     except ExpressionError as error:
         raise BadText(f"{rest[:60]!r} {error.message}", error.hint) from None
-    return Condition(text.strip(), left, expression, operand, operator in _OF_NOTHING)
+    return condition
 
 
 def _parsed_comparison(text: str) -> tuple[str, str]:

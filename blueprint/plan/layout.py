@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.plan_body import PlanLoop, PlanStep
+from holdfast.blueprint.plan.answers import asks
 from holdfast.blueprint.plan.conditions import Condition
+from holdfast.blueprint.plan.references import Reference, make_template
 
 
 class Fault(NamedTuple):
@@ -79,6 +83,35 @@ class Layout:
         """Return whether a loop goes through what a step gives: then a list is wanted of it."""
         around = self.loops_of(id_)  # seen from outside them, the results of the step are a list already
         return any(loop.source == id_ and around == loop.around[: len(around)] for loop in self.loops())
+
+    # What a unit reads, in the scope of its list: the ordinary names `steps`, `item` and `index`; `loops` has by id the
+    # `item` and the `index` of each loop around.
+
+    def write_template(self, value: JSON, unit: Unit) -> JSON:
+        """Return the template of a unit's text, or of all texts in a list or an object."""
+        match value:
+            case str():
+                return make_template(value, lambda reference: self._write_name(reference, unit))
+            case list():
+                return [self.write_template(part, unit) for part in value]
+            case dict():
+                return {key: self.write_template(part, unit) for key, part in value.items()}
+        return value
+
+    def write_condition(self, condition: Condition, unit: Unit) -> str:
+        """Return the expression of a unit's condition; a question's answer is compared by its outcome, too."""
+        left = self.find(condition.left.name or "")
+        answered = isinstance(left, StepUnit) and asks(left.step)
+        return condition.write(self._write_name(condition.left, unit, "answer" if answered else "output"))
+
+    def _write_name(self, reference: Reference, unit: Unit, field: str = "output") -> str:
+        """Return the expression of a reference; `field`: what of a step it means."""
+        if reference.kind == "result":
+            step = self.find(reference.name or "")
+            assert step is not None, reference
+            return f"steps[{json.dumps(step.id)}].{field}"
+        loop = known_id(reference.name, unit.around)
+        return reference.kind if loop in (None, unit.around[-1]) else f"loops[{json.dumps(loop)}].{reference.kind}"
 
     def steps(self) -> list[StepUnit]:
         """Return every step in the order of the plan."""

@@ -1,6 +1,6 @@
 """A question of a plan as the ordinary `hitl` step that asks it, and the kind of its question.
 
-The interpreter runs the step in a frame in which the references of the plan are names (`references.make_template`).
+The interpreter runs the step in a frame that has the names in its templates (`Layout.write_template`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.blueprint.plan.answers import (
     wants_a_yes,
 )
 from holdfast.blueprint.plan.layout import Layout, StepUnit
-from holdfast.blueprint.plan.references import escape_template, make_template
+from holdfast.blueprint.plan.references import escape_template
 from holdfast.blueprint.questions import Asked, Choice, Decision, Input
 from holdfast.blueprint.questions.agreement import words_of
 
@@ -205,11 +205,14 @@ def compile_question(
     """
     step, options = unit.step, options_of(unit.step, plan.language)
     needs_yes = wants_a_yes(step) or _decides(unit, layout)
-    item = {"item": "{{ CURRENT_ITEM }}", "index": "{{ LOOP_INDEX }}"} if unit.around else {}
+    item = {"item": "{{ item }}", "index": "{{ index }}"} if unit.around else {}
     return PlanQuestion.model_construct(  # its parts were checked with the plan
         name=unit.id,
-        message=make_template(question_text(step.instruction)),
-        options=[Option(id=str(index), label=make_template(option.text)) for index, option in enumerate(options)],
+        message=layout.write_template(question_text(step.instruction), unit),
+        options=[
+            Option(id=str(index), label=layout.write_template(option.text, unit))
+            for index, option in enumerate(options)
+        ],
         default=None if step.default is None else escape_template(step.default),
         details={"goal": escape_template(plan.goal), **item},
         timeout=step.timeout,

@@ -1,14 +1,13 @@
-"""References in the texts of a plan: `RESULT_FROM_<id>`, `CURRENT_ITEM`, `LOOP_INDEX`. Values are never searched."""
+"""References in the texts of a plan: `RESULT_FROM_<id>`, `CURRENT_ITEM`, `LOOP_INDEX`, compiled to templates."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from holdfast.blueprint.expressions import text_of
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.expressions.parse import MAX_SOURCE, is_plain
 
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_])(?:RESULT_FROM_(?P<result>[A-Za-z0-9_]+)"
@@ -55,6 +54,10 @@ def references_in(text: str) -> list[Reference]:
             message = f"{match.group()}{inside.group()} selects a part of a value, which a reference cannot"
             raise BadText(message, f"write {match.group()} and say in words which part is meant")
         references[_reference(match)] = None
+    template = make_template(text, str)
+    if template != text and len(template) > MAX_SOURCE:
+        message = f"{text[:40]!r}… has references or braces, and is longer than {MAX_SOURCE // 1024} KiB"
+        raise BadText(message, "write it shorter")
     return list(references)
 
 
@@ -70,40 +73,32 @@ def references_of(value: object) -> list[Reference]:
     return []
 
 
-def filled(text: str, value_of: Callable[[Reference], Any]) -> JSON:
-    """Return the text with its references filled in; a text that is one reference gives the value itself.
-
-    >>> filled("RESULT_FROM_1", lambda reference: [1]), filled("See RESULT_FROM_1.", lambda reference: [1])
-    ([1], 'See [1].')
-    """
-    whole = _TOKEN.fullmatch(text.strip())
-    if whole is not None:
-        return value_of(_reference(whole))
-    return _TOKEN.sub(lambda match: _shown(value_of(_reference(match))), text)
+def replace_references(text: str, word: Callable[[Reference], str]) -> str:
+    """Return the text with words in place of its references."""
+    return _TOKEN.sub(lambda match: word(_reference(match)), text)
 
 
-def make_template(text: str) -> str:
-    """Return the template of a text: a reference is a name in it, and gives nothing where it is null.
+def make_template(text: str, name: Callable[[Reference], str]) -> str:
+    """Return the template of a text; in a text around it a reference gives nothing where its value is null.
 
-    >>> make_template("RESULT_FROM_1"), make_template("{1: LOOP_INDEX}")
+    Args:
+        text: A text of a plan.
+        name: Gives the expression of a reference.
+
+    >>> make_template("RESULT_FROM_1", str), make_template("{1: LOOP_INDEX}", str)
     ('{{ RESULT_FROM_1 }}', '{{ "{" }}1: {{ "" if LOOP_INDEX is none else LOOP_INDEX }}}')
     """
-    whole = _TOKEN.fullmatch(text.strip())
+    whole = whole_reference(text)
     if whole is not None:
-        return f"{{{{ {whole.group()} }}}}"
-    return _TOKEN.sub(r'{{ "" if \g<0> is none else \g<0> }}', escape_template(text))
+        return f"{{{{ {name(whole)} }}}}"
+    if _TOKEN.search(text) is None:
+        return text if is_plain(text) else escape_template(text)
 
+    def write(reference: Reference) -> str:
+        value = name(reference)
+        return f'{{{{ "" if {value} is none else {value} }}}}'
 
-def make_templates(value: JSON) -> JSON:
-    """Return a value in which every text is the template of that text; keys stay as they are."""
-    match value:
-        case str():
-            return make_template(value)
-        case list():
-            return [make_templates(part) for part in value]
-        case dict():
-            return {key: make_templates(part) for key, part in value.items()}
-    return value
+    return replace_references(escape_template(text), write)
 
 
 def escape_template(text: str) -> str:
@@ -112,7 +107,7 @@ def escape_template(text: str) -> str:
     >>> escape_template("Dear {{ name }}")
     'Dear {{ "{" }}{{ "{" }} name }}'
     """
-    return text.replace("{", '{{ "{" }}')
+    return text.replace("{", '{{ "{" }}').replace("\r", '{{ "\\r" }}')
 
 
 def whole_reference(text: str) -> Reference | None:
@@ -131,7 +126,3 @@ def _reference(match: re.Match[str]) -> Reference:
     if match["result"] is not None:
         return Reference("result", match["result"])
     return Reference("item", match["of"]) if match["item"] is not None else Reference("index", match["in"])
-
-
-def _shown(value: object) -> str:
-    return "" if value is None else text_of(value)

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions import ExpressionError, render
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.load.plans import plain_plan, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, compile_plan
 from holdfast.blueprint.plan.answers import meaning
 from holdfast.blueprint.plan.conditions import parse_condition
-from holdfast.blueprint.plan.references import BadText, filled, references_in
+from holdfast.blueprint.plan.references import BadText, make_template, references_in
+from tests.blueprint.plan_texts import evaluate_condition
 
 Json = dict[str, Any]
 
@@ -270,14 +271,41 @@ def test_a_plan_file_runs_with_the_model_that_it_names_or_the_default() -> None:
 
 
 def test_a_whole_reference_gives_the_value_and_one_in_a_text_its_words() -> None:
-    values = {"1": [1, "a"], "10": None}
-    assert filled(" RESULT_FROM_1 ", lambda one: values[one.name or ""]) == [1, "a"]
-    assert filled("RESULT_FROM_1, RESULT_FROM_10!", lambda one: values[one.name or ""]) == '[1,"a"], !'
+    names: dict[str, Json] = {"RESULT_FROM_1": [1, "a"], "RESULT_FROM_10": None}
+    assert render(make_template(" RESULT_FROM_1 ", str), names) == [1, "a"]
+    assert render(make_template("RESULT_FROM_1, RESULT_FROM_10!", str), names) == '[1,"a"], !'
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ input }}", "{RESULT_FROM_1}", "a\r\nRESULT_FROM_1\n", "{% if x %}RESULT_FROM_1", "{#"]
+)
+def test_what_stands_around_a_reference_stays_as_it_is(text: str) -> None:
+    assert render(make_template(text, str), {"RESULT_FROM_1": "{{ x }}"}) == text.replace("RESULT_FROM_1", "{{ x }}")
+
+
+def test_a_long_result_is_copied_into_a_text() -> None:
+    assert render(make_template("On RESULT_FROM_1", str), {"RESULT_FROM_1": "a" * 300_000}) == f"On {'a' * 300_000}"
+
+
+def test_a_text_that_is_too_long_for_a_template_is_refused() -> None:
+    with pytest.raises(BadText, match="is longer than 64 KiB"):
+        references_in("a" * 70_000 + " RESULT_FROM_1")
+    assert references_in("a" * 70_000) == []
+
+
+def test_an_item_is_that_of_the_loop_which_is_named() -> None:
+    inner = {"id": "inner", "over": ["a"], "steps": ["1"]}
+    outer = {"id": "outer", "over": ["b"], "steps": ["inner"]}
+    layout = laid(step("1"), step("2"), loop_blocks={"inner": inner, "outer": outer})
+    text = "CURRENT_ITEM CURRENT_ITEM_inner CURRENT_ITEM_outer LOOP_INDEX_outer"
+    template = layout.write_template({"a": [text]}, layout.units_by_id["1"])
+    items = {"item": "in", "index": 0, "loops": {"outer": {"item": "out", "index": 7}}}
+    assert render(template, items) == {"a": ["in in out 7"]}
 
 
 def test_what_only_looks_like_a_reference_is_text() -> None:
     assert references_in("MY_RESULT_FROM_1, result_from_1, CURRENT_ITEMS, LOOP_INDEXES") == []
-    assert filled("CURRENT_ITEMS", lambda one: "never") == "CURRENT_ITEMS"
+    assert make_template("CURRENT_ITEMS", lambda one: "never") == "CURRENT_ITEMS"
 
 
 # Conditions
@@ -330,13 +358,13 @@ def came(response: str, outcome: str) -> Json:
     ],
 )
 def test_conditions_compare_what_planners_mean(condition: str, value: Any, holds: bool) -> None:
-    assert parse_condition(f"RESULT_FROM_1 {condition}").holds(value) is holds
-    assert parse_condition(f"not( RESULT_FROM_1 {condition} )").holds(value) is not holds
+    assert evaluate_condition(f"RESULT_FROM_1 {condition}", value) is holds
+    assert evaluate_condition(f"not( RESULT_FROM_1 {condition} )", value) is not holds
 
 
 def test_what_has_no_size_is_not_compared_by_size() -> None:
     with pytest.raises(ExpressionError, match="neither a number nor a list"):
-        parse_condition("RESULT_FROM_1 > 5").holds("many")
+        evaluate_condition("RESULT_FROM_1 > 5", "many")
 
 
 def test_an_operator_of_another_language_is_told_in_ours() -> None:

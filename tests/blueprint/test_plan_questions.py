@@ -31,7 +31,7 @@ def made(step: PlanQuestion, **names: Any) -> OutcomeQuestion:
 
 def test_what_a_plan_says_is_no_template_and_a_value_is_not_searched_again() -> None:
     step = compiled("CONFIRM_ACTION: Send {{ 1 + 1 }}, RESULT_FROM_2?", {"id": "2", "instruction": "Find it"})
-    asked = made(step, RESULT_FROM_2="{{ 3 }} RESULT_FROM_1")
+    asked = made(step, steps={"2": {"output": "{{ 3 }} RESULT_FROM_1"}})
     assert asked.message == "Send {{ 1 + 1 }}, {{ 3 }} RESULT_FROM_1?"
     assert asked.info == {"goal": "A {{ goal }}"}
 
@@ -40,7 +40,9 @@ def test_options_that_are_blank_or_appear_twice_are_left_out() -> None:
     options = ["RESULT_FROM_2", "RESULT_FROM_3", "Later"]
     others = [{"id": id_, "instruction": "Find it"} for id_ in "23"]
     step = compiled("ASK_INFO: When?", *others, options=[{"text": text} for text in options])
-    assert [option.id for option in made(step, RESULT_FROM_2="later", RESULT_FROM_3=None).choices] == ["later"]
+    assert [option.id for option in made(step, steps={"2": {"output": "later"}, "3": {"output": None}}).choices] == [
+        "later"
+    ]
 
 
 def test_words_that_are_neither_a_yes_nor_a_no_are_asked_about_once_and_then_are_a_no() -> None:

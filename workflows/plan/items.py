@@ -34,18 +34,19 @@ async def begin_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
 
 async def _items_for(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Return the items; of a text that is no list as a person gives them. Raises `Ended`."""
-    items, most = items_of(unit, scope), unit.block.max_items
+    value, most = scope.render(unit.block.over, unit), unit.block.max_items
+    items = read_items(value, unit, scope)
     if items is None:
-        items = await _items_of_person(unit, scope)
+        items = await _items_of_person(text_of(value), unit, scope)
     if len(items) > most:
         text = f"{unit.id} has {len(items):,} items, and at most {most:,} are allowed (max_items)"
         raise Ended(failed("loop_too_large", text))
     return items
 
 
-async def _items_of_person(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
+async def _items_of_person(text: str, unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Return the items that a person gives in place of a text. Raises `Ended` without an answer."""
-    no_list, text = f"{unit.id} needs a list, and this is not one", text_of(scope.fill(unit.block.over))
+    no_list = f"{unit.id} needs a list, and this is not one"
     problem = failed("loop_over_text", f"{no_list}: {_shortened(text, LONGEST_QUOTED)!r}")
     if not _may_ask(unit, scope):
         raise Ended(problem)
@@ -71,13 +72,12 @@ def _may_ask(unit: LoopUnit, scope: PlanScope) -> bool:
     return "ask" in context.agent_call(PlanStep(id=unit.id)).agent.human
 
 
-def items_of(loop: LoopUnit, scope: PlanScope) -> list[JSON] | None:
+def read_items(value: JSON, loop: LoopUnit, scope: PlanScope) -> list[JSON] | None:
     """Return the items of a loop: a list itself, the only list of an object, nothing for null, else the value alone.
 
     A text is read as a list, None if it is none: taken as a single item, a tool would act on all of it at once. Raises
     `Ended` for an object with several lists.
     """
-    value = scope.fill(loop.block.over)
     if value is None or (isinstance(value, str) and not value.strip()):
         return []
     if isinstance(value, str) and (value := _listed(loop, value, scope)) is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.json_values import JSON
@@ -36,7 +35,7 @@ async def ask(run: StepRun, note: str = "", suggestions: Sequence[str] = ()) -> 
         suggestions=suggestions,
     )
     await run.frame.host.until_resumed()
-    frame = replace(run.frame, scope=run.frame.scope.nest()).with_names(**scope.collect_names(run.step))
+    frame = scope.inside(run.unit)
     output = await run_hitl(step, frame)
     return _read_result(run.step, output, frame.scope.replies[step.name]["action"])
 

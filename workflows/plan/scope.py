@@ -5,7 +5,7 @@ Each verb notes its own events.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -18,16 +18,12 @@ from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.plan import (
     Layout,
     LoopUnit,
-    Reference,
     StepUnit,
     Unit,
     asks,
     confirms,
-    filled,
     informs,
-    known_id,
 )
-from holdfast.blueprint.plan.references import references_of
 from holdfast.protocol.agents import MadeCall, Usage, add_calls
 from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.people import People
@@ -86,7 +82,7 @@ class PlanScope:
         around = [*self.around, ItemOf(loop=loop.id, item=items[index], index=index)]
         return ItemScope(self.context, frame, around, self, items=items, done=list(done))
 
-    # References
+    # What a unit reads
 
     def lookup(self, id_: str) -> UnitResult:
         """Return the result of a step or loop anywhere; of one in another loop with a value for each item."""
@@ -98,47 +94,37 @@ class PlanScope:
                 return UnitResult(status=result.status, data=values_of(result, id_, self.layout))
         return PENDING if self.outer is None else self.outer.lookup(id_)
 
-    def value_of(self, reference: Reference) -> JSON:
-        """Return the value of a reference: of a question the words; None for a step that was skipped or failed."""
-        if reference.kind == "result":
-            unit, value = self._referred(reference)
-            return _words(value) if isinstance(unit, StepUnit) and asks(unit.step) else value
-        item = self._item_of(reference.name)
-        if item is None:
-            return None
-        return item.item if reference.kind == "item" else item.index
+    def inside(self, unit: Unit, ids: Iterable[str] | None = None) -> Frame:
+        """Return the frame of a unit with the names in its templates and its condition (`Layout.write_template`).
 
-    def _referred(self, reference: Reference) -> tuple[Unit | None, JSON]:
-        unit = self.layout.find(reference.name or "")
-        return unit, None if unit is None else self.lookup(unit.id).value
-
-    def _item_of(self, loop: str | None) -> ItemOf | None:
-        """Return the current item of a loop around; of the innermost, if none is named."""
+        Args:
+            unit: The unit.
+            ids: The steps and loops that it sees; None: all that it needs.
+        """
+        scope = self.frame.scope.nest()
+        scope.steps = {id_: self._describe(id_) for id_ in (unit.needs if ids is None else ids)}
+        frame = replace(self.at(unit), scope=scope)
         if not self.around:
-            return None
-        if loop is None:
-            return self.around[-1]
-        id_ = known_id(loop, [item.loop for item in self.around])
-        return next((item for item in self.around if item.loop == id_), None)
+            return frame
+        names = {item.loop: {"item": item.item, "index": item.index} for item in self.around}
+        return frame.with_names(**names[self.around[-1].loop], loops=names)
 
-    def collect_names(self, step: PlanStep) -> JSONObject:
-        """Return the values to which a step's references refer, by the names that they have in its templates."""
-        texts = [step.instruction, step.arguments, *(option.text for option in step.options)]
-        names = {str(reference): self.value_of(reference) for reference in references_of(texts)}
-        return names | (
-            {"CURRENT_ITEM": self.around[-1].item, "LOOP_INDEX": self.around[-1].index} if self.around else {}
-        )
+    def render(self, template: JSON, unit: Unit) -> JSON:
+        """Return a text of the plan, or a value with texts in it, as a unit reads it."""
+        return self.inside(unit).render(self.layout.write_template(template, unit))
 
-    def fill(self, value: object) -> JSON:
-        """Return a text, or a value with texts in it, with the references filled in; values are not read again."""
-        match value:
-            case str():
-                return filled(value, self.value_of)
-            case list():
-                return [self.fill(part) for part in value]
-            case dict():
-                return {key: self.fill(part) for key, part in value.items()}
-        return value
+    def _describe(self, id_: str) -> JSONObject:
+        """Return a step or a loop as expressions read it.
+
+        The output is null where it was skipped or failed. Of a question it is the words; by its `answer` conditions
+        judge: where it asks for information it is the words, too, as they are neither a yes nor a no.
+        """
+        unit, result = self.layout.units_by_id[id_], self.lookup(id_)
+        entry = {"output": result.value, "status": result.status, "reason": result.reason, "error": result.error}
+        if isinstance(unit, StepUnit) and asks(unit.step):
+            answer = _words(result.value, "other") if informs(unit.step) else result.value
+            entry |= {"output": _words(result.value), "answer": answer}
+        return entry
 
     # What may run
 
@@ -201,18 +187,12 @@ class PlanScope:
         missing_allowed = need is not None and need.status == "skipped" and condition.allows_missing
         if need is not None and not need.succeeded and not missing_allowed:
             return skipped("condition_unresolved")
+        seen = [condition.left.name] if condition.left.kind == "result" and condition.left.name else []
         try:
-            holds = condition.holds(self._compared(condition.left))
+            holds, _ = self.inside(unit, seen).holds(self.layout.write_condition(condition, unit))
         except ExpressionError as error:
             return failed("condition_type", f"{condition.text}: {error.message}")
         return None if holds else skipped(CONDITION_FALSE)
-
-    def _compared(self, left: Reference) -> JSON:
-        """Return the value that a condition compares: of what a person told, the words, which are no yes and no no."""
-        if left.kind != "result":
-            return self.value_of(left)
-        unit, value = self._referred(left)
-        return _words(value, "other") if isinstance(unit, StepUnit) and informs(unit.step) else value
 
     # Verbs
 
@@ -395,6 +375,10 @@ class StepRun:
     def key(self) -> str:
         """Return a text that means this step, and in a loop this iteration."""
         return f"{self.scope.frame.address};{self.id}"
+
+    def render(self, template: JSON) -> JSON:
+        """Return a text of the step, or a value with texts in it, with what it refers to."""
+        return self.scope.render(template, self.unit)
 
     @property
     def feeds_loop(self) -> bool:

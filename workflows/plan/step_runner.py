@@ -65,7 +65,7 @@ async def _result(run: StepRun) -> UnitResult:
 
 async def _agents_work(run: StepRun) -> UnitResult:
     """Return what an agent gives for the instruction: a text, or data."""
-    opening = [Message(role="user", content=run.scope.fill(run.step.instruction))]
+    opening = [Message(role="user", content=run.render(run.step.instruction))]
     call = run.scope.context.toolless_call(run.step)
     if run.feeds_loop:
         call = _asking_for_list(call)
@@ -139,7 +139,7 @@ async def _tools_work(run: StepRun) -> UnitResult:
 
 
 def _instruct(run: StepRun) -> JSON:
-    instruction = run.scope.fill(run.step.instruction)
+    instruction = run.render(run.step.instruction)
     if asks(run.step):
         return f"A person has agreed to this: {text_of(instruction)}"
     return instruction or f"Call {', '.join(run.step.tools)}."
@@ -160,9 +160,9 @@ def _returned_in(cause: Failure) -> list[ReturnedCall]:
 
 async def _call_as_written(run: StepRun) -> UnitResult:
     """Call the step's only tool with the arguments in the plan."""
-    step = compile_call(run.unit)
+    step = compile_call(run.unit, run.scope.layout)
     tools = bound_tools(run, step.tool_errors)
-    args = tools.frame.with_names(**run.scope.collect_names(run.step)).read_input(step)
+    args = run.scope.inside(run.unit).read_input(step)
     data = useful(await use_tool(step, args, tools.frame, tools))
     _keep_calls(
         run, tools.calls.made, [ReturnedCall(tool=tools.find_current(run.step.tools[0]), parameters=args, data=data)]
