@@ -186,6 +186,13 @@ class Step(Part):
         """How the step chooses among branches; None if it does not, or not by an expression."""
         return None
 
+    @property
+    def null_cause(self) -> str | None:
+        """Why the output may be null although the run goes on, in words; None: no such cause is known."""
+        if self.when is not None:
+            return f"{self.name} is skipped where its `when` is false"
+        return f"{self.name} may fail (on_error: continue)" if self.on_error == "continue" else None
+
     def output_shape(self, knowledge: Knowledge) -> Shape:
         """Return what is known of the step's output before it runs; an `output_schema` is known without this."""
         return UNKNOWN

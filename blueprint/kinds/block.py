@@ -14,6 +14,7 @@ from holdfast.blueprint.kinds.deadlines import (
     OnDeadline,
     check_deadline,
     deadline_asks,
+    deadline_null_cause,
     deadline_sentence,
 )
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
@@ -77,6 +78,10 @@ class BlockStep(Step):
 
     def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
         return {"previous_step": input}
+
+    @property
+    def null_cause(self) -> str | None:
+        return deadline_null_cause(self.name, self.on_deadline) or super().null_cause
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
         return UNKNOWN if self.on_deadline != "fail" else knowledge.last["steps"]

@@ -57,6 +57,11 @@ def read_deadline(value: object) -> float | datetime:
         return moment_of(value)
 
 
+def deadline_null_cause(name: str, on_deadline: str) -> str | None:
+    """Return why a step's output may be null at its deadline; None if it fails there, or asks."""
+    return f"{name} has no output if its deadline passes (on_deadline: finish)" if on_deadline == "finish" else None
+
+
 def deadline_sentence(deadline: object, on_deadline: str, names: Vocabulary) -> str:
     """Return the sentence about a deadline; "" without one."""
     if deadline is None:

@@ -84,6 +84,16 @@ class Hitl(HitlFields):
     def gives_reply(self) -> bool:
         return True
 
+    @property
+    def null_cause(self) -> str | None:
+        if self.on_timeout == "skip":
+            return f"nobody may answer {self.name} in time (on_timeout: skip)"
+        if self.question.yes_or_no and not self.question.permits and self.on_decline != "fail":
+            return f"{self.name} may be rejected"
+        if self.on_decline == "continue" and not self.question.permits:
+            return f"a person may decline {self.name} (on_decline: continue)"
+        return super().null_cause
+
     def output_shape(self, knowledge: Knowledge) -> Shape:
         question = self.answered_question
         if question is None:

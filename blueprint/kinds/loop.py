@@ -13,7 +13,7 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.base import Block, Step
-from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_sentence
+from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_null_cause, deadline_sentence
 from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -74,6 +74,10 @@ class Loop(Step):
         # A person may add iterations.
         most = None if self.loop.at_the_limit == "ask" else self.loop.max_loops
         return {"iteration": make_number(1, most), "history": LIST}
+
+    @property
+    def null_cause(self) -> str | None:
+        return deadline_null_cause(self.name, self.loop.on_deadline) or super().null_cause
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
         block, last = self.loop, knowledge.last["loop.body"]

@@ -66,6 +66,14 @@ class Wait(Step):
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "key": self.key, "default": self.default}
 
+    @property
+    def null_cause(self) -> str | None:
+        return (
+            f"no event may come for {self.name} in time (on_timeout: skip)"
+            if self.on_timeout == "skip"
+            else super().null_cause
+        )
+
     def output_shape(self, knowledge: Knowledge) -> Shape:
         return UNKNOWN if self.payload is None or self.default is not None else Shape(self.payload)
 

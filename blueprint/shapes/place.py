@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.expressions.fields import SKIP_REASONS
 from holdfast.blueprint.kinds import Step
@@ -25,6 +25,13 @@ class Place:
     heard: Shape = UNKNOWN
     """The last answer: `resume_input`."""
     names: Mapping[str, Shape] = field(default_factory=dict)
+    null_causes: Mapping[str, str] = field(default_factory=dict)
+    """Why the output of a step, by its name, may be null here."""
+
+    def assume(self, looked_at: Collection[str]) -> Place:
+        """Return the place where a condition has looked at the outputs of these steps."""
+        causes = {name: cause for name, cause in self.null_causes.items() if name not in looked_at}
+        return replace(self, null_causes=causes)
 
     def find(self, name: str) -> Shape:
         if name in self.names:

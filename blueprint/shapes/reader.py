@@ -26,7 +26,7 @@ from holdfast.blueprint.shapes import consents, rules
 from holdfast.blueprint.shapes.calls import call_function, call_method, filter_value
 from holdfast.blueprint.shapes.operators import ARITHMETIC, compare
 from holdfast.blueprint.shapes.place import JudgedText
-from holdfast.blueprint.shapes.report import find_chain
+from holdfast.blueprint.shapes.report import find_chain, find_steps
 
 _LOOP = make_object(
     {"index": NUMBER, "index0": NUMBER, "first": BOOLEAN, "last": BOOLEAN, "length": NUMBER}, is_closed=True
@@ -93,6 +93,14 @@ class ExpressionReader(JudgedText):
         if decided is not None:
             message = f"the condition is always {'true' if decided else 'false'}"
             self.warn("constant_condition", message, "see what is known of the values in it, or remove it")
+
+    @staticmethod
+    def find_steps(expression: str) -> set[str]:
+        """Return the names of the steps that an expression reads."""
+        try:
+            return find_steps(parsed_expression(expression))
+        except ExpressionError:
+            return set()
 
     @staticmethod
     def is_constant(expression: str) -> bool:
@@ -243,6 +251,7 @@ class ExpressionReader(JudgedText):
                     for part in parts:
                         if not isinstance(part, nodes.TemplateData):
                             self.read(part)
+                            rules.check_print(self, part)
                 case nodes.Assign(target=nodes.Name(name=name)):
                     self.local[name] = self.read(node.node)
                 case nodes.Assign():
@@ -255,7 +264,9 @@ class ExpressionReader(JudgedText):
 
     def _run_if(self, node: nodes.If) -> None:
         before = dict(self.local)
+        place = self.place
         for branch in (node, *node.elif_):
+            self.place = self.place.assume(find_steps(branch.test))
             decided = decide(branch.test, self.test(branch.test))
             if decided is not False:
                 self.run(branch.body)
@@ -264,7 +275,7 @@ class ExpressionReader(JudgedText):
                 break
         else:
             self.run(node.else_)
-        self.local = before
+        self.local, self.place = before, place
         self._forget(node)
 
     def _run_for(self, node: nodes.For) -> None:

@@ -120,6 +120,13 @@ def find_chain(node: nodes.Node) -> tuple[str, list[str]]:
     return "", []
 
 
+def find_steps(node: nodes.Node) -> set[str]:
+    """Return the names of the steps that an expression reads."""
+    read = (nodes.Name, nodes.Getattr, nodes.Getitem)
+    parts = [node, *node.find_all(read)]
+    return {keys[0] for root, keys in map(find_chain, parts) if root == "steps" and keys}
+
+
 def locate_key(node: nodes.Node, key: str) -> str:
     """Return the pattern of a key that is read below a reference; the key is its group."""
     root, keys = find_chain(node)

@@ -48,6 +48,15 @@ def _report_key(judged: JudgedText, node: nodes.Getattr | nodes.Getitem, of: Sha
         judged.report("bad_shape", f"{above} is {describe_types(of)}, and has no key {key!r}", hint, at)
 
 
+def check_print(judged: JudgedText, node: nodes.Node) -> None:
+    """Warn of an output that is printed in a text, and may be null there."""
+    match find_chain(node):
+        case "steps", [name, "output"] if (cause := judged.place.null_causes.get(name)) is not None:
+            message = f"{name_node(node)} may be null in this text: {cause}"
+            hint = f"say what stands there then: {name_node(node)} | default('nothing', true)"
+            judged.warn("null_in_text", message, hint, locate_key(nodes.Name("steps", "load"), name))
+
+
 def read_item(judged: JudgedText, node: nodes.Getitem, of: Shape, key: Shape) -> Shape:
     """Return what is known of an element of a list or a text, or of a value of an object."""
     if not of.may_be("object", "list", "text", "null"):

@@ -64,6 +64,8 @@ class Walk:
     outputs: list[tuple[AnyStep, Shape]] = field(default_factory=list)
     """Every step with what it gives, in the order of the walk."""
     ask_nobody: frozenset[str] = frozenset()
+    whens: dict[str, str] = field(default_factory=dict)
+    """The `when` of each step before that has one, by its name."""
 
     @cached_property
     def declared(self) -> Shape:
@@ -99,15 +101,30 @@ class Walk:
         for index, step in enumerate(steps):
             before = [after[name] for name in step.needs if name in after]
             seen = {name: entry for one in before for name, entry in one.steps.items()}
+            causes = {name: cause for one in before for name, cause in one.null_causes.items()}
             previous = before[0].previous if before else place.previous
-            begin = replace(place, steps={**place.steps, **seen}, previous=previous, heard=UNKNOWN)
+            begin = replace(
+                place,
+                steps={**place.steps, **seen},
+                previous=previous,
+                heard=UNKNOWN,
+                null_causes={**place.null_causes, **causes},
+            )
             after[step.name] = self._walk_step(step, f"{path}[{index}]", begin)
         entries = {name: entry for one in after.values() for name, entry in one.steps.items()}
-        return replace(place, steps={**place.steps, **entries}, previous=after[steps[-1].name].previous, heard=UNKNOWN)
+        causes = {name: cause for one in after.values() for name, cause in one.null_causes.items()}
+        return replace(
+            place,
+            steps={**place.steps, **entries},
+            previous=after[steps[-1].name].previous,
+            heard=UNKNOWN,
+            null_causes={**place.null_causes, **causes},
+        )
 
     def _walk_step(self, step: AnyStep, path: str, place: Place) -> Place:
         if step.when is not None:
             self._check_condition(step.when, f"{path}.when", place)
+        place, outside = self._assume(step, place), place
         # A person who decides about a failure may give another input.
         rendered = self._reader(f"{path}.{step.input_key}", place).render(step.input_template)
         input_ = UNKNOWN if step.on_error == "ask" else rendered
@@ -126,7 +143,14 @@ class Walk:
         self.outputs.append((step, output))
         self._check_update(step, output, path)
         check_writes(step, output, self.declared, path, self.report)
-        return self._after(step, output, path, place)
+        return self._after(step, output, path, outside)
+
+    def _assume(self, step: AnyStep, place: Place) -> Place:
+        """Return the place inside a step: outputs that its conditions look at are not null there by mistake."""
+        looked_at = {name for name, when in self.whens.items() if when == step.when}
+        for condition in step.conditions().values():
+            looked_at |= ExpressionReader.find_steps(condition)
+        return place.assume(looked_at)
 
     def _check_value(self, step: AnyStep, condition: str, key: str, path: str, place: Place) -> None:
         """Check a condition that the step itself evaluates, on its input."""
@@ -214,11 +238,15 @@ class Walk:
         asks = step.answered_question is not None
         heard = output if asks and certain else UNKNOWN
         kept = not asks and not step.blocks() and not step.asks_people and step.on_error == "fail"
+        causes = {} if step.null_cause is None else {step.name: step.null_cause}
+        if step.when is not None:
+            self.whens[step.name] = step.when
         return Place(
             {**place.steps, step.name: make_entry(step, known)},
             known if step.when is None else join_shapes([known, place.previous]),
             place.heard if kept else heard,
             place.names,
+            {**place.null_causes, **causes},
         )
 
     def _check_update(self, step: AnyStep, output: Shape, path: str) -> None:

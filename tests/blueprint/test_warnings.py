@@ -105,6 +105,44 @@ def test_a_key_that_nothing_says_a_value_has_is_told(warned) -> None:
     assert (one.code, one.hint) == ("unlisted_key", "did you mean 'paid'?")
 
 
+SKIPPED = "{name: x, input: 1, when: input.a}"
+LATE = "{kind: hitl, name: x, message: Go?, timeout: 1h, on_timeout: skip}"
+REVIEWED = "{kind: hitl, name: x, ask: review, message: Good?}"
+CHOOSE = (
+    "{kind: conditional, name: c, condition_expression: steps.x.output, branches: {a: %s}, default_branch: {name: z}}"
+)
+PRINT = "{name: y, input: 'It is {{ steps.x.output }}.'%s}"
+
+
+@pytest.mark.parametrize(
+    ("steps", "cause"),
+    [
+        (f"{SKIPPED}, {PRINT % ''}", "x is skipped where its `when` is false"),
+        (f"{{name: x, uses: t, on_error: continue}}, {PRINT % ''}", "x may fail"),
+        (f"{LATE}, {PRINT % ''}", "nobody may answer x in time"),
+        (f"{REVIEWED}, {PRINT % ''}", "x may be rejected"),
+        ("{kind: hitl, name: x, message: Go?, on_decline: continue}, " + PRINT % "", "a person may decline x"),
+        (
+            "{kind: wait, name: x, for: payment.received, key: a, timeout: 1h, on_timeout: skip}, " + PRINT % "",
+            "no event may come for x",
+        ),
+        ("{kind: block, name: x, deadline: 1h, on_deadline: finish, steps: {name: a}}, " + PRINT % "", "its deadline"),
+        (f"{SKIPPED}, {PRINT % ', needs: [x]'}", "x is skipped"),
+        (f"{SKIPPED}, {PRINT % ', when: input.b'}", "x is skipped"),
+        (f"{SKIPPED}, {PRINT % ', when: input.a'}", ""),
+        (f"{SKIPPED}, {PRINT % ', when: steps.x.output'}", ""),
+        (f"{LATE}, {{name: y, input: '{{{{ steps.x.output }}}}'}}", ""),
+        (f"{LATE}, {{name: y, input: 'It is {{{{ steps.x.output or 1 }}}}.'}}", ""),
+        (f"{LATE}, {{name: y, input: 'It is {{% if steps.x.output %}}{{{{ steps.x.output }}}}{{% endif %}}'}}", ""),
+        (f"{LATE}, {CHOOSE % PRINT % ''}", ""),
+        ("{kind: hitl, name: x, ask: permission, message: Go?}, " + PRINT % "", ""),
+    ],
+)
+def test_an_output_that_may_be_null_in_a_text_is_told_with_its_cause(warned, steps: str, cause: str) -> None:
+    found = [one for one in warned(f"steps: [{steps}]") if one.code == "null_in_text"]
+    assert [cause in one.message for one in found] == [True] * bool(cause)
+
+
 LOOP = "%ssteps: [{kind: loop, name: l, loop: {exit_expression: input.x, body: [%s]%s}}]"
 PERSON = "{kind: conditional, name: c, condition_expression: input, branches: {a: {kind: hitl, name: h, message: Go?}}}"
 
