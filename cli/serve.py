@@ -195,6 +195,7 @@ async def _serve(listener: socket.socket, options: _ServeOptions) -> int:
     log = LogVariables.read()
     configure_logging(log.log_format, log.log_level)
     session = await open_session(Startup.ALL)
+    session.runs.answering.memory.writes_at_once = False
     if problem := session.runs.answering.inbox_problem:
         raise ConfigError(f"{session.config.path}: {problem}")
     is_local = options.background or session.connection.embedded

@@ -18,12 +18,21 @@ CONTEXT = "questions"
 
 
 class QuestionMemory:
-    """The last 500 questions seen, in a file or, without one, in this process."""
+    """The last 500 questions seen, in a file or, without one, in this process.
+
+    The file is read again when another process has written it, and written when something new was seen.
+    """
 
     def __init__(self, path: Path | None = None, ring: KeyRing | None = None) -> None:
         """`ring` encrypts the file, if it has keys."""
         self._path, self._ring = path, ring or KeyRing()
         self._seen: dict[str, JSONObject] = {}
+        self._stamp: tuple[int, ...] | None = None
+        """Of the file, as it was read or written last."""
+        self._is_ahead = False
+        """Whether something was seen that is not in the file."""
+        self.writes_at_once = True
+        """False in a process that sees many questions, and calls `write` now and then."""
 
     def of(self, run: str) -> list[Question]:
         """Return the questions of a run that were seen last; they may be closed by now."""
@@ -35,24 +44,50 @@ class QuestionMemory:
 
     def keep(self, questions: Sequence[Question]) -> None:
         """Keep these questions as the latest."""
-        if not questions:
-            return
         new = {question.id: question.model_dump(mode="json") for question in questions}
-        older = {id_: entry for id_, entry in self._read().items() if id_ not in new}
-        self._seen = dict([*older.items(), *new.items()][-LARGEST:])
-        if self._path is not None:
-            text = json.dumps(list(self._seen.values()))
+        seen = self._read()
+        if all(seen.get(id_) == entry for id_, entry in new.items()):
+            return
+        for id_, entry in new.items():
+            seen.pop(id_, None)
+            seen[id_] = entry
+        for id_ in list(seen)[:-LARGEST]:
+            del seen[id_]
+        self._is_ahead = True
+        if self.writes_at_once:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was seen since the last time."""
+        if self._path is not None and self._is_ahead:
+            text = json.dumps(list(self._read().values()))
             write_whole(self._path, self._ring.seal_text(text, CONTEXT).encode())
+            self._stamp, self._is_ahead = _read_stamp(self._path), False
 
     def _read(self) -> dict[str, JSONObject]:
         """Return the questions as JSON, by id: most of them nobody asks for, and they are not parsed."""
-        if self._path is None or not self._path.exists():
+        stamp = None if self._path is None else _read_stamp(self._path)
+        if self._path is None or stamp in (None, self._stamp):
             return self._seen
+        ahead = self._seen if self._is_ahead else {}
+        self._seen, self._stamp = {**self._read_file(self._path), **ahead}, stamp
+        return self._seen
+
+    def _read_file(self, path: Path) -> dict[str, JSONObject]:
         try:
-            entries = json.loads(self._ring.open_text(self._path.read_text(), CONTEXT))
+            entries = json.loads(self._ring.open_text(path.read_text(), CONTEXT))
             return {entry["id"]: entry for entry in entries}
         except (ValueError, TypeError, KeyError, NotDecrypted):  # of another version or key; nothing depends on it
             return {}
+
+
+def _read_stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what changes whenever the file is written; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _parse(entry: JSONObject) -> list[Question]:

@@ -157,7 +157,9 @@ class RunLists:
         wanted = WaitingFilter(
             names, blueprint, since, deadline, permissions=self._permissions, select=select, patience=patience
         )
-        return await read_page(self._reader, wanted, size, page=page, cursor=cursor)
+        rows, following = await read_page(self._reader, wanted, size, page=page, cursor=cursor)
+        self._answering.memory.keep([question for row in rows for question in row.open or ()])
+        return rows, following
 
     def select_for(self, user: str | None, questions: Sequence[Question]) -> list[Question]:
         """Return the questions that still wait for this user; all for None."""
@@ -171,7 +173,6 @@ class RunLists:
         """
         if row.open is None:
             return row if await self._may_be_shown(row) else None
-        self._answering.memory.keep(row.open)
         fitting = self.select_for(user, row.open) if fits is None else list(filter(fits, row.open))
         visible = await self._access.select_visible(row.run, fitting, user)
         return replace(row, open=visible) if visible else None

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Sender
+from holdfast.client.memory import QuestionMemory
 from holdfast.runtime.config import ConfigError
 from holdfast.server.notices.channels import KnownUser, make_channels, make_usable_channels
 from holdfast.server.notices.notice import Contact, Notice
@@ -36,6 +37,8 @@ OPEN_KINDS = ("asked", "reminded", "escalated", "accepted", "unreachable")
 
 ADDRESS, LANGUAGE = r"[^@\s<>,;]+@[^@\s<>,;]+", r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*"
 """The forms of claims that are kept; other ones are left out."""
+MEMORY_SECONDS = 2.0
+"""Between two writings of the questions that were seen."""
 COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """OpenTelemetry's own variables: one of them turns traces on; the exporter reads them and their like itself."""
 
@@ -90,7 +93,10 @@ async def run_background(site: Site, record: Record, *, strict: bool = True) -> 
     Raises `ConfigError`, before anything is started, if a channel cannot be used; without `strict` it is left out.
     """
     notifier = make_notifier(site, record.store, strict=strict)
-    jobs = {"recorder": record.recorder(site.runs.tree, site.runs.task_queue).run()}
+    jobs = {
+        "recorder": record.recorder(site.runs.tree, site.runs.task_queue).run(),
+        "memory of questions": _write_memory(site.runs.answering.memory),
+    }
     if notifier is not None:
         jobs["notifier"] = notifier.run()
     if (writer := _span_writer(site, record, strict=strict)) is not None:
@@ -104,6 +110,16 @@ async def run_background(site: Site, record: Record, *, strict: bool = True) -> 
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _write_memory(memory: QuestionMemory) -> None:
+    """Write what was seen now and then; after every list and every answer it took most of the server's time."""
+    while True:
+        await asyncio.sleep(MEMORY_SECONDS)
+        try:
+            memory.write()
+        except OSError as error:
+            log.warning("the questions seen last cannot be kept: %s", error)
 
 
 def _span_writer(site: Site, record: Record, *, strict: bool) -> SpanWriter | None:
