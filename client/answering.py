@@ -51,7 +51,7 @@ from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value, digest_of
 from holdfast.runtime.errors import Ambiguous, NothingSent, is_missing
 from holdfast.runtime.secrets import SecretDirectory, forget_values, is_same_answer, store_values
-from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, find_last_poll
+from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, is_polled
 
 Result = TypeVar("Result")
 TOKEN_LIFE = timedelta(minutes=10)
@@ -217,7 +217,7 @@ class Answering:
         """
         run = described.id
         ended = described.status != WorkflowExecutionStatus.RUNNING
-        if await find_last_poll(tree.client, described.task_queue) is None:
+        if not await is_polled(tree.client, described.task_queue, certain=True):
             return OpenQuestions(run, self.memory.of(run), ended, "no worker answers")
         try:
             views = [] if ended else await _views(tree, run, BUSY_LOOKS if patient else 1)

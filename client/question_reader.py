@@ -18,7 +18,7 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.questions import Question
-from holdfast.runtime.workers import NoWorker, find_last_poll
+from holdfast.runtime.workers import NoWorker, is_polled
 
 MOST_KEPT = 5_000
 """The workflows whose questions are kept."""
@@ -26,8 +26,6 @@ MOST_READ = 16
 """The workflows that are read at a time."""
 SILENT_SECONDS = 5.0
 """How long a workflow that did not answer counts as silent for who has no patience."""
-POLL_SECONDS = 1.0
-"""How long it is known whether a worker polls a task queue."""
 PATIENCE_SECONDS = 2.0
 """How long a list that people look at waits for a workflow; the query goes on, and the next list has its questions."""
 
@@ -65,8 +63,6 @@ class QuestionReader:
         self._kept: OrderedDict[str, OpenInWorkflow] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._places = asyncio.Semaphore(MOST_READ)
-        self._polls: dict[str, tuple[float, bool]] = {}
-        """When a task queue was looked at, and whether a worker polled it."""
 
     async def read(self, workflow: str, patience: float | None = None) -> list[Question] | None:
         """Return the open questions of a workflow, none if it has ended; None if no worker can be asked.
@@ -146,14 +142,7 @@ class QuestionReader:
         self, described: WorkflowExecutionDescription, began: float, place: tuple[str, int]
     ) -> OpenInWorkflow:
         """Query a workflow. Raises `UnknownRun` or `NoWorker`."""
-        if not await self._is_polled(described.task_queue):
+        if not await is_polled(self.tree.client, described.task_queue):
             raise NoWorker(described.task_queue)  # a query would take many seconds to fail
         view = await self.tree.view(described.id, unless_ended=True)
         return OpenInWorkflow(began, place, view.questions, view.events, view.questions)
-
-    async def _is_polled(self, task_queue: str) -> bool:
-        at, is_polled = self._polls.get(task_queue, (0.0, False))
-        if not at or time.monotonic() - at > POLL_SECONDS:
-            is_polled = await find_last_poll(self.tree.client, task_queue) is not None
-            self._polls[task_queue] = time.monotonic(), is_polled
-        return is_polled

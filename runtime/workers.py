@@ -6,9 +6,11 @@ A worker makes its version the current one here, too.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion
@@ -33,6 +35,8 @@ ALIVE_SECONDS = 10.0
 """A worker that polled so recently is alive: an idle one would have answered, and a busy one polls again."""
 GONE_SECONDS = 90.0
 """An idle worker polls once a minute; the server remembers a killed one for five minutes."""
+POLL_SECONDS = 1.0
+"""How long it is known whether a worker polls a task queue."""
 RECENT_EVENTS = 20
 NOT_FOLLOWED = "TMPRL1100"
 """The code of the SDK's message for a history that the code does not follow."""
@@ -194,6 +198,26 @@ def list_fresh_pollers(reply: DescribeTaskQueueResponse) -> list[PollerInfo]:
 async def find_last_poll(client: Client, task_queue: str) -> float | None:
     """Return how many seconds ago a worker polled; None if the server knows of none."""
     return _count_seconds_since((await describe_queue(client, task_queue)).pollers)
+
+
+_polls: WeakKeyDictionary[Client, dict[str, tuple[float, bool]]] = WeakKeyDictionary()
+"""By task queue, when it was looked at, and whether a worker polled it."""
+
+
+async def is_polled(client: Client, task_queue: str, *, certain: bool = False) -> bool:
+    """Return whether a worker polls a task queue, as far as the server knows; it is asked once a second.
+
+    Args:
+        client: The connection.
+        task_queue: The name of the queue.
+        certain: Ask again if there was none a moment ago: it may have been started since.
+    """
+    looks = _polls.setdefault(client, {})
+    at, was_polled = looks.get(task_queue, (float("-inf"), False))
+    if time.monotonic() - at > POLL_SECONDS or (certain and not was_polled):
+        was_polled = await find_last_poll(client, task_queue) is not None
+        looks[task_queue] = time.monotonic(), was_polled
+    return was_polled
 
 
 async def check_hold(client: Client, task_queue: str) -> None:

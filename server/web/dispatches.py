@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,10 @@ SOON_SECONDS = 0.7
 """Seconds after which a page that says "on its way" is prepared."""
 PATIENCE_SECONDS = 2.5
 """Seconds after which that page is shown."""
+MOST_AT_ONCE = 16
+"""Answers of programs that are under way at once."""
+LONGEST_STAY = 3.0
+"""Seconds after which one that is still under way makes place for the next."""
 MOST_KEPT = 1_000
 MOST_REMEMBERED = 10_000
 """Ids of events whose runs are remembered."""
@@ -32,6 +37,23 @@ class Dispatches:
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, asyncio.Task[bool]] = OrderedDict()
+        self._places = asyncio.Semaphore(MOST_AT_ONCE)
+
+    @asynccontextmanager
+    async def take_place(self) -> AsyncIterator[None]:
+        """Let so many answers of programs into the block as a worker takes at once; the others wait in their order.
+
+        One that lasts for long, as without a worker, makes place for the next.
+        """
+        await self._places.acquire()
+        leave = ExitStack()
+        leave.callback(self._places.release)
+        late = asyncio.get_running_loop().call_later(LONGEST_STAY, leave.close)
+        try:
+            yield
+        finally:
+            late.cancel()
+            leave.close()
 
     def begin(self, place: str, sending: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
         """Send, whether or not the page that asks for it waits to the end; return the task.

@@ -113,6 +113,10 @@ class Gate:
     once: OnceTokens
     attempts: Rate
     """The attempts to sign in that failed, by address."""
+    changes: Rate
+    """What browsers change, by session or person."""
+    changes_of_programs: Rate
+    """What programs change, by token: one hands in what many people have answered."""
 
     @classmethod
     def of(cls, config: Config, record: RecordStore | None = None) -> Gate:
@@ -131,6 +135,8 @@ class Gate:
             ApiTokens(store),
             OnceTokens(store),
             Rate(20, 20),
+            Rate(200, 600),
+            Rate(1_000, 6_000),  # as much as a server and a worker on two cores take
         )
 
     def identify(self, connection: HTTPConnection) -> Identity | None:
@@ -143,6 +149,13 @@ class Gate:
         if authorization is not None and authorization[:7].lower() == "bearer ":
             return self._by_token(authorization[7:].strip(), connection)
         return self._by_proxy(connection) or self._by_session(connection)
+
+    def count_change(self, identity: Identity) -> None:
+        """Count a request that changes something. Raises `HTTPException` 429 for one too many."""
+        if identity.token is not None:
+            self.changes_of_programs.check(identity.token)
+        else:
+            self.changes.check(identity.session or identity.user)
 
     def _by_session(self, connection: HTTPConnection) -> Identity | None:
         cookie = connection.cookies.get(self.cookie_name(connection))

@@ -29,7 +29,7 @@ from holdfast.runtime.workers import NoWorker
 from holdfast.server.notices.outbox import list_known_users
 from holdfast.server.web.addresses import ONCE_PARAMETER, question_path, signs_in_by_link
 from holdfast.server.web.credentials import serve_key
-from holdfast.server.web.gate import Gate, Identity, Rate, find_gate, find_peer, set_session, write_cookie
+from holdfast.server.web.gate import Gate, Identity, find_gate, find_peer, set_session, write_cookie
 from holdfast.server.web.pages.templating import render
 from holdfast.server.web.security import HEALTH, HOOKS, SAFE, SIGNED_IN_HERE, STATIC
 from holdfast.server.web.site import Site, find_site
@@ -137,7 +137,6 @@ class SignIn:
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self.app, self.gate = app, gate
-        self.posts = Rate(burst=200, per_minute=600)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -174,7 +173,7 @@ class SignIn:
         identity = scope["identity"] = self.gate.identify(connection)
         path = scope["path"]
         if identity is not None and scope["method"] not in SAFE:
-            self.posts.check(identity.token or identity.session or identity.user)
+            self.gate.count_change(identity)
         if path in OPEN or path.startswith(OPEN_BELOW) or (identity is not None and _may_see(identity, path)):
             return None
         # A scraper beside the server needs no token.

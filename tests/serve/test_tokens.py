@@ -85,6 +85,16 @@ async def test_a_copy_of_the_database_makes_no_token(door: Door, made: Made) -> 
     assert files and not any(secret.encode() in data for data in files)
 
 
+async def test_a_program_posts_more_than_a_person_and_not_without_end(door: Door, made: Made) -> None:
+    token, other = made(), made()
+    codes = [(await called(door, token)).status_code for _ in range(300)]
+    assert set(codes) == {200}
+    rate = door.gate.changes_of_programs
+    while not rate.wait(token.split("_")[1]):
+        pass
+    assert ((await called(door, token)).status_code, (await called(door, other)).status_code) == (429, 200)
+
+
 async def test_guessing_is_slowed_down(door: Door) -> None:
     codes = [(await called(door, "hft_0_guess")).status_code for _ in range(25)]
     assert (codes[0], codes[-1]) == (401, 429)

@@ -189,6 +189,11 @@ class AnswersInput(WebInput):
 
 async def answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
     """Answer questions of a run and return a receipt for each; `sent` says that no worker has accepted it yet."""
+    async with exchange.site.dispatches.take_place():
+        return await _answer_questions(exchange)
+
+
+async def _answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
     body: AnswersInput = exchange.body
     runs, run = exchange.runs, exchange.path("run")
     answers = [Answer(**answer.model_dump()) for answer in body.answers]
