@@ -22,10 +22,12 @@ OfBlueprint = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Every run that has not ended.")]
 PAGE_ROWS = 50
 """Rows that a command lists at a time."""
-Page = Annotated[
-    int,
+PlaceInList = Annotated[
+    str | None,
     typer.Option(
-        "--page", metavar="N", min=1, help=f"The page of the list, {PAGE_ROWS} rows each; counted anew each time."
+        "--after",
+        metavar="CURSOR",
+        help=f"Go on where a page ended: what it printed. A page has {PAGE_ROWS} rows, and none is read twice.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]

@@ -15,7 +15,7 @@ import typer
 from holdfast.blueprint.json_values import JSON
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
-from holdfast.cli.flags import PAGE_ROWS, AsJson, Page
+from holdfast.cli.flags import PAGE_ROWS, AsJson, PlaceInList
 from holdfast.cli.output import DONE, clear_screen, print_json, say
 from holdfast.cli.render import ago, cell, console, print_table, room, waiting_text
 from holdfast.cli.session import Session, open_session
@@ -43,7 +43,7 @@ def questions(
     user: Annotated[
         str | None, typer.Option("--for", metavar="USER", help="Only questions that wait for this person.")
     ] = None,
-    page: Page = 1,
+    after: PlaceInList = None,
     follow: Annotated[
         bool, typer.Option("--watch", help="Print the list again whenever it changes, until Ctrl-C.")
     ] = False,
@@ -54,11 +54,8 @@ def questions(
     With --watch and --json, print a line of JSON whenever the list has changed.
     """
     user = None if user is None else person(user)
-    wanted = _QuestionFilter(run, user, page)
+    wanted = _QuestionFilter(run, user, after)
     perform(_watch(wanted, as_json) if follow else _list(wanted, as_json), as_json)
-
-
-_PAGES_MOVE = "Pages are counted anew: as questions are answered, later ones move to an earlier page."
 
 
 @dataclass(frozen=True)
@@ -67,13 +64,13 @@ class _QuestionFilter:
 
     run: str | None
     user: str | None
-    page: int
+    after: str | None
+    """The cursor of the page before."""
 
-    @property
-    def following(self) -> str:
+    def explain_next(self, cursor: str) -> str:
         """Return the command that prints the next page."""
         named = [] if self.user is None else ["--for", self.user]
-        return shlex.join(["holdfast", "questions", *named, "--page", str(self.page + 1)])
+        return shlex.join(["holdfast", "questions", *named, "--after", cursor])
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,8 @@ class _OpenList:
 
     questions: list[Question]
     rows: list[Waiting]
-    has_more: bool = False
+    following: str | None = None
+    """The cursor of the next page."""
 
     def to_json(self) -> list[JSON]:
         """Return what the command prints with `--json`."""
@@ -97,8 +95,8 @@ async def _list(wanted: _QuestionFilter, as_json: bool) -> int:
         print_json(listed.to_json())
     else:
         _show(listed, wanted)
-    if listed.has_more:
-        say(f"more: {wanted.following}  {_PAGES_MOVE}")
+    if listed.following is not None:
+        say(f"more: {wanted.explain_next(listed.following)}")
     return DONE
 
 
@@ -118,8 +116,8 @@ async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
     if wanted.run is not None:
         open_ = await runs.questions(await runs.resolve(wanted.run))
         return _OpenList(runs.lists.select_for(user, open_), [])
-    rows, following = await runs.lists.waiting(user, page=wanted.page, size=PAGE_ROWS)
-    return _OpenList([], rows, following is not None)
+    rows, following = await runs.lists.waiting(user, cursor=wanted.after, size=PAGE_ROWS)
+    return _OpenList([], rows, following)
 
 
 def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
@@ -130,8 +128,8 @@ def _show(listed: _OpenList, wanted: _QuestionFilter) -> None:
     elif listed.rows:
         lines = [line for row in listed.rows for line in _rows_text(row)]
         print_table(("RUN", "QUESTION", "STEP", "SINCE", "FOR", "MESSAGE"), lines)
-    elif not listed.has_more:
-        say(_nothing_open(wanted.user) if wanted.page == 1 else f"Page {wanted.page} is empty. {_PAGES_MOVE}")
+    elif listed.following is None:
+        say(_nothing_open(wanted.user) if wanted.after is None else "No open question comes after that.")
 
 
 def _show_anew(listed: _OpenList, wanted: _QuestionFilter) -> None:

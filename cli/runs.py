@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from holdfast.cli.command import perform
-from holdfast.cli.flags import PAGE_ROWS, AsJson, Page, RunName
+from holdfast.cli.flags import PAGE_ROWS, AsJson, PlaceInList, RunName
 from holdfast.cli.output import DONE, FAILED, WAITING, json_text, print_json, print_text, say
 from holdfast.cli.render import (
     MOST_ITERATIONS,
@@ -51,11 +51,11 @@ def runs(
         str | None, typer.Option("--blueprint", metavar="NAME", help="Only runs of this blueprint.")
     ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only runs that wait for a person.")] = False,
-    page: Page = 1,
+    after: PlaceInList = None,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first, fifty per page."""
-    perform(_runs(_RunsPage(blueprint, waiting, page), as_json), as_json)
+    perform(_runs(_RunsPage(blueprint, waiting, after), as_json), as_json)
 
 
 @app.command()
@@ -103,14 +103,14 @@ class _RunsPage:
 
     blueprint: str | None
     waiting: bool
-    page: int
+    after: str | None
+    """The cursor of the page before."""
 
-    @property
-    def following(self) -> str:
+    def explain_next(self, cursor: str) -> str:
         """Return the command that prints the next page."""
         named = [] if self.blueprint is None else ["--blueprint", self.blueprint]
         flags = ["--waiting"] if self.waiting else []
-        return shlex.join(["holdfast", "runs", *named, *flags, "--page", str(self.page + 1)])
+        return shlex.join(["holdfast", "runs", *named, *flags, "--after", cursor])
 
 
 def _status(run: Listed) -> str:
@@ -120,20 +120,20 @@ def _status(run: Listed) -> str:
 async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
     listed, following = await session.runs.lists.page(
-        page=wanted.page, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
+        wanted.after, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
     )
     if as_json:
         print_json([run.to_json() for run in listed])
     elif listed:
         rows = [(run.run, run.blueprint, _status(run), ago(run.started), ", ".join(run.waiting_for)) for run in listed]
         print_table(("RUN", "BLUEPRINT", "STATUS", "STARTED", "WAITING FOR"), rows)
-    elif wanted.page > 1:
-        say(f"Page {wanted.page} is empty.")
+    elif wanted.after is not None:
+        say("No run comes after that.")
     else:
         is_filtered = wanted.blueprint or wanted.waiting
         say("No matching runs." if is_filtered else "No runs yet. Start one with: holdfast run FILE")
     if following is not None:
-        say(f"more: {wanted.following}")
+        say(f"more: {wanted.explain_next(following)}")
     return DONE
 
 

@@ -85,11 +85,6 @@ def test_a_refused_signal_repeated_under_its_key_is_no_answer_to_the_next_questi
     assert holdfast.rest(run)["questions"] == title_asked != []
 
 
-def test_a_page_by_its_number_says_that_answers_move_what_is_on_it(holdfast: Holdfast) -> None:
-    ran = holdfast("questions", "--page", "2")
-    assert (ran.code, "later ones move to an earlier page" in ran.err) == (0, True)
-
-
 def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) -> None:
     run = holdfast.park(FORM)["run"]
     holdfast.write("answers.yaml", "# nothing yet\n")

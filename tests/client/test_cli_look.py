@@ -1,6 +1,7 @@
 """`runs`, `show`, `follow`, `result`, and the words that need no run."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,10 @@ def test_runs_and_questions_are_listed_by_the_page_with_the_command_for_more(
     monkeypatch.setattr("holdfast.cli.runs.PAGE_ROWS", 1)
     monkeypatch.setattr("holdfast.cli.questions.PAGE_ROWS", 1)
     for command in (["runs", "--waiting"], ["questions"]):
-        first, second = (holdfast(*command, "--page", page, "--json") for page in "12")
+        first = holdfast(*command, "--json")
+        more = shlex.split(first.err.partition("more: holdfast ")[2])
+        second = holdfast(*more, "--json")
         assert {row["run"] for row in [*first.json, *second.json]} == runs
-        assert f"more: holdfast {' '.join(command)} --page 2" in first.err
+        assert more[:-1] == [*command, "--after"]
+        # of another list
+        assert holdfast("runs", "--blueprint", "other", *more[-2:], "--json").code == 2
