@@ -67,7 +67,7 @@ cluster: .venv/made
 simulate: .venv/made
 	$(BIN)/python -m drills.simulate --schedules $(or $(SCHEDULES),1000000) $(if $(SEED),--seed $(SEED))
 
-BENCHMARKS := iteration "long_loop 1000" agents parked conversation look_up "record 60" "inbox 500" start processes
+BENCHMARKS := iteration "long_loop 1000" agents parked conversation look_up "record 60" "inbox 500" "scale 500 200" start processes
 
 # Each benchmark in turn, or one: make bench ONLY=agents
 bench: .venv/made
