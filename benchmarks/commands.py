@@ -2,6 +2,7 @@
 
     python -m benchmarks.commands [TIMES]
 
+Bytecode is kept in that folder, as an installed package has it: without it most of the time would be its compiler's.
 Commands that connect are run against a local server, in a folder of their own, with one run that waits. Printed are
 the median of the rounds of each command (each round runs the imports beside it) and its ratio to the imports: two
 rounds of all take a minute or two.
@@ -43,6 +44,8 @@ def measure_command(command: list[str], folder: str) -> float:
     """Return the seconds of processor time that a process takes."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "HOLDFAST_"))}
     environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(folder, "bytecode"))
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=folder, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
     _, status, used = os.wait4(process.pid, 0)
@@ -56,6 +59,8 @@ def main(times: int) -> None:
         Path(folder, "ask.yaml").write_text(BLUEPRINT)
         measure_command([*HOLDFAST, "run", "ask.yaml", "--id", "one"], folder)
         try:
+            for words in (*ALONE, *CONNECTED):  # writes the bytecode
+                measure_command([*HOLDFAST, *words.split()], folder)
             rows = [measure_ratio(words, times, folder) for words in (*ALONE, *CONNECTED)]
         finally:
             measure_command([*HOLDFAST, "down"], folder)

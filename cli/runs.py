@@ -153,8 +153,8 @@ def _print_run(seen: RunView, every: bool) -> None:
     state = seen.state
     out.print(Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, "")))
     out.print(f"blueprint {state.blueprint}", style="dim")
-    if seen.past is not None:
-        out.print(f"goes on from {seen.past}", style="dim")
+    if seen.state.past is not None:
+        out.print(f"goes on from {seen.state.past}", style="dim")
     whole: dict[str, None] = {"limit": None} if room(out) is None else {}
     out.print(tree_text(seen.trace.steps, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
     if state.questions:

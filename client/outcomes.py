@@ -14,6 +14,7 @@ from holdfast.client.events import below, last_at_work, plan_at_work
 from holdfast.client.states import STATUSES, Outcome, RunState, as_ended, read_status
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
+from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.plans import PLAN_OUTPUT
 from holdfast.protocol.runs import CONTEXT, PIPELINE_WORKFLOW, RunResult
 from holdfast.runtime.errors import read_failure
@@ -22,28 +23,45 @@ from holdfast.runtime.workers import NoWorker
 
 async def read_state(tree: Tree, answering: Answering, run: str) -> RunState:
     """Return the status and the views of a run, and remember its questions; see `Runs.state`."""
-    if (end := await archived_end(tree, run)) is not None:
-        return RunState(run, end.status, end.blueprint, [] if end.view is None else [end.view])
-    described = await tree.describe(run)
+    described = await describe_retained(tree, run)
+    past = None if described is None else await _read_past(described)
+    if (end := await read_archived_end(tree, run, described)) is not None:
+        return RunState(run, end.status, end.blueprint, [] if end.view is None else [end.view], past)
+    if described is None:
+        raise UnknownRun(run)
     views = await tree.views(run)
     closed = STATUSES.get(described.status) if described.status else None
     if closed is not None:
         views = [as_ended(view, closed) for view in views]
-    state = RunState(run, closed or read_status(views), views[0].blueprint, views)
+    state = RunState(run, closed or read_status(views), views[0].blueprint, views, past)
     answering.memory.keep(state.questions)
     return state
 
 
-async def archived_end(tree: Tree, run: str) -> ArchivedEnd | None:
-    """Return the end of a run from the archive; None if it is not there, or Temporal has more of it."""
-    end = None if tree.archive is None else await tree.archive.end(run)
-    if end is None or end.view is not None:
-        return end
+async def _read_past(described: WorkflowExecutionDescription) -> str | None:
+    link: PastLink | None = await described.memo_value(PAST_MEMO, None, type_hint=PastLink)
+    return None if link is None else link.run
+
+
+async def describe_retained(tree: Tree, run: str) -> WorkflowExecutionDescription | None:
+    """Return the server's description of a run; None if Temporal does not have it, or no longer."""
     try:
-        await tree.describe(run)
+        return await tree.describe(run)
     except UnknownRun:
-        return end
-    return None
+        return None
+
+
+async def archived_end(tree: Tree, run: str) -> ArchivedEnd | None:
+    """Return the end of a run from the archive; None if it is at work, is not there, or Temporal has more of it."""
+    return None if tree.archive is None else await read_archived_end(tree, run, await describe_retained(tree, run))
+
+
+async def read_archived_end(tree: Tree, run: str, described: WorkflowExecutionDescription | None) -> ArchivedEnd | None:
+    """See `archived_end`; `described` is what the server says of the run. A run that is at work opens no archive."""
+    if tree.archive is None or (described is not None and described.status not in STATUSES):
+        return None
+    end = await tree.archive.end(run)
+    return None if end is None or (end.view is None and described is not None) else end
 
 
 async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> Outcome:
@@ -97,9 +115,12 @@ async def _left_output(tree: Tree, run: str) -> JSONObject | None:
 
 async def await_outcome(tree: Tree, run: str) -> Outcome:
     """Wait for the end of a run, or find it in the archive, and return its outcome. Raises `UnknownRun`."""
-    if (end := await archived_end(tree, run)) is not None:
+    described = await describe_retained(tree, run)
+    if (end := await read_archived_end(tree, run, described)) is not None:
         return Outcome(end.run, end.status, end.output, end.context, end.error)
-    return await final_outcome(tree, await tree.describe(run))
+    if described is None:
+        raise UnknownRun(run)
+    return await final_outcome(tree, described)
 
 
 async def outcome_so_far(tree: Tree, state: RunState) -> Outcome:

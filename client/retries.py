@@ -201,15 +201,11 @@ async def find_retry(tree: Tree, run: str) -> PastLink | None:
     return link
 
 
-async def read_links(tree: Tree, run: str) -> tuple[str | None, str | None]:
-    """Return the run that a run goes on from, and the one that it was retried as; None where there is none."""
-    try:
-        link: PastLink | None = await (await tree.describe(run)).memo_value(PAST_MEMO, None, type_hint=PastLink)
-    except UnknownRun:
-        return None, None
+async def find_retry_name(tree: Tree, run: str) -> str | None:
+    """Return the id of the run that a run was retried as; None if it was not."""
     with suppress(BadInput):
-        return None if link is None else link.run, name_retry(run) if await find_retry(tree, run) else None
-    return None if link is None else link.run, None
+        return name_retry(run) if await find_retry(tree, run) else None
+    return None
 
 
 def digest_change(blueprint: Blueprint | None) -> str:

@@ -101,6 +101,8 @@ class RunState:
     status: Status
     blueprint: str
     views: list[WorkflowView]
+    past: str | None = None
+    """The run that it goes on from; None also where Temporal has forgotten it."""
 
     @property
     def questions(self) -> list[Question]:

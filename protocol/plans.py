@@ -205,7 +205,7 @@ class PlanOrigin(Value):
 class PlanDefinition(ChildDefinition):
     """A plan that the scheduler drives. The only step of its blueprint holds the plan, unless `origin` does."""
 
-    origin: PlanOrigin = PlanOrigin()
+    origin: PlanOrigin = PlanOrigin.model_construct()  # builds no model at import
     context: JSONObject = {}
     previous: JSON = None
     """Output of the step before the plan."""
@@ -223,7 +223,7 @@ class PlanDefinition(ChildDefinition):
 class ScheduledState(Carried):
     """The state of a scheduler-driven plan between two steps; continue-as-new passes it on."""
 
-    progress: PlanProgress = PlanProgress()
+    progress: PlanProgress = PlanProgress.model_construct()  # builds no model at import
 
 
 class PlanLoopDefinition(PlanDefinition):
@@ -258,7 +258,7 @@ class DrivenDefinition(AgentDefinition):
 
     author: PlanBody
     """The plan as its step holds it; for a plan that is read, the step's settings for it."""
-    origin: PlanOrigin = PlanOrigin()
+    origin: PlanOrigin = PlanOrigin.model_construct()  # builds no model at import
     plan_address: Address
     """Address of the plan. The workflow of an active loop has the loop's address as its own."""
     loop: str | None = None
@@ -268,7 +268,7 @@ class DrivenDefinition(AgentDefinition):
 class DrivenState(AgentState):
     """The state of an agent-driven plan between two turns: the conversation and the plan."""
 
-    progress: PlanProgress = PlanProgress()
+    progress: PlanProgress = PlanProgress.model_construct()  # builds no model at import
 
 
 class PlanResult(ChildResult):

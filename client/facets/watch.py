@@ -12,8 +12,8 @@ from holdfast.client.answering import Answering
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.history import started_with
 from holdfast.client.obstacles import Obstacle, find_obstacles
-from holdfast.client.outcomes import archived_end, outcome_so_far, read_state
-from holdfast.client.retries import read_links
+from holdfast.client.outcomes import describe_retained, outcome_so_far, read_archived_end, read_state
+from holdfast.client.retries import find_retry_name
 from holdfast.client.states import STATUSES, Done, Outcome, RunState
 from holdfast.client.stopping import at_once
 from holdfast.client.trace import build_trace, view, view_run
@@ -46,8 +46,8 @@ class RunWatch:
         """
         state = await read_state(self._tree, self._answering, run)
         outcome, trace = await self.outcome(state), await self.trace(state, last)
-        past, retried_as = await read_links(self._tree, run)
-        return RunView(state, outcome, trace, await self.find_obstacles(state), past, retried_as)
+        retried_as = await find_retry_name(self._tree, run) if state.status in CLOSED else None
+        return RunView(state, outcome, trace, await self.find_obstacles(state), retried_as)
 
     async def blueprint(self, run: str) -> Blueprint:
         """Return the blueprint that a run was started with, from its history or the archive; no worker is asked.
@@ -162,7 +162,10 @@ class RunWatch:
 
     async def has_ended(self, run: str) -> bool:
         """Return whether a run has ended. Raises `UnknownRun`."""
-        return await archived_end(self._tree, run) is not None or (await self._tree.describe(run)).status in STATUSES
+        described = await describe_retained(self._tree, run)
+        if described is None and await read_archived_end(self._tree, run, None) is None:
+            raise UnknownRun(run)
+        return described is None or described.status in STATUSES
 
     async def find_obstacles(self, state: RunState) -> list[Obstacle]:
         """Return what keeps the workflows of a run from going on though nobody is asked."""

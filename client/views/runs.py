@@ -48,8 +48,6 @@ class RunView:
     trace: StepView
     obstacles: Sequence[Obstacle] = ()
     """What keeps it from going on though nobody is asked."""
-    past: str | None = None
-    """The run that it goes on from."""
     retried_as: str | None = None
 
     def to_json(self) -> RunJSON:
@@ -67,7 +65,7 @@ class RunView:
             "result": self.outcome.output,
             "error": self.outcome.error_json(),
             "trace": self.trace.to_json(),
-            "past": self.past,
+            "past": self.state.past,
             "retried_as": self.retried_as,
         }
 

@@ -1,6 +1,7 @@
 """An answer asks the server no more than it must: the calls are counted by the SDK's own metrics."""
 
 from collections import Counter
+from typing import NoReturn
 
 import pytest
 from temporalio.client import Client
@@ -114,6 +115,29 @@ async def test_whether_it_was_answered_before_is_read_in_one_walk(house: Harness
     assert await earlier.find_closing("none") is None
     assert (await earlier.find_closing(question.id), await earlier.find_retried("first")) != (None, None)
     assert walk and not calls(metrics)
+
+
+async def test_a_run_that_is_at_work_is_described_once_to_show_it(house: Harness) -> None:
+    run, _, runs, metrics = await seen(house)
+    shown = await runs.watch.view(run)
+    whole = calls(metrics)["DescribeWorkflowExecution"]
+    await runs.watch.find_obstacles(shown.state)
+    assert whole - calls(metrics)["DescribeWorkflowExecution"] == 1
+
+
+class UnopenedArchive:
+    """An archive that nobody may ask."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AssertionError(f"the archive was asked for {name}")
+
+
+async def test_the_state_of_a_run_that_is_at_work_opens_no_archive(house: Harness) -> None:
+    run = await house.start(NESTED)
+    await house.one(run)
+    runs = Runs(house.client, house.runs.task_queue, Answering(), UnopenedArchive())  # type: ignore[arg-type]
+    assert (await runs.state(run)).questions
+    assert not await runs.watch.has_ended(run)
 
 
 async def seen(house: Harness) -> tuple[str, Question, Runs, MetricBuffer]:

@@ -53,5 +53,10 @@ def test_a_command_about_a_run_loads_no_language_and_no_server(name: str) -> Non
     assert read_loaded(None, name).isdisjoint({*LANGUAGE, *SERVING})
 
 
+def test_who_reads_the_record_loads_no_migrations() -> None:
+    program = "import sys; from holdfast.server.record import record; assert 'alembic' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_a_command_that_is_given_an_answer_loads_no_prompts() -> None:
     assert read_loaded(None, "answer").isdisjoint({"holdfast.cli.prompts", "holdfast.cli.offer"})

