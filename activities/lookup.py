@@ -55,7 +55,7 @@ class LookUpActivities:
             except ApplicationError as error:
                 missing.append(Missing(wanted=wanted, code=error.type or UNKNOWN_TOOL, message=error.message))
             else:
-                if wanted.kind not in ("tool", "plan_tool") or wanted.name.startswith(MCP):
+                if wanted.kind != "tool" or wanted.name.startswith(MCP):
                     continue
                 if (rule := self._tools.find_rule(wanted.name)) is not None:
                     rules[wanted.name] = rule
@@ -91,8 +91,9 @@ class LookUpActivities:
             # In a thread: it may import the author's module, and heartbeats go on meanwhile.
             await asyncio.to_thread(self._tools.check, wanted.name, idempotent=wanted.idempotent)
         except ApplicationError as error:
-            replaceable = wanted.kind == "plan_tool" and error.type == UNKNOWN_TOOL
-            if not replaceable or nearest_tool(wanted.about, "", missing=wanted.name) is None:
+            if wanted.among is None or error.type != UNKNOWN_TOOL:
+                raise
+            if nearest_tool(wanted.about, "", wanted.among, wanted.name) is None:
                 raise
 
 

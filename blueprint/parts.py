@@ -40,7 +40,7 @@ MaxParallel = Annotated[
 ]
 """Stands beside a list of steps."""
 
-RequirementKind = Literal["tool", "plan_tool", "model", "group", "agent", "agent_tool", "own_workflow"]
+RequirementKind = Literal["tool", "model", "group", "agent", "agent_tool", "own_workflow"]
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,12 @@ class Requirement:
     name: str
     path: tuple[str | int, ...]
     about: str = ""
-    """For a plan's tool: its purpose, by which a substitute is found. For an agent object: the keys beside
+    """For a tool that may be replaced: its purpose, by which another is found. For an agent object: the keys beside
     it that need turns with a model, and `model`; for its tool: the object. For a workflow: its task queue."""
     idempotent: bool = False
     """True if a call may be made twice, as the blueprint says."""
+    among: tuple[str, ...] | None = None
+    """The tools of which one may take the place of a missing one; empty: any that the worker has; None: none may."""
 
 
 class Part(BaseModel):

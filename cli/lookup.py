@@ -19,13 +19,11 @@ from holdfast.cli.output import say
 from holdfast.client.lookup import Checked, look_up_here
 from holdfast.runtime.config import Config, ConfigError, load_config_for
 
-_TOOLS = ("tool", "plan_tool")
-
 
 async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | None:
     """Return what the owners of a blueprint's tools demand, by the tool's name; None if no worker can be asked."""
     assert parsed.blueprint is not None
-    tools = [need for need in requirements_of(parsed.blueprint) if need.kind in _TOOLS]
+    tools = [need for need in requirements_of(parsed.blueprint) if need.kind == "tool"]
     if not tools:
         return {}
     try:

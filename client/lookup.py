@@ -72,7 +72,11 @@ def find_problems(result: LookedUp, requirements: Sequence[Requirement], placed:
 
 def _wanted(requirement: Requirement) -> RequiredName:
     return RequiredName(
-        kind=requirement.kind, name=requirement.name, idempotent=requirement.idempotent, about=requirement.about
+        kind=requirement.kind,
+        name=requirement.name,
+        idempotent=requirement.idempotent,
+        about=requirement.about,
+        among=requirement.among,
     )
 
 
@@ -139,7 +143,7 @@ async def look_up_here(
 
 
 def _is_imported(requirement: Requirement) -> bool:
-    return requirement.kind in ("tool", "plan_tool", "agent", "agent_tool") and not requirement.name.startswith("mcp:")
+    return requirement.kind in ("tool", "agent", "agent_tool") and not requirement.name.startswith("mcp:")
 
 
 async def _by_process(folder: Path, request: LookUp) -> LookedUp:

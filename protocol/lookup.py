@@ -36,8 +36,10 @@ class RequiredName(Value):
     idempotent: bool = False
     """True if the blueprint says that a call may be made twice."""
     about: str = ""
-    """For a `plan_tool`: its task. The plan may use another tool that fits it. For an `agent`: the keys beside it that
-    need turns with a model, and `model`; for an `agent_tool`: the agent. For an `own_workflow`: its queue."""
+    """For a tool that may be replaced: its task. For an `agent`: the keys beside it that need turns with a model, and
+    `model`; for an `agent_tool`: the agent. For an `own_workflow`: its queue."""
+    among: tuple[str, ...] | None = None
+    """The tools of which one may take the place of a missing one; empty: any; None: none may."""
 
 
 class LookUp(DescriptionRequest):

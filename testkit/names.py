@@ -63,7 +63,7 @@ def _parts(value: object) -> Iterator[Part]:
 
 def _collect(part: Part, names: DeclaredNames) -> None:
     for requirement in part.requires():
-        if requirement.kind in ("tool", "plan_tool", "own_workflow"):
+        if requirement.kind in ("tool", "own_workflow"):
             _collect_tool(requirement.name, names)
         if requirement.kind == "own_workflow" and requirement.path[-1] == "signal":
             names.signals.add(requirement.name)

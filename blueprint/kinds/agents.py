@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
@@ -182,6 +182,17 @@ class Agent(Part):
             yield Requirement("model", self.model, ("model",))
         for index, name in enumerate(self.fallback_models):
             yield Requirement("model", name, ("fallback_models", index))
+        if self.finds_tools:
+            for index, tool in enumerate(self.tools):
+                others = tuple(other.name for other in self.tools if other.name != tool.name)
+                [need] = tool.requires()
+                among = others or None
+                yield replace(need, path=("tools", index, *need.path), about=tool.name, among=among)
+
+    @property
+    def finds_tools(self) -> bool:
+        """Return whether another of its tools is looked for in place of a missing one."""
+        return self.source is None and self.tool_errors is not None and self.tool_errors.missing == "find"
 
     def _object_requires(self, source: str) -> Iterator[Requirement]:
         keys = [*(["model"] if self.model else []), *self.keys_of_turns]
@@ -222,7 +233,8 @@ class Agent(Part):
     def looks_up_inside(self) -> tuple[str, ...]:
         """See base class. The tools of an agent object are its own: no worker has them by their names."""
         keys = super().looks_up_inside
-        return keys if self.source is None else tuple(key for key in keys if key != "tools")
+        apart = self.source is not None or self.finds_tools
+        return tuple(key for key in keys if key != "tools") if apart else keys
 
     @property
     def model_settings(self) -> JSONObject:

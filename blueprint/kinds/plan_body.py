@@ -106,7 +106,7 @@ class PlanStep(Part):
     def requires(self) -> Iterator[Requirement]:
         about = f"{self.service or ''} {self.instruction}".strip()
         for index, tool in enumerate(self.tools):
-            yield Requirement("plan_tool", tool, ("tools", index), about)
+            yield Requirement("tool", tool, ("tools", index), about, among=())
         yield from groups_in(self.assignees, "assignees")
 
 

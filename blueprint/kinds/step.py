@@ -117,7 +117,8 @@ class PlainStep(AskingStep):
 
     def requires(self) -> Iterator[Requirement]:
         if self.uses is not None and self.uses not in BUILTINS:
-            yield Requirement("tool", self.uses, ("uses",), idempotent=self.idempotent is True)
+            among = () if self.finds_tool else None
+            yield Requirement("tool", self.uses, ("uses",), self.uses, self.idempotent is True, among)
         yield from super().requires()
 
     @property

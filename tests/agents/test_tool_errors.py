@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.activities import tool
+from holdfast.activities import AgentActivities, LookUpActivities, McpServers, ModelActivities, ToolActivities, tool
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
+from holdfast.blueprint.requirements import requirements_of
+from holdfast.client.lookup import make_request
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.turns import call, turn
 from tests.conftest import Harness
@@ -171,6 +174,29 @@ async def test_another_tool_of_the_agent_is_named_in_place_of_one_that_is_missin
     assert "call plan_sends in its place" in str(outcome.output)
 
 
+MISSING = {"model": "scripted:replies.yaml", "tool_errors": {"missing": "find"}}
+"""An agent that looks for another tool in place of one that is missing."""
+
+
+async def test_an_agent_begins_without_a_missing_tool_if_another_of_its_tools_does_it(house: Harness) -> None:
+    send = turn(call("plan_sends", log="log", to="Ana"))
+    house.script(yaml.safe_dump({"clerk": [send, "{{ messages[1].content }} {{ messages[-1].content }}"]}))
+    rules = [{"tool": "plan_sendss", "action": "ask"}]
+    agent = {**MISSING, "tools": ["plan_sendss", "plan_sends"], "permissions": rules}
+    document = {"agents": {"clerk": agent}, "steps": [{"name": "clerk", "agent": "clerk", "input": "Write"}]}
+    output = await house.output(await house.start(yaml.safe_dump(document)))
+    assert output.startswith("The tool plan_sendss is missing; call plan_sends in its place.")
+    assert output.endswith("Ana by another way, not by log")
+
+
+@pytest.mark.parametrize("tools", [["plan_sendss", "plan_update"], ["plan_sendss"]])
+async def test_an_agent_whose_tool_is_missing_fails_without_another(house: Harness, tools: list[str]) -> None:
+    house.script("[never]")
+    document = {"agents": {"clerk": {**MISSING, "tools": tools}}, "steps": [{"name": "clerk", "agent": "clerk"}]}
+    error = (await house.result(await house.start(yaml.safe_dump(document)))).error
+    assert error.type == "unknown_tool"
+
+
 @pytest.mark.slow
 async def test_the_rules_of_a_step_take_the_place_of_its_agents(house: Harness) -> None:
     send = turn(call("plan_send", log=str(house.folder / "log"), to="Ana", fail=[200]))
@@ -189,6 +215,35 @@ async def test_what_was_counted_is_carried_over_continue_as_new(house: Harness) 
     assert (await house.result(run)).error.type == "business"
     assert sent(house.folder) == 3
     assert len(await house.histories(run)) > 3
+
+
+# Before the start
+
+
+@pytest.mark.parametrize(
+    ("tools", "missing"),
+    [(["plan_sendss", "plan_sends"], []), (["plan_sendss", "plan_update"], ["plan_sendss"]), (["pay"], ["pay"])],
+)
+async def test_a_missing_tool_keeps_no_run_from_its_start_if_another_does_it(
+    tools: list[str], missing: list[str]
+) -> None:
+    agent = {"model": "echo", "tools": tools, "tool_errors": {"missing": "find"}}
+    blueprint = loads(yaml.safe_dump({"agents": {"clerk": agent}, "steps": [{"name": "clerk", "agent": "clerk"}]}))
+    assert await list_missing(blueprint) == missing
+
+
+@pytest.mark.parametrize(("tool", "missing"), [("plan_sendss", []), ("pay", ["pay"])])
+async def test_so_it_is_for_a_step_that_calls_its_tool(tool: str, missing: list[str]) -> None:
+    step = {"name": "send", "uses": tool, "arguments": {}, "tool_errors": {"missing": "find"}}
+    assert await list_missing(loads(yaml.safe_dump({"steps": [step]}))) == missing
+
+
+async def list_missing(blueprint: Blueprint) -> list[str]:
+    """Return the names of a blueprint that a worker here does not have."""
+    servers = McpServers({})
+    found = LookUpActivities(ToolActivities([], servers, {}), ModelActivities({}), servers, AgentActivities([], {}))
+    result = await found.missing(make_request(requirements_of(blueprint), connect=False))
+    return [entry.wanted.name for entry in result.missing]
 
 
 # What is written wrong

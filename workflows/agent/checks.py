@@ -1,4 +1,4 @@
-"""Checks of a model's tool calls, before anything is done about them."""
+"""Checks of an agent's tools at its start, and of its calls before anything is done about them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolSpec
-from holdfast.workflows.failures import failure
+from holdfast.protocol.runs import Failure
+from holdfast.protocol.tool_errors import kind_of_failure
+from holdfast.workflows.calls import Activities
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.toolbox import BadCall
 
 
@@ -33,12 +37,42 @@ class Result:
         return self.messages or [Message(role="tool", call=call.id, tool=call.name, content=self.content)]
 
 
-def check_rules(agent: Agent, place: str, specs: Sequence[ToolSpec], address: Address) -> None:
+async def describe_present(
+    tools: Sequence[str], agent: Agent, work: Activities, address: Address
+) -> tuple[list[ToolSpec], dict[str, Failure]]:
+    """Return the descriptions of the tools that workers have, and for the others why they are missing.
+
+    Raises a failure for one that is missing, unless the agent looks for another in its place.
+    """
+    try:
+        return await work.describe_tools(tools, address) if tools else [], {}
+    except HANDLED as error:
+        if not agent.finds_tools or not _is_missing(error, address):
+            raise
+    specs: list[ToolSpec] = []
+    missing: dict[str, Failure] = {}
+    for tool in tools:
+        try:
+            specs += await work.describe_tools([tool], address)
+        except HANDLED as error:
+            if not _is_missing(error, address):
+                raise
+            missing[tool] = find_failure(error, address)
+    return specs, missing
+
+
+def _is_missing(error: BaseException, address: Address) -> bool:
+    cause = find_failure(error, address)
+    return not is_cancelled(error) and kind_of_failure(cause.type, cause.message) == "missing"
+
+
+def check_rules(agent: Agent, place: str, specs: Sequence[ToolSpec], missing: Sequence[str], address: Address) -> None:
     """Raise a failure if a rule names a tool that the agent does not have: it would protect nothing.
 
-    Most such names are found when the blueprint is loaded; those of an MCP server's tools only a run knows.
+    Most such names are found when the blueprint is loaded; those of an MCP server's tools only a run knows. `missing`
+    are the tools in whose place the agent has others.
     """
-    names = sorted({text for spec in specs for text in (spec.name, spec.reference)})
+    names = sorted({*missing, *(text for spec in specs for text in (spec.name, spec.reference))})
     for index, rule in enumerate(agent.permissions):
         if rule.names_one_tool and rule.tool not in names:
             hint = did_you_mean(rule.tool, names) or f"its tools are: {', '.join(names)}"

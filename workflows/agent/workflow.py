@@ -6,7 +6,7 @@ Started as a child by `workflows.agents.run_agent`; `workflows.plan.agent_workfl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -47,7 +47,7 @@ from holdfast.protocol.runs import (
 )
 from holdfast.workflows.agent import commands, objects
 from holdfast.workflows.agent import conversation as talk
-from holdfast.workflows.agent.checks import Result, check_question, check_rules
+from holdfast.workflows.agent.checks import Result, check_question, check_rules, describe_present
 from holdfast.workflows.agent.ending import EndingTools
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.agents import MOST_MISFITS, AgentCall, ask_model, is_overflow, tell_misfit, unwrap_list
@@ -175,21 +175,29 @@ class AgentWorkflow(RunWorkflow):
 
     async def _begin(self) -> None:
         """Ask the workers for the tools' descriptions, and set the first messages."""
-        specs = await self._describe_tools() if self.definition.specs is None else list(self.definition.specs)
+        missing: dict[str, Failure] = {}
+        if self.definition.specs is None:
+            specs, missing = await self._describe_tools()
+        else:
+            specs = list(self.definition.specs)
         if "ask" in self.agent.human:
             specs.append(describe_person())
         if self.ending is not None:
             self.ending.begin(specs)
         opening = self.definition.messages
         self.advance(tools=specs, messages=opening, earlier=len(opening) - 1)
-        self._check_tools()
+        for tool, cause in missing.items():
+            other = await self.tool_calls.replace(tool, cause, self._frame())
+            self._say(Message(role="user", content=f"The tool {tool} is missing; call {other.name} in its place."))
+        self._check_tools(missing)
 
-    async def _describe_tools(self) -> list[ToolSpec]:
+    async def _describe_tools(self) -> tuple[list[ToolSpec], dict[str, Failure]]:
+        """Return the descriptions of the tools, and why those are missing in whose place others may be called."""
         wanted = list_tools_of_workers(self.tools)
-        specs = await self.host.activities.describe_tools(wanted, self.address) if wanted else []
+        specs, missing = await describe_present(wanted, self.agent, self.host.activities, self.address)
         # An author may name a tool by itself and again through its server.
         specs = list({spec.reference: spec for spec in specs}.values())
-        return [*specs, *describe_tools(self.tools, self.definition.blueprint)]
+        return [*specs, *describe_tools(self.tools, self.definition.blueprint)], missing
 
     async def _begin_object(self, source: str) -> None:
         """Have a worker find the agent object; one that is a function is called at once."""
@@ -211,7 +219,7 @@ class AgentWorkflow(RunWorkflow):
         specs = [describe_person()] if "ask" in agent.human else []
         self.advance(tools=specs, messages=opening, earlier=len(opening) - 1, use=use)
 
-    def _check_tools(self) -> None:
+    def _check_tools(self, missing: Iterable[str] = ()) -> None:
         """Raise a failure if two tools share a name, or one has a name that is reserved."""
         self.toolbox.check(self.address)
         own = (
@@ -226,7 +234,8 @@ class AgentWorkflow(RunWorkflow):
         # an MCP server has only this step can tell.
         if self._calls_at_once or any(tool.name.startswith(MCP) for tool in self.tools):
             name, key = self.definition.name, "agent" if self._calls_at_once else "planner"
-            check_rules(self.agent, key if name is None else f"agents.{name}", self.toolbox.specs, self.address)
+            place, specs = key if name is None else f"agents.{name}", self.toolbox.specs
+            check_rules(self.agent, place, specs, list(missing), self.address)
 
     @property
     def toolbox(self) -> Toolbox:
