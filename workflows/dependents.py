@@ -1,4 +1,7 @@
-"""What starts once something else has ended, several at once: the steps of a list with `needs`, the units of a plan."""
+"""What starts once something else has ended, several at once.
+
+They are the steps of a list with `needs`, the units of a plan, and the items of a plan's loop.
+"""
 
 from __future__ import annotations
 

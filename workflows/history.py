@@ -29,6 +29,10 @@ class History:
         self._begun_at = workflow.info().get_current_history_length()
         self._rounds += 1
 
+    def add_round(self) -> None:
+        """Begin a round beside the one at work, whose length then counts for both."""
+        self._rounds += 1
+
     @property
     def is_long(self) -> bool:
         """Return whether to continue as new before the next round, so that the history stays within its limits.

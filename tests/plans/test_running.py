@@ -188,6 +188,24 @@ async def test_items_at_once_ask_at_once(plans: Plans) -> None:
     assert [one["response"] for one in output["steps"]["1"]["data"]] == ["Who is a?", "Who is b?"]
 
 
+async def test_the_next_item_begins_when_any_has_ended_and_in_a_new_history_when_all_have(plans: Plans) -> None:
+    blocks = {"all": loop(["a", "b", "c", "d"], "1", max_parallel=2)}
+    plan = {"steps": [step("1", "ASK_INFO: Who is CURRENT_ITEM?")], "loop_blocks": blocks}
+    run = await plans.start(plan, {}, history_limits=HistoryLimits(rounds=3))
+    first, second = await plans.harness.asked(run, 2)
+    await plans.harness.answer(run, "B", second)
+    _, third = await plans.harness.asked(run, 2)
+    assert (first.message, third.message) == ("Who is a?", "Who is c?")
+    await plans.harness.answer(run, "C", third)
+    await plans.harness.answer(run, "A", first)
+    fourth = await plans.harness.one(run)
+    await plans.harness.answer(run, "D", fourth)
+    output = await plans.harness.output(run)
+    assert [one["response"] for one in output["steps"]["1"]["data"]] == ["A", "B", "C", "D"]
+    histories = [one for one in await plans.harness.histories(run) if one.workflow_id.endswith("loop:all")]
+    assert len(histories) == 2
+
+
 @pytest.mark.parametrize("in_loop", [False, True])
 async def test_cancelling_one_of_several_questions_ends_the_others(plans: Plans, in_loop: bool) -> None:
     steps = [step("1", "ASK_INFO: CURRENT_ITEM?"), step("2", "After RESULT_FROM_1")]

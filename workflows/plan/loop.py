@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import asyncio
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from holdfast.protocol.plans import (
     PlanLoopState,
     UnitResult,
 )
-from holdfast.workflows.concurrency import run_together
+from holdfast.workflows.concurrency import end
+from holdfast.workflows.dependents import run_dependents
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import frame_of
@@ -30,11 +32,8 @@ from holdfast.workflows.plan.results import Ending, ended_early, failure_output,
 from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 from holdfast.workflows.plan.state import PlanState
+from holdfast.workflows.rest import await_rest
 from holdfast.workflows.run import RunWorkflow
-
-
-class _QuestionCancelled(Exception):
-    """A person cancelled a question of an item, and with it the plan: items beside it end, too."""
 
 
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -50,13 +49,12 @@ class PlanLoopWorkflow(RunWorkflow):
         context = PlanContext(definition.plan, definition.author, definition.blueprint, task, approved=approved)
         loop = context.loop(definition.loop)
         self.at_once = loop.block.max_parallel
-        # Of a round with several items a history holds fewer.
-        super().__init__(definition, state, max(1, definition.history_limits.rounds // self.at_once))
+        super().__init__(definition, state, definition.history_limits.rounds)
         self.plan_context, self.loop = context, loop
         self._at_work: dict[int, ItemScope] = {}
-        """The scopes of the items of this round, in their order."""
+        """The scopes of the items that are not done yet, in their order."""
         self._over: dict[int, Iteration] = {}
-        """Those of them that are over."""
+        """Those of them that are over, and wait for one before them."""
 
     def current_context(self) -> JSONObject:
         return {"loop": self.loop.id, "items": len(self.definition.items), "done": len(self.state.done)}
@@ -82,46 +80,70 @@ class PlanLoopWorkflow(RunWorkflow):
         return None
 
     async def _work(self) -> UnitResult:
-        items = self.definition.items
-        while len(self.state.done) < len(items) and not ended_early(self.loop, self.state.done[-self.at_once :]):
-            await self.next_round()
-            await self._next_items()
-        result = loop_result(self.loop, self.state.done, len(items))
+        await run_dependents(self)
+        result = loop_result(self.loop, self.state.done, len(self.definition.items))
         self.host.note(self.address, LoopCompleted(reason=result.status, iterations=len(self.state.done)))
         return result
 
-    async def _next_items(self) -> None:
-        """Run one item, or several at once, as many as the loop allows."""
-        first, frame = len(self.state.done), self._frame()
-        indices = range(first, min(first + self.at_once, len(self.definition.items)))
-        for index in indices:
-            counts = self.request_counts.item(index) if self.at_once > 1 else self.request_counts
-            self._at_work[index] = self._scope(replace(frame, request_counts=counts), index)
-        with suppress(_QuestionCancelled):
-            await run_together(self._item(self._at_work[index]) for index in indices)
-        done = [self._over.get(index) or scope.iteration("cancelled") for index, scope in self._at_work.items()]
-        self._at_work.clear()
-        self._over.clear()
-        self.advance(done=[*self.state.done, *done])
+    async def prepare(self) -> None:
+        """See `Dependents`."""
+        if self._has_more():
+            await self.next_round()
+
+    def start(self, running: dict[str, asyncio.Task[None]]) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """See `Dependents`: as many items at once as the loop allows."""
+        while self._has_more() and len(running) < self.at_once:
+            if running:
+                if self.host.history.is_long:
+                    return
+                self.host.history.add_round()
+            index = self._next_index()
+            scope = self._at_work[index] = self._scope(index)
+            yield str(index), self._item(scope)
+
+    async def collect(self, running: dict[str, asyncio.Task[None]]) -> None:
+        """See `Dependents`: a cancelled question ends the items beside its own."""
+        await await_rest(whole_task=True)  # only the task has the length of the history
+        for index in [index for index, task in running.items() if task.done()]:
+            running.pop(index).result()
+        if any(iteration.status == "cancelled" for iteration in self._over.values()):
+            await end(running.values())
+            running.clear()
+            ended = {index: scope.iteration("cancelled") for index, scope in self._at_work.items()}
+            self._over = {**ended, **self._over}
+        done = list(self.state.done)
+        while (first := len(done)) in self._over:
+            done.append(self._over.pop(first))
+            del self._at_work[first]
+        self.advance(done=done)
+
+    def _next_index(self) -> int:
+        return len(self.state.done) + len(self._at_work)
+
+    def _has_more(self) -> bool:
+        """Return whether an item is still to begin: the last ones may have ended the loop."""
+        last = [*self.state.done[-self.at_once :], *self._over.values()]
+        return self._next_index() < len(self.definition.items) and not ended_early(self.loop, last)
 
     async def _item(self, scope: ItemScope) -> None:
-        """Run the steps for one item, again as long as a person wants that. Raises `_QuestionCancelled`."""
-        while True:
+        """Run the steps for one item, again as long as a person wants that."""
+        await self.host.until_resumed()
+        over = None
+        while over is None:
             self.host.progress.iteration = scope.frame.iteration
             scope.begin()
             await Scheduler(PlanState(scope), self.definition).run()
-            if (over := await after_item(scope)) is not None:
-                self._over[scope.item.index] = over
-                if over.status == "cancelled":
-                    raise _QuestionCancelled
-                return
+            over = await after_item(scope)
+        self._over[scope.item.index] = over
 
     def _frame(self) -> Frame:
         """Return the frame of the list that the loop stands in."""
         parent, _, _ = self.address.rpartition(";")
         return replace(frame_of(self, self.definition), address=Address(parent))
 
-    def _scope(self, frame: Frame, index: int) -> ItemScope:
+    def _scope(self, index: int) -> ItemScope:
         definition = self.definition
+        counts = self.request_counts.item(index) if self.at_once > 1 else self.request_counts
+        frame = replace(self._frame(), request_counts=counts)
         outer = PlanScope(self.plan_context, frame, definition.around, results=definition.known)
         return outer.item_scope(self.loop, definition.items, index)
