@@ -23,10 +23,13 @@ from holdfast.client.states import Steered
 from holdfast.client.stopping import at_once
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.runs import PIPELINE_WORKFLOW
+from holdfast.protocol.undos import OpenUndo, UndoProgress
 
 app = typer.Typer(rich_markup_mode=None)
 QUIET_SECONDS = 2.0
 """Time after which `cancel` says that it is waiting."""
+UNDOING_SECONDS = 1.0
+"""Between two looks at what a run undoes."""
 
 
 @app.command()
@@ -102,7 +105,8 @@ def cancel(
 
     Temporal's request and the record say who did it; no token proves it.
 
-    Workflows that have not ended in time are listed with the reason, and the exit code is 1.
+    Workflows that have not ended in time are listed with the reason, and the exit code is 1. What blocks say how to
+    undo is undone first; --force undoes nothing, and lists what it leaves.
     """
     perform(_each(Target(run, blueprint, all_), partial(_cancel, _seconds(wait), force, person(by)), as_json), as_json)
 
@@ -240,21 +244,45 @@ def read_change(text: str) -> tuple[str, JSON]:
 
 
 async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) -> Effect:
-    work = asyncio.create_task(runs.control.cancel(run, wait=seconds, force=force, by=by))
+    warn = partial(_warn_of_undos, run)
+    work = asyncio.create_task(runs.control.cancel(run, wait=seconds, force=force, by=by, warn=warn))
     await asyncio.wait([work], timeout=QUIET_SECONDS)
     if not work.done():
         say(f"waiting up to {seconds:g} s for run {run} to end")
+        await show_undoing(runs, run, work)
     steered = await work
     text = f"run {run} is {steered.status}"
     if steered.left:
         hint = "" if force else f" (holdfast cancel {run} --force terminates it)"
-        text = f"run {run} was asked to end; these have not ended{hint}:"
+        asked = "was asked to end" if steered.undoing is None else f"is {steered.undoing}"
+        text = f"run {run} {asked}; these have not ended{hint}:"
     elif force:
         text = f"run {run} was terminated; "
         text += "these may not be finished:" if steered.undone else "no activity was running"
     elif steered.undone:
         text += "; these were at work:"
     return steered, text
+
+
+def _warn_of_undos(run: str, undos: list[OpenUndo] | None) -> None:
+    """Tell what a run leaves that is about to be terminated."""
+    if undos is None:
+        say(f"no worker answers: it is not known what run {run} has done that will not be undone")
+    elif undos:
+        say(f"run {run} has done this, which will not be undone:")
+        for undo in undos:
+            say(f"  {place(undo.address)} (undone by {undo.tool})")
+
+
+async def show_undoing(runs: Runs, run: str, work: asyncio.Future[Steered]) -> None:
+    """Say how far the run has come with what it undoes whenever that has changed, until the work is done."""
+    told: UndoProgress | None = None
+    while not work.done():
+        undoing = await runs.control.read_undoing(run)
+        if undoing not in (None, told):
+            say(str(undoing))
+            told = undoing
+        await asyncio.wait([work], timeout=UNDOING_SECONDS)
 
 
 def _seconds(text: str) -> float:

@@ -151,7 +151,8 @@ async def _show(run: str, every: bool, as_json: bool) -> int:
 def _print_run(seen: RunView, every: bool) -> None:
     out = console(sys.stdout)
     state = seen.state
-    out.print(Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, "")))
+    head = Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, ""))
+    out.print(head if state.undoing is None else head.append(f", {state.undoing}", STYLES["undone"]))
     out.print(f"blueprint {state.blueprint}", style="dim")
     if seen.state.past is not None:
         out.print(f"goes on from {seen.state.past}", style="dim")

@@ -47,6 +47,7 @@ from holdfast.protocol.events import (
     StepFailed,
     StepRetrying,
     StepSkipped,
+    StepUndoing,
     StepUndone,
     ToolDenied,
     ToolFailed,
@@ -105,6 +106,8 @@ def _describe_step(event: Event, name: str) -> Text | None:
             line = Text(f"✗ {name}  {one_line(message)}", "red")
         case StepRetrying():
             line = Text(f"↻ {name} is tried again", "yellow")
+        case StepUndoing(number=number, total=total):
+            line = Text(f"↶ {name}  undoing {number} of {total}", "dim")
         case StepUndone(tool=tool, error=None):
             line = Text(f"↶ {name}  undone by {tool}", "yellow")
         case StepUndone(message=message):

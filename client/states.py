@@ -14,10 +14,12 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import OpenQuestions
 from holdfast.client.stopping import Left
 from holdfast.client.tree import CLOSED, collect_events, collect_questions, rests
+from holdfast.client.undos import add_progress
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Failure, Status, WorkflowView
+from holdfast.protocol.undos import OpenUndo, UndoProgress
 
 STATUSES: dict[WorkflowExecutionStatus, Status] = {
     WorkflowExecutionStatus.COMPLETED: "completed",
@@ -125,6 +127,11 @@ class RunState:
         return sorted((moment, view.workflow) for view in self.views for moment in view.deadlines)
 
     @property
+    def undoing(self) -> UndoProgress | None:
+        """Return how far it has come with what it undoes; None if it undoes nothing now."""
+        return add_progress(self.views)
+
+    @property
     def open_questions(self) -> OpenQuestions:
         """Return the open questions, for `Runs.answer`."""
         return OpenQuestions(self.run, self.questions, self.status in CLOSED, events=self.events)
@@ -186,6 +193,8 @@ class SteeringJSON(TypedDict):
     status: str
     left: list[dict[str, Any]]
     undone: NotRequired[list[dict[str, Any]]]
+    undoing: NotRequired[dict[str, Any]]
+    open_undos: NotRequired[list[dict[str, Any]] | None]
 
 
 @dataclass(frozen=True)
@@ -199,6 +208,10 @@ class Steered:
     """Workflows that were not reached in time, or have not ended, each with the reason."""
     undone: list[Left] = field(default_factory=list)
     """Workflows ended while activities were running, with what is known of these: they may have taken effect."""
+    undoing: UndoProgress | None = None
+    """How far a run that was cancelled and has not ended has come with what it undoes."""
+    open_undos: list[OpenUndo] | None = field(default_factory=list)
+    """What a run that was terminated had done and not undone, the newest first; None if nobody could tell."""
     answered: list[Question] | None = None
     """For a resume that ended no pause: the questions that only waited for a go-ahead."""
 
@@ -211,6 +224,10 @@ class Steered:
         }
         if self.undone:
             fields["undone"] = [asdict(workflow) for workflow in self.undone]
+        if self.undoing is not None:
+            fields["undoing"] = self.undoing.model_dump()
+        if self.open_undos is None or self.open_undos:
+            fields["open_undos"] = None if self.open_undos is None else [undo.model_dump() for undo in self.open_undos]
         return fields
 
 

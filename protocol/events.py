@@ -156,6 +156,16 @@ class OwnChildStarted(ChildStarted):
     type: ClassVar[str] = "child.started"
 
 
+class StepUndoing(EventData):
+    """What the step did is about to be undone."""
+
+    type: ClassVar[str] = "step.undoing"
+    tool: str
+    number: int
+    """Of those that are undone together, from 1."""
+    total: int
+
+
 class StepUndone(EventData):
     """What the step did was undone; with an error it could not be."""
 
@@ -532,6 +542,7 @@ AnyEvent = (
     | BranchStarted
     | BranchCompleted
     | BranchSuperseded
+    | StepUndoing
     | StepUndone
     | DeadlinePassed
     | ModelRequested

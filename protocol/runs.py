@@ -22,7 +22,7 @@ from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.past import Past
 from holdfast.protocol.people import EVERYBODY, CanonicalName, People
 from holdfast.protocol.questions import Question
-from holdfast.protocol.undos import PendingUndo
+from holdfast.protocol.undos import PendingUndo, UndoProgress
 from holdfast.protocol.values import Value
 
 TASK_QUEUE = "holdfast"
@@ -40,6 +40,7 @@ VIEW = "view"
 EVENTS = "events"
 CONTEXT = "context"
 SHOWN = "shown"
+UNDOS = "undos"
 
 BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
 WAITING_ATTRIBUTE = "HoldfastWaitingFor"
@@ -572,6 +573,10 @@ class WorkflowView(Value):
     """When the timers that run are over: the next 20."""
     deadlines: list[datetime] = []
     """When the run, a loop or a block must have ended: the next 20."""
+    undoing: UndoProgress | None = None
+    """How far it has come while it undoes something."""
+    undos: int = 0
+    """Number of steps whose undo it keeps, those that it undoes now included."""
     hears: bool = False
     """True if this is an agent's workflow, which takes messages of people."""
     refused: list[RefusedSignal] = []

@@ -18,3 +18,23 @@ class PendingUndo(Value):
     input: JSON = None
     problem: str | None = None
     """Why a person must decide whether and with what the tool is called."""
+
+
+class UndoProgress(Value):
+    """How far a workflow, or a run, has come with what it undoes."""
+
+    number: int
+    """Of the undo under way, from 1."""
+    total: int
+
+    def __str__(self) -> str:
+        return f"undoing {self.number} of {self.total}"
+
+
+class OpenUndo(Value):
+    """A step that was done and would have to be undone, for people: what a terminated run leaves."""
+
+    name: str
+    address: Address
+    tool: str
+    """That would undo it."""

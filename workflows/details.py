@@ -63,7 +63,8 @@ def _show_status(view: WorkflowView) -> str:
     """Return the blueprint and its status; none while children work, as only they know whether the run waits."""
     status = "" if view.children and view.status in ("running", "waiting") else f" · {view.status}"
     iteration = "" if view.iteration is None else f"{',' if status else ' ·'} iteration {view.iteration}"
-    return f"**{_escape_line(view.blueprint)}**{status}{iteration}"
+    undoing = "" if view.undoing is None else f" · {view.undoing}"
+    return f"**{_escape_line(view.blueprint)}**{status}{iteration}{undoing}"
 
 
 def _list_children(view: WorkflowView) -> list[str]:

@@ -49,7 +49,7 @@ from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.superseding import Superseding
 from holdfast.workflows.turns import Speakers, make_messages
-from holdfast.workflows.undo_log import UndoLog
+from holdfast.workflows.undo_log import UndoLog, UndoLogs
 
 DEFAULT_INPUT = Step.model_fields["input"].default
 HISTORY = "context.scratchpad.history"
@@ -88,6 +88,7 @@ class Runtime(Protocol):
     door: Door
     superseding: Superseding
     earlier: EarlierRun
+    undo_logs: UndoLogs
 
     @property
     def paused(self) -> bool: ...

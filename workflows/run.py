@@ -68,6 +68,8 @@ class RunWorkflow:
         self.request_counts = RequestCounts(state.request_counts)
         room = definition.undo_room
         self.undos = None if room is None else UndoLog(room, state.undos)
+        if self.undos is not None:
+            self.host.undo_logs.keep(self.undos)
 
     def frame(self, store: ContextStore, scope: Scope, names: dict[str, Any], **where: Any) -> Frame:
         """Return a frame at this workflow's address, with its blueprint, its budgets and its counts."""

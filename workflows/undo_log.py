@@ -1,11 +1,12 @@
-"""What the steps of a block have done, and how it is undone; kept from each step's end to the block's."""
+"""What the steps of blocks have done, and how it is undone; kept from each step's end to the block's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from holdfast.protocol.address import Address, is_within
-from holdfast.protocol.undos import PendingUndo
+from holdfast.protocol.undos import OpenUndo, PendingUndo, UndoProgress
 
 
 class UndoLog:
@@ -33,3 +34,53 @@ class UndoLog:
     def take_over(self, entries: Iterable[PendingUndo]) -> None:
         """Keep the undos of a block or a child inside, which has ended."""
         self.pending += entries
+
+
+class UndoLogs:
+    """What one workflow keeps and undoes, for those who look at it."""
+
+    def __init__(self) -> None:
+        self._logs: list[UndoLog] = []
+        """From the outermost block to the innermost."""
+        self._batches: list[tuple[int, list[PendingUndo]]] = []
+        """For each block that undoes: how many undos it began with, and those that are left."""
+
+    def keep(self, log: UndoLog) -> None:
+        """Show a log until `drop`."""
+        self._logs.append(log)
+
+    def drop(self, log: UndoLog) -> None:
+        """Show a log no more: what it kept was handed on, or is undone."""
+        self._logs = [other for other in self._logs if other is not log]
+
+    @contextmanager
+    def walk(self, entries: Sequence[PendingUndo]) -> Iterator[Iterator[PendingUndo]]:
+        """Give the entries one by one; each is shown as under way until the next is asked for."""
+        batch = (len(entries), list(entries))
+        self._batches.append(batch)
+        try:
+            yield _walk(batch[1])
+        finally:
+            self._batches = [other for other in self._batches if other is not batch]
+
+    @property
+    def progress(self) -> UndoProgress | None:
+        """How far the workflow has come; None if it undoes nothing now."""
+        if not self._batches:
+            return None
+        total = sum(total for total, _ in self._batches)
+        left = sum(max(0, len(entries) - 1) for _, entries in self._batches)
+        return UndoProgress(number=total - left, total=total)
+
+    @property
+    def open(self) -> list[OpenUndo]:
+        """What is done and is not undone yet, the newest first."""
+        entries = [entry for _, left in self._batches for entry in left]
+        entries += [entry for log in reversed(self._logs) for entry in reversed(log.pending)]
+        return [OpenUndo(name=entry.step, address=entry.address, tool=entry.undo.uses) for entry in entries]
+
+
+def _walk(entries: list[PendingUndo]) -> Iterator[PendingUndo]:
+    while entries:
+        yield entries[0]
+        del entries[0]

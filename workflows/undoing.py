@@ -9,7 +9,7 @@ from typing import Literal
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import within
 from holdfast.protocol.agents import ToolRequest
-from holdfast.protocol.events import StepUndone
+from holdfast.protocol.events import StepUndoing, StepUndone
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.undos import PendingUndo
 from holdfast.workflows.failure_review import ask_decision
@@ -26,12 +26,16 @@ async def undo_all(entries: Sequence[PendingUndo], frame: Frame, on_error: Liter
         frame: The frame of the block.
         on_error: What follows the failure of an undo.
     """
-    for number, entry in enumerate(entries, 1):
-        place = within(entry.address, "undo", entry.step)
-        inner = replace(frame, address=place, place=f"undo {number} of {len(entries)}", new_input=None)
-        error = await _undo(entry, inner, on_error)
-        told = {} if error is None else {"error": error.type, "message": error.message}
-        replace(frame, address=entry.address).note(StepUndone(tool=entry.undo.uses, **told))
+    total = len(entries)
+    with frame.host.undo_logs.walk(entries) as walk:
+        for number, entry in enumerate(walk, 1):
+            step = replace(frame, address=entry.address)
+            step.note(StepUndoing(tool=entry.undo.uses, number=number, total=total))
+            place = within(entry.address, "undo", entry.step)
+            inner = replace(frame, address=place, place=f"undo {number} of {total}", new_input=None)
+            error = await _undo(entry, inner, on_error)
+            told = {} if error is None else {"error": error.type, "message": error.message}
+            step.note(StepUndone(tool=entry.undo.uses, **told))
 
 
 async def _undo(entry: PendingUndo, frame: Frame, on_error: Literal["ask", "continue"]) -> Failure | None:

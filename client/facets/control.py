@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,11 +18,13 @@ from holdfast.client.outgoing import check_outgoing
 from holdfast.client.states import STATUSES, RunState, Steered
 from holdfast.client.stopping import Family, Left
 from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.undos import list_open_undos, read_progress
 from holdfast.protocol.address import Address, parts
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.context import BadWrite, with_value
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import PAUSE, PAUSED_MEMO, PIPELINE_WORKFLOW, RESUME, TELL
+from holdfast.protocol.undos import OpenUndo, UndoProgress
 from holdfast.runtime.errors import Ambiguous, BadInput, raise_server_errors
 from holdfast.runtime.workers import NoWorker
 
@@ -172,7 +174,13 @@ class RunControl:
         return matches[0].address
 
     async def cancel(
-        self, run: str, *, wait: float = CANCEL_SECONDS, force: bool = False, by: str | None = None
+        self,
+        run: str,
+        *,
+        wait: float = CANCEL_SECONDS,
+        force: bool = False,
+        by: str | None = None,
+        warn: Callable[[list[OpenUndo] | None], None] = lambda _: None,
     ) -> Steered:
         """Cancel a run and its children; their questions close. Cancelling a run that has ended is no error.
 
@@ -182,10 +190,11 @@ class RunControl:
             force: Terminate the run instead: nothing that it has started is cleaned up, and its status is `failed`.
             by: The person who cancels it; Temporal and the record keep the name. They must be among those who may
                 steer the run.
+            warn: Called before it is terminated, with what will not be undone; None: that is not known.
 
         Returns:
-            The status of the run, with the workflows that had not ended in time, each with the reason, and those that
-            had activities under way.
+            The status of the run, with the workflows that had not ended in time, each with the reason, those that had
+            activities under way, and what it undoes or has left.
 
         Raises:
             UnknownRun: There is no such run.
@@ -194,9 +203,23 @@ class RunControl:
         await self._tree.describe(run)
         await self._access.require("steer", run, by)
         family = Family(self._tree.client, self._tree, run, by)
+        open_undos: list[OpenUndo] | None = []
+        if force:
+            open_undos = await list_open_undos(self._tree, run)
+            warn(open_undos)
         remaining, undone = await (family.terminate(wait) if force else family.cancel(wait))
-        status = (await self._tree.describe(run)).status
-        return Steered(run, STATUSES.get(status, "running") if status else "running", remaining, undone)
+        undoing = await read_progress(self._tree, run) if remaining else None
+        described = await self._tree.describe(run)
+        status = STATUSES.get(described.status, "running") if described.status else "running"
+        return Steered(run, status, remaining, undone, undoing=undoing, open_undos=open_undos)
+
+    async def list_open_undos(self, run: str) -> list[OpenUndo] | None:
+        """Return what a run has done and would undo if it were cancelled, the newest first; None if it is not known."""
+        return await list_open_undos(self._tree, run)
+
+    async def read_undoing(self, run: str) -> UndoProgress | None:
+        """Return how far a run has come with what it undoes; None if it undoes nothing, or nobody can tell."""
+        return await read_progress(self._tree, run)
 
     async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[Left]:
         """Send a command to every workflow of a run; return those that have not taken it after `wait` seconds.

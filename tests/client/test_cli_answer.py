@@ -1,11 +1,17 @@
 """`questions`, `answer`, `history`, `pause`, `resume`, `cancel`."""
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import tests.tools  # noqa: F401 registers the tools
+from holdfast.cli import control
 from holdfast.cli.answer import Typed
 from holdfast.client.reading import BadUsage
+from holdfast.protocol.undos import UndoProgress
 from tests.client.command import FORM, LOOP, TONE, Holdfast
 
 
@@ -136,6 +142,53 @@ def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
     closed = holdfast("answer", run, "warm", "--json")
     assert (closed.code, closed.json["error"]["type"]) == (4, "run_closed")
     assert holdfast("pause", run).code == 4
+
+
+UNDOING = """
+steps:
+  - kind: block
+    name: all
+    steps:
+      - {name: pay, uses: stringy, input: {text: paid}, undo: {uses: fails_always, arguments: {}}}
+      - {kind: hitl, name: ask, message: Go on?}
+"""
+
+
+def test_a_cancel_says_how_far_it_undoes_and_force_what_it_leaves(holdfast: Holdfast) -> None:
+    run = holdfast.park(UNDOING)["run"]
+    holdfast("cancel", run, "--wait", "0")
+    holdfast.rest(run)  # it asks about the undo, which fails
+    asked = holdfast("cancel", run, "--wait", "0")
+    assert asked.code == 1
+    assert f"run {run} is undoing 1 of 1; these have not ended" in asked.err
+    assert holdfast("show", run, "--json").json["undoing"] == {"number": 1, "total": 1}
+    assert f"{run}  waiting, undoing 1 of 1" in holdfast("show", run).out
+    forced = holdfast("cancel", run, "--force")
+    assert forced.code == 0
+    told = [line.strip() for line in forced.err.splitlines()]
+    assert told[:2] == [
+        f"run {run} has done this, which will not be undone:",
+        "parked · all · pay (undone by fails_always)",
+    ]
+    assert told[2].startswith(f"run {run} was terminated")
+    assert "step.undoing" in holdfast("follow", run).out
+
+
+async def test_each_undo_is_said_once_while_a_cancel_waits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "UNDOING_SECONDS", 0.0)
+    ended = asyncio.get_running_loop().create_future()
+    looks = [None, UndoProgress(number=1, total=2), UndoProgress(number=1, total=2), UndoProgress(number=2, total=2)]
+
+    async def read_undoing(run: str) -> UndoProgress | None:
+        if len(looks) == 1:
+            ended.set_result(None)
+        return looks.pop(0)
+
+    runs: Any = SimpleNamespace(control=SimpleNamespace(read_undoing=read_undoing))
+    await control.show_undoing(runs, "run", ended)
+    assert capsys.readouterr().err.split("\n") == ["undoing 1 of 2", "undoing 2 of 2", ""]
 
 
 @pytest.mark.slow

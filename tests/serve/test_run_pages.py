@@ -15,11 +15,13 @@ from holdfast.client.views import Spending
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.server.notices.texts import load_texts
 from holdfast.server.web.live import Live
-from holdfast.server.web.pages import run_pages
+from holdfast.server.web.pages import run_pages, run_steering
 from holdfast.server.web.pages.run_tree import StepWords
 from holdfast.server.web.pages.templating import LANGUAGES
 from tests.agents.turns import agent, asking, call, turn
 from tests.conftest import Harness, until
+from tests.control.undoable import ASK as ASKING
+from tests.control.undoable import block, do
 from tests.flows import hanging, written
 from tests.progress import at_work, is_told_to_end
 from tests.record.ground import NOON
@@ -233,6 +235,25 @@ async def test_a_run_is_cancelled_by_post_only_after_a_page_that_says_what_it_do
     assert (await post(house, f"/runs/{run}/cancel")).status_code == 303
     assert (await house.result(run)).status == "cancelled"
     assert "The run was cancelled</b> by ana" in await page(house, f"/runs/{run}")
+
+
+async def test_what_is_undone_and_what_is_not_is_said_before_and_meanwhile(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_steering, "PATIENCE_SECONDS", 0.5)
+    (house.folder / "shut").touch()
+    run = await house.start(written(block(do(house, "a", undo="cannot_undo"), ASKING)))
+    await house.one(run)
+    asked = words(await page(house, f"/runs/{run}/cancel"))
+    assert "This is undone, in this order; nothing else is: all › a undone by cannot_undo" in asked
+    left = words((await post(house, f"/runs/{run}/cancel")).text)
+    assert "This will not be undone: all › a undone by cannot_undo" in left
+
+    async def undoes() -> bool:
+        return "undoing 1 of 1" in words(await page(house, f"/runs/{run}"))
+
+    await until(undoes, "the undo")
+    assert (await post(house, f"/runs/{run}/cancel", {"force": "yes"})).status_code == 303
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ from holdfast.workflows.replies import Reply
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.superseding import Superseding
 from holdfast.workflows.turns import Speakers
+from holdfast.workflows.undo_log import UndoLogs
 
 
 class Host:
@@ -63,6 +64,7 @@ class Host:
         self.speakers = Speakers(state.speakers)
         self.superseding = Superseding()
         self.earlier = EarlierRun(past)
+        self.undo_logs = UndoLogs()
         self.activities = Activities(self.until_resumed, self.count, identity.loss_policy, self.earlier)
         self.children = Children(self)
         self.door = Door(identity, self.history, state)
@@ -82,6 +84,7 @@ class Host:
             self.steering,
             self.children,
             self.activities,
+            self.undo_logs,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
@@ -18,7 +18,9 @@ from holdfast.protocol.incoming import label_of
 from holdfast.protocol.past import PAST, PastWaits
 from holdfast.protocol.people import awaited, listed_ids
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import CONTEXT, EVENTS, PAGE_BYTES, SHOWN, VIEW, Status, WorkflowView
+from holdfast.protocol.runs import CONTEXT, EVENTS, PAGE_BYTES, SHOWN, UNDOS, VIEW, Status, WorkflowView
+from holdfast.protocol.undos import OpenUndo
+from holdfast.protocol.values import Value
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.details import (
@@ -36,6 +38,9 @@ from holdfast.workflows.handlers.questions import Questions
 from holdfast.workflows.handlers.steering import Steering
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.rest import await_rest
+from holdfast.workflows.undo_log import UndoLogs
+
+Entry = TypeVar("Entry", bound=Value)
 
 # Part of the view, a query result: over 16 KiB it would go to the external storage of payloads.
 SHOWN_TIMERS = 20
@@ -72,6 +77,7 @@ class View:
         steering: Steering,
         children: Children,
         activities: Activities,
+        undo_logs: UndoLogs,
     ) -> None:
         self.door = steering.door
         self.read_context: Callable[[], JSONObject] = dict
@@ -80,6 +86,7 @@ class View:
         """Returns whether the workflow takes messages to an agent."""
         self._progress, self._journal, self._questions = progress, journal, questions
         self._events, self._steering, self._children, self._activities = events, steering, children, activities
+        self._undo_logs = undo_logs
         self._displayed: tuple[object, ...] = ()
         self._told: set[tuple[str, ...]] = set()
         """The questions that the search attributes were written for: their ids, and whom they waited for."""
@@ -108,6 +115,10 @@ class View:
     def shown(self, wanted: list[str]) -> list[Question]:
         return _cut_page(self._questions.list_shown(wanted))
 
+    @workflow.query(name=UNDOS, description="What is done and would have to be undone, from an offset on, in pages.")
+    def undos(self, offset: int = 0) -> list[OpenUndo]:
+        return _cut_page(self._undo_logs.open[offset:])
+
     @workflow.query(name=PAST, description="How questions of this history ended, for a run that goes on from this one.")
     def past(self, offset: int = 0) -> PastWaits:
         return self._questions.list_waits(offset)
@@ -130,6 +141,8 @@ class View:
             moving=self._activities.moving,
             timers=sorted(progress.timers)[:SHOWN_TIMERS],
             deadlines=sorted(progress.deadlines)[:SHOWN_TIMERS],
+            undoing=self._undo_logs.progress,
+            undos=len(self._undo_logs.open),
             hears=self.hears(),
             refused=self.door.refused,
             usage=progress.usage,
@@ -200,7 +213,8 @@ class View:
         )
         progress = self._progress
         refused, paused = tuple(self.door.refused), self._steering.paused
-        return asked, progress.iteration, tuple(self._children.ids), refused, paused, progress.ended
+        undoing = self._undo_logs.progress
+        return asked, progress.iteration, tuple(self._children.ids), refused, paused, progress.ended, undoing
 
 
 def _list_names(questions: Sequence[Question]) -> dict[SearchAttributeKey[Any], Any]:
@@ -224,14 +238,14 @@ def _list_times(questions: Sequence[Question], since: datetime | None) -> dict[S
     return times
 
 
-def _cut_page(questions: Sequence[Question]) -> list[Question]:
-    """Return as many of the questions as fit a query result, one at least."""
-    taken: list[Question] = []
+def _cut_page(entries: Sequence[Entry]) -> list[Entry]:
+    """Return as many of the questions, or of other values, as fit a query result, one at least."""
+    taken: list[Entry] = []
     room = PAGE_BYTES
-    for question in questions:
-        room -= len(question.model_dump_json(exclude_defaults=True).encode())
+    for entry in entries:
+        room -= len(entry.model_dump_json(exclude_defaults=True).encode())
         # One that is larger than a page goes alone: a client that was given none could never ask for the one behind it.
         if room < 0 and taken:
             break
-        taken.append(question)
+        taken.append(entry)
     return taken

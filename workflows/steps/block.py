@@ -18,6 +18,15 @@ from holdfast.workflows.undoing import undo_all
 async def run_block(step: BlockStep, frame: Frame) -> JSON:
     value = frame.read_input(step)
     log = UndoLog(frame.host.identity.history_limits.undos if frame.undos is None else frame.undos.room)
+    frame.host.undo_logs.keep(log)
+    try:
+        return await _run_with(log, step, frame, value)
+    finally:
+        frame.host.undo_logs.drop(log)
+
+
+async def _run_with(log: UndoLog, step: BlockStep, frame: Frame, value: JSON) -> JSON:
+    """Run the steps, and what comes at their end; return the block's output."""
     inside = replace(frame, scope=frame.scope.nest(), undos=log)
     work = frame.run_steps(step.steps, inside, value, step.max_parallel)
     try:
@@ -27,6 +36,7 @@ async def run_block(step: BlockStep, frame: Frame) -> JSON:
         raise
     if frame.undos is not None:
         frame.undos.take_over(log.pending)
+    frame.host.undo_logs.drop(log)
     if step.finally_steps:
         await clean_up(_run_finally(step, frame, value, None))
     return None if output is FINISHED else output

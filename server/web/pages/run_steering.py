@@ -16,7 +16,7 @@ from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
 from holdfast.server.web.gate import require_identity
-from holdfast.server.web.pages.run_pages import head_of, run_page
+from holdfast.server.web.pages.run_pages import RunHead, head_of, run_page
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.problems import make_problem
 from holdfast.server.web.site import permit
@@ -63,10 +63,11 @@ async def tell_agent(request: Request) -> Response:
 
 async def ask_cancel(request: Request) -> Response:
     """Say what cancelling a run does, before it is done."""
-    head = await head_of(request, await permit(request, "steer"))
+    runs = await permit(request, "steer")
+    head = await head_of(request, runs)
     if head.has_ended:
         return RedirectResponse(head.address, 303)
-    return render(request, "runs/cancel.html", head=head, remaining=[], problem="")
+    return await _ask_to_end(request, runs, head)
 
 
 async def cancel_run(request: Request) -> Response:
@@ -76,15 +77,23 @@ async def cancel_run(request: Request) -> Response:
     try:
         stopped = await runs.control.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
     except REFUSED as error:
-        head, problem = await head_of(request, runs), make_problem(error)
-        return render(request, "runs/cancel.html", problem.status, head=head, remaining=[], problem=problem.message)
+        problem = make_problem(error)
+        return await _ask_to_end(request, runs, await head_of(request, runs), problem.status, problem=problem.message)
     if stopped.left and not force:
-        head = await head_of(request, runs)
-        return render(request, "runs/cancel.html", head=head, remaining=stopped.left, problem="")
+        return await _ask_to_end(request, runs, await head_of(request, runs), remaining=stopped.left)
     command = "force" if force else "cancel"
     if stopped.undone:
         return await run_page(request, problem=texts_of(request)(f"runs.undone.{command}"), remaining=stopped.undone)
     return _back(request, command)
+
+
+async def _ask_to_end(
+    request: Request, runs: Runs, head: RunHead, status: int = 200, *, remaining: Sequence[Left] = (), problem: str = ""
+) -> Response:
+    """Show what ending a run does: cancelling it, or terminating it where workflows of it remain."""
+    undos = await runs.control.list_open_undos(head.run)
+    values = {"head": head, "remaining": remaining, "problem": problem, "undos": undos}
+    return render(request, "runs/cancel.html", status, **values)
 
 
 async def retry_run(request: Request) -> Response:
