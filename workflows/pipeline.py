@@ -84,9 +84,8 @@ class PipelineWorkflow(RunWorkflow):
         output = await run_until_deadline(
             work, blueprint.deadline, blueprint.on_deadline, frame.after(self.input), blueprint.name
         )
-        if output is FINISHED:
-            output = None
-        elif blueprint.output is not None:
+        output = None if output is FINISHED else output
+        if blueprint.output is not None:
             output = self._render_output(blueprint.output, frame.after(output))
         self.host.note(self.address, RunCompleted(output=output))
         return output
@@ -95,7 +94,7 @@ class PipelineWorkflow(RunWorkflow):
         try:
             return frame.render(template)
         except ExpressionError as error:
-            message = f"every step is done, but the output cannot be rendered: {error}"
+            message = f"the steps have ended, but the output cannot be rendered: {error}"
             raise failure("expression_error", message, self.address) from None
 
     def on_failure(self, error: BaseException) -> None:

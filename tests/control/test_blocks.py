@@ -183,6 +183,38 @@ async def test_a_pause_holds_the_undos(house: Harness) -> None:
     assert read_done(house.folder) == ["a", "una"]
 
 
+@pytest.mark.parametrize("cancels", [True, False], ids=["cancelled", "answered"])
+async def test_a_pause_holds_what_is_done_in_any_case(house: Harness, cancels: bool) -> None:
+    run = await house.start(written(block(plain(house, "a"), ASK, **{"finally": [plain(house, "end")]})))
+    question = await house.one(run)
+    await house.runs.control.pause(run)
+    if cancels:
+        await house.client.get_workflow_handle(run).cancel()
+    else:
+        await house.answer(run, "yes", question)
+    await until(lambda: _closed(house, run), "the end of the question")
+    assert read_done(house.folder) == ["a"]
+    await house.runs.control.resume(run)
+    assert (await house.result(run)).status == ("cancelled" if cancels else "completed")
+    assert read_done(house.folder) == ["a", "end"]
+
+
+async def test_what_is_done_in_any_case_may_ask(house: Harness) -> None:
+    last = [{"kind": "hitl", "name": "why", "message": "Why?"}, {**plain(house, "{{ previous_step }}"), "name": "told"}]
+    run = await house.start(written(block(do(house, "a"), ASK, **{"finally": last})))
+    await house.one(run)
+    await house.client.get_workflow_handle(run).cancel()
+
+    async def asked() -> Any:
+        return [one for one in await house.runs.questions(run) if one.message == "Why?"]
+
+    [question] = await until(asked, "the question")
+    await house.client.get_workflow_handle(run).cancel()  # a second one stops nothing
+    await house.answer(run, "late", question)
+    assert (await house.result(run)).status == "cancelled"
+    assert read_done(house.folder) == ["a", "una", "late"]
+
+
 async def _closed(house: Harness, run: str) -> bool:
     return not await house.runs.questions(run)
 
@@ -243,6 +275,13 @@ async def test_a_loop_and_a_run_have_deadlines(house: Harness, on_deadline: str)
     result = await house.result(run)
     assert result.status == ("completed" if on_deadline == "finish" else "failed")
     assert await still_running(house, run) == []
+
+
+async def test_the_output_of_a_run_that_its_deadline_finishes_is_rendered(house: Harness) -> None:
+    first = {"name": "first", "input": "so far", "sink_to": "found"}
+    ended = {"deadline": "1s", "on_deadline": "finish", "output": {"found": "{{ context.found }}"}}
+    run = await house.start(written(first, repeat(ASK), **ended))
+    assert await house.output(run) == {"found": "so far"}
 
 
 async def test_a_deadline_that_is_no_time_fails_the_block(house: Harness) -> None:

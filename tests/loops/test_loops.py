@@ -364,5 +364,5 @@ output: ["{{{{ context.n }}}}", "{{{{ steps.count.error }}}}"]
 async def test_a_run_whose_output_cannot_be_rendered_says_that_its_steps_are_done(house: Harness) -> None:
     run = await house.start('steps: [{name: a, input: 1, sink_to: n}]\noutput: "{{ context.missing.x }}"')
     result = await house.result(run)
-    assert result.error is not None and result.error.message.startswith("every step is done, but")
+    assert result.error is not None and result.error.message.startswith("the steps have ended, but")
     assert result.context == {"n": 1}
