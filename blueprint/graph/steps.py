@@ -131,6 +131,8 @@ class _StepDrawing:
         for inner in self.inner:
             if inner.label is None:
                 out += self._draw_list(inner, ends).ends
+            elif inner.label == self.drawing.last:
+                out = self._draw_branch(inner, inner.label, out)
             elif not inner.steps:
                 out += [(source, inner.label) for source, _ in ends]
             else:

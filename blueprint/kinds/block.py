@@ -119,7 +119,7 @@ class BlockStep(Step):
         return StepDescription(text, tuple(blocks), deadline_asks(self.name, self.deadline, self.on_deadline))
 
     def draw(self, names: Vocabulary) -> Drawing:
-        return Drawing("fork" if self.finally_steps else "plain", ["these steps as one"], framed=True)
+        return Drawing("plain", ["these steps as one"], framed=True, last="at last")
 
     @classmethod
     def allow_short_forms(cls, definitions: Schema) -> None:

@@ -127,6 +127,8 @@ class Drawing:
     """Of a machine: the ways out of each state, each with its label and where it leads."""
     ends: Sequence[str] = ()
     """Of a machine: the names at which it ends."""
+    last: str | None = None
+    """The label of the steps inside that come after the others."""
     asks: str = ""
     """The name of the questions that a person beside the node of a frame is asked."""
 
