@@ -11,7 +11,10 @@ replayed exactly by `--seed N`, and shrunk.
 - `world.py`: activities, people and other systems: what they do depends on what they are asked, never on when.
 - `blueprints.py`: the generator of the language, a table with a line for each kind of step.
 - `simulation.py`: one seed: the steps that may come next, and the promises. `choices.py`: what was chosen, to shrink.
+- `going_back.py`: forks of complete runs, by the reader of the client; `recording.py`: the histories that it reads.
+- `breaks.py`: mistakes of the product, planted on purpose, each of which must be found.
 - `search.py`: many seeds.
 
-Imports workflows, protocol and blueprint; nothing of it runs outside of tests and drills.
+Imports workflows, protocol and blueprint, and of the client what reads a run to go on from; nothing of it runs outside
+of tests and drills.
 """

@@ -9,10 +9,13 @@ import platform
 import sys
 import time
 
+from drills.simulate.breaks import BREAKS
 from drills.simulate.sdk import check_version
-from drills.simulate.search import run_batches, split_seeds
+from drills.simulate.search import find_breaks, run_batches, split_seeds
 from drills.simulate.simulation import Failure, run_seed, shrink_failure
 
+MOST_OF_BREAK = 10_000
+"""Schedules in which a break must be found."""
 MOST_FAILURES = 5
 """So many are shown, then the search ends."""
 
@@ -24,9 +27,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the first of them")
     parser.add_argument("--seed", type=int, metavar="N", help="run this one, and show each move; shrink it if it fails")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
+    help_ = "plant each break with this word in its name, and run seeds until it is found"
+    parser.add_argument("--breaks", nargs="?", const="", metavar="WORD", help=help_)
     options = parser.parse_args()
     check_version()
     logging.disable(logging.CRITICAL)  # each refused answer would be a traceback
+    if options.breaks is not None:
+        return _plant(options.breaks, options.processes)
     if options.seed is not None:
         return _show(options.seed)
     return _run(options.first, options.schedules, options.processes)
@@ -46,6 +53,17 @@ def _run(first: int, count: int, processes: int) -> int:
         _show(seed)
     print(f"{len(failed)} promises were broken" if failed else "every promise held")
     return 1 if failed else 0
+
+
+def _plant(word: str, processes: int) -> int:
+    """Print which promise each break was found by, and after how many schedules."""
+    names = [each.name for each in BREAKS if word in each.name]
+    missed = 0
+    for found in find_breaks(names, MOST_OF_BREAK, processes):
+        missed += found.reason is None
+        print(f"{found.name:55} {found.schedules:6,}  {(found.reason or 'NOT FOUND')[:100]}", flush=True)
+    print(f"{len(names) - missed} of {len(names)} breaks were found")
+    return 1 if missed else 0
 
 
 def _show(seed: int) -> int:

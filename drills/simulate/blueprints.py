@@ -16,12 +16,14 @@ from typing import Any
 import yaml
 
 from drills.simulate.choices import Choices
-from drills.simulate.world import ASKING, BROKEN, FIND, NOBODY, PAY
+from drills.simulate.world import ASKING, BROKEN, FIND, NOBODY, PAY, RING
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 
 Json = dict[str, Any]
 DEEPEST = 3
+UNDONE = "do"
+"""How the names of steps begin that are undone if their block does not complete."""
 SIZES = (2, 3, 4, 6)
 """Steps of a blueprint, about."""
 ASKS: tuple[Json, ...] = (
@@ -113,11 +115,15 @@ class Generator:
 
     def name_agent(self, *, tools: bool) -> str:
         """Return the name of an agent, with tools or without."""
-        name = "boss" if tools else "clerk"
-        self.agents[name] = (
-            {"model": "simulated", "tools": [PAY, FIND, ASKING], "human": ["ask"]} if tools else {"model": "simulated"}
-        )
-        return name
+        if not tools:
+            self.agents["clerk"] = {"model": "simulated"}
+            return "clerk"
+        if self.choices.chance(0.3):
+            asks = [{"name": name, "approve": "always"} for name in (PAY, RING)]
+            self.agents["chief"] = {"model": "simulated", "tools": asks}
+            return "chief"
+        self.agents["boss"] = {"model": "simulated", "tools": [PAY, FIND, ASKING], "human": ["ask"]}
+        return "boss"
 
 
 def _make_plain(gen: Generator, depth: int) -> Json:
@@ -140,7 +146,10 @@ def _make_plain(gen: Generator, depth: int) -> Json:
 def _make_hitl(gen: Generator, depth: int) -> Json:
     if gen.choices.chance(0.15):
         return {"message": f"{NOBODY} this.", "timeout": "2h", "default": "nothing", "on_timeout": "default"}
-    return {"message": "Which?", **ASKS[gen.choices.below(len(ASKS))]}
+    ask = {"message": "Which?", **ASKS[gen.choices.below(len(ASKS))]}
+    if ask["ask"] != "hold" and gen.choices.chance(0.2):
+        ask["remind_every"] = "30m"
+    return ask
 
 
 def _make_conditional(gen: Generator, depth: int) -> Json:
@@ -194,7 +203,7 @@ def _make_block(gen: Generator, depth: int) -> Json:
         loop = {"name": f"loop{n}", "kind": "loop", "loop": {"max_loops": 9, "body": [ask]}}
         return {"steps": [loop if gen.choices.chance(0.5) else ask], "deadline": "1h", "on_deadline": "finish"}
     undo = {"uses": PAY, "input": "back"}
-    done: Json = {"name": f"do{n}", "uses": PAY, "input": "{{ input }}", "undo": undo}
+    done: Json = {"name": f"{UNDONE}{n}", "uses": PAY, "input": "{{ input }}", "undo": undo}
     if gen.choices.chance(0.3):
         done = {"name": f"each{n}", "kind": "loop", "loop": {"max_loops": 2, "checkpoint_every": 1, "body": [done]}}
     steps = [done, *gen.make_steps(depth + 1)]
@@ -243,7 +252,8 @@ def _make_plan(gen: Generator, depth: int) -> Json:
         steps.append({"id": "sure", "instruction": "Which day?", "pause_for_response": True})
     if gen.choices.chance(0.6):
         steps.append({"id": "book", "instruction": "Book it", "tools": [PAY], "dependencies": ["list"]})
-    plan: Json = {"goal": "A party", "agent": gen.name_agent(tools=False), "steps": steps, "driver": "engine"}
+    driver = "agent" if gen.choices.chance(0.4) else "engine"
+    plan: Json = {"goal": "A party", "agent": gen.name_agent(tools=False), "steps": steps, "driver": driver}
     if gen.choices.chance(0.5):
         plan["loop_blocks"] = {"each": {"over": ["a", "b"], "steps": ["invite"]}}
         steps.append({"id": "invite", "instruction": "Invite CURRENT_ITEM", "tools": [FIND]})

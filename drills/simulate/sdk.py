@@ -7,10 +7,10 @@ worker by the closure of one function. Nothing else here is private, and nothing
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import temporalio
 import temporalio.workflow
@@ -25,6 +25,7 @@ from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import OWN_RUNNER, WORKFLOWS
 
+Result = TypeVar("Result")
 TRIED_WITH = "1.35"
 """The version whose core `core.py` imitates."""
 _LOOP = asyncio.new_event_loop()
@@ -101,6 +102,11 @@ def name_worker(evict: Callable[[str], None]) -> dict[str, Callable[..., Any]]:
         assert self
 
     return {"__temporal_assert_local_activity_valid": check_activity}
+
+
+def run_async(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of a coroutine in which no workflow is activated: each is a loop itself."""
+    return _LOOP.run_until_complete(work)
 
 
 def _describe(start: InitializeWorkflow, run_id: str, began: datetime) -> temporalio.workflow.Info:

@@ -6,9 +6,11 @@ import logging
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from drills.simulate.simulation import SCHEDULES, run_seed
+from drills.simulate.breaks import BREAKS, plant
+from drills.simulate.simulation import SCHEDULES, forget_prepared, run_seed
 
 
 class Batch(NamedTuple):
@@ -18,6 +20,16 @@ class Batch(NamedTuple):
     seconds: float
     """Of processor time."""
     failed: list[int]
+
+
+class Found(NamedTuple):
+    """What came of a break that was planted."""
+
+    name: str
+    schedules: int
+    """How many were run."""
+    reason: str | None
+    """Which promise was broken by the last of them; None where none was."""
 
 
 def split_seeds(first: int, count: int) -> list[range]:
@@ -32,6 +44,36 @@ def run_batches(batches: Sequence[range], processes: int) -> Iterator[Batch]:
         return
     with multiprocessing.get_context("spawn").Pool(processes, _begin_process, maxtasksperchild=200) as pool:
         yield from pool.imap_unordered(_run_batch, batches)
+
+
+def find_breaks(names: Sequence[str], most: int, processes: int) -> Iterator[Found]:
+    """Plant each of these breaks, and yield after how many seeds it was found, in any order.
+
+    Args:
+        names: Of the breaks.
+        most: Seeds for each.
+        processes: How many run at once; 1: this one.
+    """
+    find = partial(find_break, most=most)
+    if processes == 1:
+        yield from map(find, names)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes, _begin_process) as pool:
+        yield from pool.imap_unordered(find, names)
+
+
+def find_break(name: str, most: int) -> Found:
+    """Plant a break, and run seeds until one breaks a promise."""
+    [planted] = [each for each in BREAKS if each.name == name]
+    forget_prepared()
+    try:
+        with plant(planted):
+            for seed in range(most):
+                if (failure := run_seed(seed)) is not None:
+                    return Found(name, seed + 1, failure.reason)
+    finally:
+        forget_prepared()
+    return Found(name, most, None)
 
 
 def _begin_process() -> None:

@@ -28,6 +28,7 @@ from drills.simulate.core import (
     name_kind,
     order,
 )
+from drills.simulate.recording import Recording
 from drills.simulate.sdk import encode_failure, is_ours, pack_attributes, pack_memo
 
 MILLISECOND = 1_000_000
@@ -79,6 +80,8 @@ class Run:
     id: str
     run_id: str
     start: InitializeWorkflow
+    recording: Recording
+    """What a client would fetch of it."""
     parent: tuple[Run, int] | None = None
     """The history that started it, and by which number; of a continued one: the same."""
     close_policy: int = ParentClosePolicy.PARENT_CLOSE_POLICY_TERMINATE
@@ -152,7 +155,8 @@ class Server:
             start.continued_from_execution_run_id = before.run_id
         if parent is not None:
             start.parent_workflow_info.workflow_id, start.parent_workflow_info.run_id = parent[0].id, parent[0].run_id
-        run = Run(id_, run_id, start, parent, first_run=start.first_execution_run_id)
+        recording = Recording(start, run_id, self.now)
+        run = Run(id_, run_id, start, recording, parent, first_run=start.first_execution_run_id)
         run.attributes.update(start.search_attributes.indexed_fields)
         run.memo.update(start.memo.fields)
         self.runs.append(run)
@@ -377,6 +381,7 @@ class Server:
     # Commands
 
     def _execute(self, run: Run, command: WorkflowCommand, given: Mapping[str, Update]) -> None:
+        run.recording.take_command(command, self.now)
         match name_kind(command):
             case "schedule_activity":
                 run.calls[command.schedule_activity.seq] = Call(run, command.schedule_activity)
@@ -543,6 +548,7 @@ class Server:
             (resolved.result.cancelled if child.closed == "cancelled" else resolved.result.failed).failure.CopyFrom(
                 failure
             )
+        parent.recording.end_child(seq, resolved.result, self.now)
         self._add(parent, job)
 
     # Activities and timers
@@ -552,6 +558,7 @@ class Server:
         run, seq = call.run, call.command.seq
         if run.closed or run.calls.pop(seq, None) is None:
             return
+        run.recording.end_call(seq, result, self.now)
         job = WorkflowActivationJob()
         job.resolve_activity.seq = seq
         job.resolve_activity.result.CopyFrom(result)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from drills.simulate.blueprints import Generated, write
+from drills.simulate.blueprints import UNDONE, Generated, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
+from drills.simulate.going_back import Going, choose_fork
 from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
-from drills.simulate.world import World, pack, unpack
+from drills.simulate.world import RING, World, pack, unpack
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.events import Event, QuestionClosed
 from holdfast.protocol.runs import EVENTS, VIEW, Definition, HistoryLimits, RunResult, WorkflowView
 
 SCHEDULES = 10
 """Schedules of one blueprint: consecutive seeds share it, and its undisturbed run."""
+FORKED = 0.2
+"""The share of complete runs that are forked."""
 MOST_MOVES = 2_000
 MOST_DISTURBANCES = 40
 """In one schedule; after them it goes on in any order, but undisturbed."""
@@ -36,11 +39,12 @@ DISTURBING = {
     "lose result": 0.05,
     "fail once": 0.05,
     "answer by two": 0.1,
+    "answer again": 0.1,
     "answer by signal": 0.25,
     "nonsense": 0.05,
-    "pause": 0.02,
-    "pause by signal": 0.02,
-    "cancel run": 0.02,
+    "pause": 0.04,
+    "pause by signal": 0.04,
+    "cancel run": 0.05,
     "fire": 0.05,
 }
 CLOSINGS = tuple(kind.type for kind in QuestionClosed.__subclasses__())
@@ -94,7 +98,11 @@ class Simulation:
     generated: Generated
     choices: Choices
     disturbed: bool = True
+    going: Going | None = None
+    """What the run goes on from."""
     moves: list[str] = field(default_factory=list)
+    told: Sequence[Event] = ()
+    """The events of all workflows at the end."""
 
     def run(self) -> Outcome:
         """Run to the end, and return how it has ended. Raises `Violation` for a promise that is broken."""
@@ -105,7 +113,8 @@ class Simulation:
         limits = HistoryLimits(rounds=2, items=2) if self.choices.chance(0.5) else HistoryLimits()
         if not self.disturbed:
             limits = HistoryLimits()
-        definition = Definition(run="", blueprint=self.generated.blueprint, history_limits=limits)
+        past = None if self.going is None else self.going.past
+        definition = Definition(run="", blueprint=self.generated.blueprint, history_limits=limits, past=past)
         self.world.start(definition, "tea")
         for _ in range(MOST_MOVES):
             if not self._move(profile):
@@ -193,17 +202,25 @@ class Simulation:
             self._check_journals()
 
     def _check_journals(self) -> None:
-        """Replay every history to its end, and read what its journal says of questions."""
-        asked: Counter[str] = Counter()
-        closed: Counter[str] = Counter()
-        by: dict[str, str | None] = {}
+        """Replay every history to its end, and read what its journal says."""
+        journals: dict[str, list[Event]] = {}
         for run in self.server.runs:
-            for event in self._read_journal(run):
-                if event.type == "question.asked":
-                    asked[event.data.id] += 1  # type: ignore[union-attr]
-                elif event.type in CLOSINGS:
-                    closed[event.data.id] += 1  # type: ignore[union-attr]
-                    by[event.data.id] = event.data.by  # type: ignore[union-attr]
+            if run.events:
+                journals.setdefault(run.id, []).extend(self._read_journal(run, len(journals.get(run.id, []))))
+        for events in journals.values():
+            _check_order(events)
+        everything = [event for events in journals.values() for event in events]
+        self._check_questions(everything)
+        _check_undone(everything, self.world.activities.effects)
+        if self.going is not None:
+            self.going.check(self.server, everything)
+        self.told = everything
+
+    def _check_questions(self, events: Sequence[Event]) -> None:
+        asked = Counter(event.data.id for event in events if event.type == "question.asked")  # type: ignore[union-attr]
+        closings = [event.data for event in events if event.type in CLOSINGS]
+        closed = Counter(data.id for data in closings)  # type: ignore[union-attr]
+        by = {data.id: data.by for data in closings}  # type: ignore[union-attr]
         for id_, count in closed.items():
             if count > 1:
                 raise Violation(f"question {id_} was closed {count} times")
@@ -215,13 +232,14 @@ class Simulation:
                     f"question {id_}: {person} was told that they answered, and the record says {by.get(id_)}"
                 )
 
-    def _read_journal(self, run: Run) -> list[Event]:
-        if not run.events:
-            return []
+    def _read_journal(self, run: Run, before: int) -> list[Event]:
+        """Return the events of one history; `before`: how many there are in those that it continues."""
         core = Core(run.events, run.run_id)
         core.replay(run.events)
         events: list[Event] = []
         first = unpack(core.query(VIEW, None), WorkflowView).first_offset
+        if first != before:
+            raise Violation(f"the events of {run.id} go on from {first}, and there are {before} before")
         while page := unpack(core.query(EVENTS, pack(first + len(events))), list[Event]):
             events += page
         core.discard()
@@ -241,6 +259,33 @@ class Simulation:
         return Outcome(str(root.closed), getattr(error, "type", None), None, effects)
 
 
+def _check_order(events: Sequence[Event]) -> None:
+    """Check the journal of one workflow: nothing of a question after its end, and no grant asked for once more."""
+    closed: set[str] = set()
+    granted = False
+    for event in events:
+        if event.type in ("question.reminded", "question.escalated") and event.data.id in closed:  # type: ignore[union-attr]
+            raise Violation(f"{event.type} after the end of a question at {event.address}")
+        if event.type in CLOSINGS:
+            closed.add(event.data.id)  # type: ignore[union-attr]
+        if f";tool:{RING}:" not in event.address:
+            continue
+        if event.type == "question.asked" and event.data.kind == "permission" and granted:  # type: ignore[union-attr]
+            raise Violation(f"{event.address} asks for what was granted for the run")
+        if event.type == "question.answered" and isinstance(content := event.data.content, dict):  # type: ignore[union-attr]
+            granted |= content.get("scope") == "run"
+
+
+def _check_undone(events: Sequence[Event], effects: Mapping[tuple[str, str], int]) -> None:
+    """Check that what the steps of a block did was undone, or told as not undone, if the block has not completed."""
+    completed = {event.address for event in events if event.type == "step.completed"}
+    undone = {event.address for event in events if event.type == "step.undone"}
+    for _, address in effects:
+        block, _, step = address.rpartition(";")
+        if step.startswith(f"step:{UNDONE}") and block not in completed and address not in undone:
+            raise Violation(f"{address} was not undone, and its block has not completed")
+
+
 # Seeds
 
 
@@ -255,6 +300,11 @@ def choose_blueprint(seed: int) -> tuple[int, ...]:
     choices = Choices(random.Random(f"blueprint {seed // SCHEDULES}"))
     write(choices)
     return tuple(choices.made)
+
+
+def forget_prepared() -> None:
+    """Forget the runs that were not disturbed, as the product is another one now."""
+    _prepare.cache_clear()
 
 
 _choose = lru_cache(maxsize=4)(lambda number: choose_blueprint(number * SCHEDULES))
@@ -276,9 +326,25 @@ def run_choices(written: tuple[int, ...], choices: Choices, seed: int | None = N
     try:
         outcome = simulation.run()
         _compare(expected, outcome, cancelled=simulation.world.cancelled)
+        if outcome.status == "completed" and choices.chance(FORKED):
+            _run_fork(simulation, expected)
     except Violation as violation:
         return Failure(seed, str(violation), generated, choices.made, written, simulation.moves)
     return None
+
+
+def _run_fork(ended: Simulation, expected: Outcome) -> None:
+    """Run a fork of a run that is complete to its end, which must be the same; its moves follow those of the run."""
+    going = choose_fork(ended.server, ended.told, ended.generated.blueprint, ended.choices)
+    if going is None:
+        return
+    ended.moves.append(f"fork: {going.at}")
+    fork = Simulation(ended.generated, ended.choices, going=going, moves=ended.moves)
+    outcome = fork.run()
+    if fork.world.cancelled:
+        return
+    if outcome[:3] != expected[:3] or not dict(outcome.effects).items() <= dict(expected.effects).items():
+        raise Violation(f"the fork at {going.at} ends otherwise: {outcome}, not {expected}")
 
 
 def _compare(expected: Outcome, outcome: Outcome, *, cancelled: bool) -> None:

@@ -57,8 +57,9 @@ from holdfast.protocol.values import digest_of
 RUN = "run"
 NOBODY = "Nobody answers"
 """How the message of a question begins that runs into its deadline."""
-PAY, FIND, ASKING, BROKEN = "pay", "find", "asking", "broken"
-TOOLS = {PAY: False, FIND: True, ASKING: True, BROKEN: True}
+PAY, FIND, ASKING, BROKEN, RING = "pay", "find", "asking", "broken", "ring"
+"""Tools; whoever permits `ring` permits it for the run."""
+TOOLS = {PAY: False, FIND: True, ASKING: True, BROKEN: True, RING: True}
 """The tools, and whether each may run twice."""
 _PARAMETERS = {
     "type": "object",
@@ -137,6 +138,9 @@ def _choose_calls(request: ModelRequest, offered: Mapping[str, ToolSpec], made: 
         if made <= 1:
             return [ToolCall(id="c2", name="ask_human", args={"question": f"Which of {request.step}?"})]
         return [ToolCall(id="c3", name="finish", args={"output": seed})]
+    if "finish_step" in offered:  # the control calls of a plan
+        calls = _list_control_calls(request.messages[0].content)
+        return [ToolCall(id=f"c{made}", name=calls[made][0], args=calls[made][1])] if made < len(calls) else []
     turns = 1 if not request.messages or len(offered) == 1 else 2
     names = sorted(offered)
     if not names or made >= turns:
@@ -147,6 +151,30 @@ def _choose_calls(request: ModelRequest, offered: Mapping[str, ToolSpec], made: 
         ToolCall(id=f"c{made}{n}", name=name, args=_make_arguments(offered[name], f"{seed} {n}"))
         for n, name in enumerate(chosen)
     ]
+
+
+def _list_control_calls(plan: Any) -> list[tuple[str, JSONObject]]:
+    """Return the calls by which an agent drives a plan to its end: its steps as they are written, loops last."""
+    loops = plan.get("loop_blocks") or {}
+    inside = {id_ for loop in loops.values() for id_ in loop["steps"]}
+    steps = {step["id"]: step for step in plan["steps"]}
+    calls = [call for id_, step in steps.items() if id_ not in inside for call in _list_step_calls(step)]
+    for id_, loop in loops.items():
+        calls.append(("start_loop", {"loop_id": id_}))
+        for _ in loop["over"]:
+            calls += [call for step in loop["steps"] for call in _list_step_calls(steps[step])]
+            calls.append(("advance_loop", {"loop_id": id_}))
+    return calls
+
+
+def _list_step_calls(step: Any) -> list[tuple[str, JSONObject]]:
+    id_ = step["id"]
+    calls: list[tuple[str, JSONObject]] = []
+    if step.get("pause_for_response"):
+        calls.append(("request_user_info", {"question": step["instruction"], "step_id": id_}))
+    for tool in step.get("tools") or []:
+        calls.append(("execute_step_tool", {"step_id": id_, "tool_name": tool, "parameters": {"what": id_}}))
+    return [*calls, ("finish_step", {"step_id": id_, "result_summary": f"{id_} is done"})]
 
 
 def _make_arguments(spec: ToolSpec, seed: str) -> JSONObject:
@@ -248,6 +276,11 @@ def cancel() -> ActivityResolution:
     return resolution
 
 
+def _is_of_end(question: Question) -> bool:
+    """Return whether a question is asked by what is done at an end in any case."""
+    return any(part in question.address for part in (";undo:", ";branch:finally"))
+
+
 class World:
     """Everything outside of the workflows. It makes the moves that are not the server's own."""
 
@@ -267,9 +300,11 @@ class World:
         self._numbers = iter(range(1, 1_000_000))
         self._to_send = list(events)
         self._steering = False
+        self._denied: set[str] = set()
+        """Where people have denied a call of a tool."""
 
     def start(self, definition: Definition, input_: JSON) -> None:
-        """Start the run."""
+        """Start the run; `definition` says what it goes on from, if it does."""
         state = PipelineState(input=input_)
         start = InitializeWorkflow(workflow_type="Pipeline", arguments=[pack(definition), pack(state)])
         self.server.start(RUN, start)
@@ -320,15 +355,24 @@ class World:
         """Have the effect of a call whose result is lost."""
         if call.command.activity_type != "call_tool":
             return
+        self._check_consent(call)
         request = unpack(call.command.arguments[0], ToolRequest)
         was_lost = call.attempt - 1 > call.failures
         if request.tool == PAY and not was_lost:
             self.activities.make_effect(request)
 
     def _finish(self, call: Call) -> None:
+        self._check_consent(call)
         lost = call.attempt - 1 > call.failures
         result = self.activities.run(call.command.activity_type, call.command.arguments[0], lost=lost)
         self.server.resolve(call, result)
+
+    def _check_consent(self, call: Call) -> None:
+        """Note a problem where a tool is called that a person has denied."""
+        if call.command.activity_type == "call_tool" and self._denied:
+            request = unpack(call.command.arguments[0], ToolRequest)
+            if request.address in self._denied:
+                self.problems.append(f"{request.tool} is called at {request.address}, where a person has denied it")
 
     def list_foreign_moves(self) -> list[Move]:
         """Return the ends of workflows that are not ours."""
@@ -357,19 +401,23 @@ class World:
 
     def list_answer_moves(self) -> list[Move]:
         """Return the answers that may be given next."""
-        moves = []
-        for id_, (_, question) in self._known.items():
-            if not question.message.startswith(NOBODY):
-                moves.append(Move("answer", question.address, lambda id_=id_: self._answer(id_)))  # type: ignore[misc]
-        return moves
+        return [
+            Move("answer", question.address, lambda id_=id_: self._answer(id_))  # type: ignore[misc]
+            for id_, question in self._list_answerable()
+        ]
+
+    def _list_answerable(self) -> list[tuple[str, Question]]:
+        """Return the questions that people answer, by id: once the run is cancelled, only what its end asks."""
+        known = [(id_, question) for id_, (_, question) in self._known.items()]
+        known = [(id_, question) for id_, question in known if not question.message.startswith(NOBODY)]
+        return [(id_, question) for id_, question in known if not self.cancelled or _is_of_end(question)]
 
     def list_rival_moves(self) -> list[Move]:
         """Return answers that come by signal, twice, or from two people at once."""
         moves: list[Move] = []
-        for id_, (_, question) in self._known.items():
-            if question.message.startswith(NOBODY):
-                continue
+        for id_, question in self._list_answerable():
             where = question.address
+            moves.append(Move("answer again", where, lambda id_=id_: self._answer_again(id_)))  # type: ignore[misc]
             moves.append(Move("answer by two", where, lambda id_=id_: self._answer(id_, "ana", "ben")))  # type: ignore[misc]
             moves.append(Move("answer by signal", where, lambda id_=id_: self._signal(id_)))  # type: ignore[misc]
             moves.append(Move("nonsense", where, lambda id_=id_: self._send_nonsense(id_)))  # type: ignore[misc]
@@ -383,6 +431,16 @@ class World:
             key = f"key-{next(self._numbers)}"
             batch = AnswerBatch(answers=[Answer(question=id_, content=content)], by=f"user:{by}", key=key)
             self._send(workflow, ANSWER, pack(batch), self._hear(workflow, question, f"user:{by}", people), key)
+
+    def _answer_again(self, id_: str) -> None:
+        """Send an answer twice under one key, as a client does that has heard nothing: both get the same receipt."""
+        workflow, question = self._known.pop(id_)
+        self._settled.add(id_)
+        key = f"key-{next(self._numbers)}"
+        answer = Answer(question=id_, content=self._choose_content(question))
+        batch = AnswerBatch(answers=[answer], by="user:ana", key=key)
+        for n in range(2):
+            self._send(workflow, ANSWER, pack(batch), self._hear(workflow, question, "user:ana", ()), f"{key}-{n}")
 
     def _send(self, workflow: str, name: str, argument: Payload, told: Callable[[str, Any], None], key: str) -> None:
         self.server.update(workflow, Update(key, name, argument, told))
@@ -402,6 +460,8 @@ class World:
                     run.news = True
                 return
             code = getattr(decode_failure(what), "type", None)
+            if how == "failed":  # an event that needs not stand in the history
+                self.problems.append(f"{question.address}: an answer was let in, and then refused: {code}")
             if rivals and code in ("already_answered", "unknown_question", "run_closed"):
                 return
             if code in ("run_closed", "busy"):
@@ -442,7 +502,13 @@ class World:
             if key in self.activities.results:
                 return {"outcome": "done", "result": self.activities.results[key]}
             return {"outcome": "retry"}
-        return make_value(question.requestedSchema, str(question.address))
+        content = make_value(question.requestedSchema, str(question.address))
+        if asked.kind == "permission" and isinstance(content, dict):
+            if f";tool:{RING}:" in question.address:
+                return {"granted": True, "scope": "run"}
+            if not content["granted"]:
+                self._denied.add(question.address)
+        return content
 
     # Other systems
 
@@ -469,9 +535,15 @@ class World:
         return [Move("pause", RUN, lambda: self._steer(PAUSE)), Move("pause by signal", RUN, self._pause_by_signal)]
 
     def list_resuming_moves(self) -> list[Move]:
-        """Return the end of a pause."""
+        """Return the end of a pause, where nothing else can happen; every workflow knows of the pause by then."""
         if not self.paused or self._steering or self.root.closed:
             return []
+        for run in self.server.runs:
+            if run.closed or run in self.server.foreign or not run.answers_queries:
+                continue
+            status = unpack(self.server.query(run, VIEW), WorkflowView).status
+            if status != "paused":
+                self.problems.append(f"the run is paused, and {run.id} is {status}")
         return [Move("resume", RUN, lambda: self._steer(RESUME))]
 
     def _steer(self, command: str) -> None:

@@ -8,13 +8,22 @@ from collections.abc import Iterator
 import pytest
 
 from drills.simulate.blueprints import MAKERS
+from drills.simulate.breaks import BREAKS
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Violation, match_commands
 from drills.simulate.sdk import check_version
+from drills.simulate.search import find_break
 from drills.simulate.simulation import SCHEDULES, choose_blueprint, run_choices, run_seed
 from holdfast.blueprint.kinds import KINDS
 
 BATCHES = 20
+QUICKLY_FOUND = {
+    "an answer leaves its question open": 21,
+    "an answer that comes late goes to another question": 32,
+    "the key of an answer is forgotten": 25,
+    "a reminder is sent after the answer": 41,
+}
+"""Some breaks, and the schedule by which each is found."""
 CALL, TIMER = ("schedule_activity", "one", "call_tool"), ("start_timer", 1)
 
 
@@ -31,6 +40,16 @@ def test_every_promise_holds_under_every_schedule(batch: int) -> None:
     for seed in range(batch * SCHEDULES, (batch + 1) * SCHEDULES):
         failure = run_seed(seed)
         assert failure is None, f"{failure.reason}: python -m drills.simulate --seed {seed}"
+
+
+@pytest.mark.parametrize("name", QUICKLY_FOUND)
+def test_a_break_that_is_planted_on_purpose_is_found(name: str) -> None:
+    found = find_break(name, QUICKLY_FOUND[name] + 20)
+    assert found.reason is not None, f"python -m drills.simulate --breaks '{name}'"
+
+
+def test_every_break_says_what_it_does_in_words_of_its_own() -> None:
+    assert len({each.name for each in BREAKS}) == len(BREAKS) >= 20
 
 
 def test_the_generator_writes_every_kind_of_step() -> None:

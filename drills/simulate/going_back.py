@@ -1,0 +1,130 @@
+"""Runs that go on from an ended one: forked at a step, an iteration, an item or a branch, chosen by the seed.
+
+What the ended run did is read by the product's own reader, from histories as a client fetches them. Nothing that had
+ended before the place may be called or asked again, and the end must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from drills.simulate.choices import Choices
+from drills.simulate.core import Core, Violation
+from drills.simulate.sdk import run_async
+from drills.simulate.server import Run, Server
+from drills.simulate.world import RUN, pack, unpack
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.forks import check_place, list_lines
+from holdfast.client.past_runs import Break, PastReader
+from holdfast.protocol.address import Address
+from holdfast.protocol.events import BranchStarted, Event, ItemStarted, LoopIteration, StepSkipped, StepStarted
+from holdfast.protocol.past import PAST, Fork, Past, PastWaits
+from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.errors import BadInput
+
+PLACES = (StepStarted, StepSkipped, LoopIteration, ItemStarted, BranchStarted)
+"""Events whose address may be that of a fork."""
+
+
+class _Tree:
+    """The simulated server as `PastReader` sees it: histories, and the answers of their workflows to `past`."""
+
+    def __init__(self, server: Server) -> None:
+        self._runs = server.runs
+        self._waits = {run.run_id: _read_waits(run) for run in server.runs if run.events}
+        self.client = SimpleNamespace(data_converter=DATA_CONVERTER, get_workflow_handle=self._find)
+
+    def _find(self, workflow: str, run_id: str | None = None) -> Any:
+        found = [run for run in self._runs if run.id == workflow and run_id in (None, run.run_id)][-1]
+
+        async def fetch_history() -> Any:
+            return SimpleNamespace(events=found.recording.events)
+
+        return SimpleNamespace(fetch_history=fetch_history)
+
+    async def query(self, workflow: str, name: str, offset: int, type_: type, run_id: str) -> PastWaits:
+        waits = self._waits[run_id]
+        return PastWaits(replies=waits.replies[offset:], done=waits.done)
+
+
+@dataclass(frozen=True)
+class Going:
+    """A fork: what its workflows meet, and what they may not do again."""
+
+    at: Address
+    past: Past
+    calls: frozenset[str]
+    """Ids of the activities that had ended before its place."""
+    questions: frozenset[str]
+    """Addresses at which everything was answered before it."""
+
+    def check(self, server: Server, events: Sequence[Event]) -> None:
+        """Raise `Violation` if the fork has done again what was done before its place."""
+        for run in server.runs:
+            if again := self.calls & run.recording.scheduled.keys():
+                raise Violation(f"the fork at {self.at} has called {sorted(again)} again in {run.id}")
+        asked = {event.address for event in events if event.type == "question.asked"}
+        if again := self.questions & asked:
+            raise Violation(f"the fork at {self.at} has asked again at {sorted(again)}")
+
+
+def choose_fork(server: Server, events: Sequence[Event], blueprint: Blueprint, choices: Choices) -> Going | None:
+    """Return a fork of a run that is complete; None if nothing of it can be forked.
+
+    Args:
+        server: With the run.
+        events: Of all its workflows.
+        blueprint: Its blueprint.
+        choices: Choose the place.
+    """
+    if any(event.type == "step.undone" for event in events):
+        return None
+    places = [place for place in _list_places(events) if _is_allowed(blueprint, place)]
+    if not places:
+        return None
+    at = places[choices.below(len(places))]
+    fork = Fork(address=at, lines=list_lines(blueprint, at))
+    reader = PastReader(_Tree(server), RUN)  # type: ignore[arg-type]
+    ended = datetime.fromtimestamp(server.now / 1e9, UTC)
+    past = run_async(reader.read(Break(ended), fork=fork))
+    arrived = min(event.time for event in events if event.address == at)
+    return Going(at, past, _list_calls(server, arrived), _list_answered(events, arrived))
+
+
+def _list_places(events: Sequence[Event]) -> list[Address]:
+    return sorted({Address(event.address) for event in events if isinstance(event.data, PLACES)})
+
+
+def _is_allowed(blueprint: Blueprint, place: Address) -> bool:
+    try:
+        check_place(blueprint, place)
+    except BadInput:
+        return False
+    return True
+
+
+def _list_calls(server: Server, arrived: datetime) -> frozenset[str]:
+    before = (arrived - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1_000  # exact
+    return frozenset(id_ for run in server.runs for id_, at in run.recording.ended.items() if at < before)
+
+
+def _list_answered(events: Sequence[Event], arrived: datetime) -> frozenset[str]:
+    asked = [event for event in events if event.type == "question.asked"]
+    later = {event.address for event in asked if event.time >= arrived}
+    answered = {event.address for event in events if event.type == "question.answered" and event.time < arrived}
+    return frozenset(answered - later)
+
+
+def _read_waits(run: Run) -> PastWaits:
+    core = Core(run.events, run.run_id)
+    core.replay(run.events)
+    waits = unpack(core.query(PAST, pack(0)), PastWaits)
+    while waits.more:
+        page = unpack(core.query(PAST, pack(len(waits.replies))), PastWaits)
+        waits = page.model_copy(update={"replies": [*waits.replies, *page.replies], "done": waits.done})
+    core.discard()
+    return waits

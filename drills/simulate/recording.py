@@ -1,0 +1,99 @@
+"""One history as clients fetch it from a server: the events by which a run goes on from an earlier one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.bridge.proto.activity_result import ActivityResolution
+from temporalio.bridge.proto.child_workflow import ChildWorkflowResult
+from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import WorkflowCommand
+
+
+class Recording:
+    """The events of one history; only those that `client.past_runs` reads.
+
+    Args:
+        start: How it was started.
+        run_id: Temporal's id of it.
+        now: Nanoseconds, as in all methods.
+    """
+
+    def __init__(self, start: InitializeWorkflow, run_id: str, now: int) -> None:
+        self.events: list[HistoryEvent] = []
+        self.scheduled: dict[str, int] = {}
+        """When each activity was scheduled, by its id."""
+        self.ended: dict[str, int] = {}
+        """When each activity has ended, by its id."""
+        self._calls: dict[int, HistoryEvent] = {}
+        self._children: dict[int, int] = {}
+        started = self._add(now).workflow_execution_started_event_attributes
+        started.input.payloads.extend(start.arguments)
+        started.original_execution_run_id = run_id
+        started.continued_execution_run_id = start.continued_from_execution_run_id
+
+    def take_command(self, command: WorkflowCommand, now: int) -> None:
+        """Record what a command has left."""
+        match command.WhichOneof("variant"):
+            case "schedule_activity":
+                call = command.schedule_activity
+                event = self._calls[call.seq] = self._add(now)
+                scheduled = event.activity_task_scheduled_event_attributes
+                scheduled.activity_id, scheduled.activity_type.name = call.activity_id, call.activity_type
+                scheduled.input.payloads.extend(call.arguments)
+                self.scheduled[call.activity_id] = now
+            case "request_cancel_activity":
+                number = self._calls[command.request_cancel_activity.seq].event_id
+                requested = self._add(now).activity_task_cancel_requested_event_attributes
+                requested.scheduled_event_id = number
+            case "start_child_workflow_execution":
+                start = command.start_child_workflow_execution
+                event = self._add(now)
+                self._children[start.seq] = event.event_id
+                initiated = event.start_child_workflow_execution_initiated_event_attributes
+                initiated.workflow_id = start.workflow_id
+                initiated.input.payloads.extend(start.input)
+                for key, value in start.memo.items():
+                    initiated.memo.fields[key].CopyFrom(value)
+            case "request_cancel_external_workflow_execution":
+                asked = self._add(now).request_cancel_external_workflow_execution_initiated_event_attributes
+                target = command.request_cancel_external_workflow_execution.workflow_execution
+                asked.workflow_execution.workflow_id = target.workflow_id
+
+    def end_call(self, seq: int, result: ActivityResolution, now: int) -> None:
+        """Record the end of an activity."""
+        scheduled = self._calls[seq]
+        self.ended[scheduled.activity_task_scheduled_event_attributes.activity_id] = now
+        event = self._add(now)
+        ended: Any
+        if result.HasField("completed"):
+            ended = event.activity_task_completed_event_attributes
+            ended.result.payloads.append(result.completed.result)
+        elif result.HasField("failed"):
+            ended = event.activity_task_failed_event_attributes
+            ended.failure.CopyFrom(result.failed.failure.cause)
+        else:
+            ended = event.activity_task_canceled_event_attributes
+            ended.started_event_id = scheduled.event_id
+        ended.scheduled_event_id = scheduled.event_id
+
+    def end_child(self, seq: int, result: ChildWorkflowResult, now: int) -> None:
+        """Record the end of a child; of one that was cancelled or terminated nothing is read."""
+        event = self._add(now)
+        ended: Any
+        if result.HasField("completed"):
+            ended = event.child_workflow_execution_completed_event_attributes
+            ended.result.payloads.append(result.completed.result)
+        elif result.HasField("failed") and not result.failed.failure.cause.HasField("terminated_failure_info"):
+            ended = event.child_workflow_execution_failed_event_attributes
+            ended.failure.CopyFrom(result.failed.failure.cause)
+        else:
+            return
+        ended.initiated_event_id = self._children[seq]
+
+    def _add(self, now: int) -> HistoryEvent:
+        event = HistoryEvent(event_id=len(self.events) + 1)
+        event.event_time.FromNanoseconds(now)
+        self.events.append(event)
+        return event
