@@ -107,7 +107,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     async def _open_conversation(self) -> None:
         """Begin the plan; it is the agent's first message, with what is known of its tools."""
-        await self.begin_plan(self._frame())
+        await self.begin_plan(self.work.frame())
         plan, task = self.state.progress.plan, self.definition.origin.task
         assert plan is not None
         tools = self.catalogue.described(tools_of(plan))
@@ -125,7 +125,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         return state
 
     def _plan_frame(self) -> Frame:
-        return replace(self._frame(), address=self.definition.plan_address)
+        return replace(self.work.frame(), address=self.definition.plan_address)
 
     def _over(self, state: PlanState) -> bool:
         loop = self.definition.loop
@@ -145,7 +145,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         self._correct(reply, f"the plan has not ended; {what_is_next(self.current_state())}")
 
     async def _answer_call(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
-        frame = self._frame().at("tool", call.name, call.id)
+        frame = self.work.frame().at("tool", call.name, call.id)
         try:
             await self.host.until_resumed()
             return Result(await self._made_by_control(call, frame))
@@ -173,7 +173,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             self._changes = changes
             self.advance(recent=add_call([], call))
         if is_repetition(self.state.recent, call):
-            await self._check_repetition(call, frame)
+            await self.calls.check_repetition(call, frame)
         return await tool.do(ControlCall(self.current_state(), frame, self._change_by_agent), **call.args)
 
     # Loops
@@ -184,7 +184,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             fields = {key: value for key, value in self._handed_over().__dict__.items() if key in HANDED_OVER}
             self.mailbox.told.clear()
             address = scope_around(state, loop).frame.address
-            frame = replace(self._frame(), address=address).at("loop", loop)
+            frame = replace(self.work.frame(), address=address).at("loop", loop)
             definition = self.definition.model_copy(update={"address": frame.address, "loop": loop})
             self._below = True
             result: PlanResult = await frame.run_child(definition, DrivenState(**fields))

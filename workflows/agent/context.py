@@ -1,0 +1,61 @@
+"""What a request to an agent's model holds: messages of people are added, and a long conversation is cut."""
+
+from __future__ import annotations
+
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.kinds import AgentHistory
+from holdfast.protocol.agents import Message
+from holdfast.workflows.agent import conversation as talk
+from holdfast.workflows.agent.work import AgentWork
+from holdfast.workflows.agents import AgentCall, ask_model
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.turns import drop_older
+
+
+class ModelContext:
+    """The conversation of an agent at work."""
+
+    def __init__(self, work: AgentWork) -> None:
+        self.work = work
+
+    def hear(self) -> None:
+        """Add the messages from people that came since the last turn."""
+        self.work.say(*(Message(role="user", content=message.text) for message in self.work.mailbox.told))
+        self.work.mailbox.told.clear()
+
+    async def shorten(self) -> None:
+        rule = self.work.agent.history_management
+        before = len(self.work.state.messages)
+        if rule is not None and talk.is_long(self.work.state.messages, rule):
+            self.work.advance(messages=await talk.shorten_conversation(self.work.state.messages, rule, self._summarise))
+        self.work.advance(messages=talk.shorten_to_limit(self.work.state.messages))
+        if len(self.work.state.messages) != before:
+            self.work.advance(earlier=0)  # the first messages may have been cut, so their number no longer holds
+
+    async def _summarise(self, rule: AgentHistory, old: list[Message]) -> str | None:
+        """Return a summary of these messages by a model; None if it gives none."""
+        agent = self.work.agent if rule.agent is None else self.work.definition.blueprint.agents[rule.agent]
+        step = rule.agent or f"{self.work.definition.step}-summary"
+        request = talk.make_summary_request(agent, rule.agent, step, old)
+        try:
+            reply = await ask_model(
+                request, AgentCall(agent, rule.agent, self.work.definition.step), self.work.frame(), "summary"
+            )
+        except (ActivityError, ApplicationError) as error:
+            if is_cancelled(error) or (isinstance(error, ApplicationError) and error.type not in talk.BAD_TYPES):
+                raise
+            return None  # it must not end the agent
+        return text_of(reply.output)
+
+    def cut(self) -> bool:
+        """Halve the conversation, turns from before the agent first; return whether anything could be cut."""
+        messages, earlier = self.work.state.messages, self.work.state.earlier
+        if earlier:
+            messages, earlier = drop_older(messages, earlier)
+        else:
+            messages = talk.halve(messages) or messages
+        changed = len(messages) < len(self.work.state.messages)
+        self.work.advance(messages=messages, earlier=earlier)
+        return changed
