@@ -74,6 +74,16 @@ async def test_a_list_that_is_too_long_fails_the_loop(plans: Plans) -> None:
     assert output["loops"]["all"]["error"]["type"] == "loop_too_large"
 
 
+async def test_texts_that_their_values_make_too_long_fail_their_loop_or_step_alone(plans: Plans) -> None:
+    long = "RESULT_FROM_1 " * 900
+    steps = [step("1"), step("2", "CURRENT_ITEM"), step("3", long), step("4", "Go on")]
+    output = await plans.ended(
+        {"steps": steps, "loop_blocks": {"all": loop([long], "2")}}, says("4", **{"1": "a" * 10_000})
+    )
+    errors = [part["error"]["type"] for part in (output["loops"]["all"], output["steps"]["3"])]
+    assert (errors, output["steps"]["4"]["status"]) == (["expression_error"] * 2, "completed")
+
+
 @pytest.mark.slow
 async def test_items_at_once_give_what_they_give_one_by_one(plans: Plans) -> None:
     items = list(range(7))

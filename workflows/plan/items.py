@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.expressions.comparisons import only_list
 from holdfast.blueprint.expressions.lists import list_in, spoken_items
 from holdfast.blueprint.expressions.texts import read_structure
@@ -13,6 +13,7 @@ from holdfast.blueprint.questions import Input
 from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import ask_decision
+from holdfast.workflows.failures import find_failure
 from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, cancelled, failed, first_error
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
@@ -28,6 +29,9 @@ async def begin_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
             return items
     except Ended as error:
         end = error.result
+    except ExpressionError as error:  # as of a step: by its list the loop fails, not the plan
+        cause = find_failure(error, scope.frame.address)
+        end = failed(cause.type, cause.message)
     scope.finish(unit, end)
     return []
 
