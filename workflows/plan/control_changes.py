@@ -14,7 +14,7 @@ from holdfast.workflows.plan.navigation import (
     next_units,
     what_is_next,
 )
-from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.plan.step_run import StepRun
 
 
 async def update_plan(at: ControlCall, new_plan: JSONObject, reason: str) -> JSONObject:

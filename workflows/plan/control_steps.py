@@ -32,7 +32,7 @@ from holdfast.workflows.plan.navigation import (
 )
 from holdfast.workflows.plan.questions import ask
 from holdfast.workflows.plan.results import end_by_error, failed, name_error, skipped
-from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.plan.step_run import StepRun
 from holdfast.workflows.plan.tools import bound_tools
 from holdfast.workflows.tool_calls import ToolErrorFailure
 

@@ -13,8 +13,9 @@ from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.scope import ItemScope, PlanScope, StepRun
+from holdfast.workflows.plan.scope import ItemScope, PlanScope
 from holdfast.workflows.plan.state import PlanState
+from holdfast.workflows.plan.step_run import StepRun
 
 # Lazy, so that of nested loops the outer one is split off first.
 _KEY = re.compile(r"(?P<loop>[A-Za-z0-9_]+?)_iter_(?P<index>\d+)_(?P<rest>.+)")

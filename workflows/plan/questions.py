@@ -10,7 +10,7 @@ from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import compile_question, wants_a_yes
 from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.plan.results import cancelled, skipped
-from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.plan.step_run import StepRun
 from holdfast.workflows.steps.hitl import run_hitl
 
 

@@ -16,8 +16,9 @@ from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.definitions import define_loop
 from holdfast.workflows.plan.items import begin_loop
 from holdfast.workflows.plan.results import Ending, result_in
-from holdfast.workflows.plan.scope import PlanScope, StepRun
+from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
+from holdfast.workflows.plan.step_run import StepRun
 from holdfast.workflows.plan.step_runner import run_step
 from holdfast.workflows.rest import await_rest
 

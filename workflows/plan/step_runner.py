@@ -21,7 +21,7 @@ from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.questions import ask
 from holdfast.workflows.plan.results import CALLS_UNKNOWN, end_by_error, failed
-from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.plan.step_run import StepRun
 from holdfast.workflows.plan.tools import bound_tools
 from holdfast.workflows.steps.step import use_tool
 from holdfast.workflows.tool_calls import name_tool_error

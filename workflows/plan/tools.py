@@ -6,7 +6,7 @@ from functools import partial
 
 from holdfast.blueprint.parts import ToolErrors
 from holdfast.workflows.bounded_tools import BoundedTools
-from holdfast.workflows.plan.scope import StepRun
+from holdfast.workflows.plan.step_run import StepRun
 
 
 def bound_tools(run: StepRun, rules: ToolErrors | None, *, by_model: bool = False) -> BoundedTools:

@@ -1,0 +1,75 @@
+"""A step of a plan where it stands: what both drivers begin, work on, and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.kinds import PlanStep
+from holdfast.blueprint.plan import StepUnit, asks
+from holdfast.protocol.agents import Usage
+from holdfast.protocol.events import StepStarted
+from holdfast.protocol.plans import UnitResult
+from holdfast.workflows.frame import Frame
+from holdfast.workflows.plan.scope import PlanScope, asked_of, segment_of
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """A step, and the scope that it stands in: what both drivers work on."""
+
+    unit: StepUnit
+    scope: PlanScope
+
+    @property
+    def step(self) -> PlanStep:
+        return self.unit.step
+
+    @property
+    def id(self) -> str:
+        return self.unit.id
+
+    @property
+    def frame(self) -> Frame:
+        return self.scope.at(self.unit)
+
+    def beside(self, type_: str, name: str) -> Frame:
+        """Return a frame for work on the step at an address of its own."""
+        frame = self.scope.frame.at(type_, name)
+        return replace(frame, people=asked_of(self.step, frame))
+
+    @property
+    def result(self) -> UnitResult:
+        return self.scope.result(self.id)
+
+    @property
+    def key(self) -> str:
+        """Return a text that means this step, and in a loop this iteration."""
+        return f"{self.scope.frame.address};{self.id}"
+
+    def render(self, template: JSON) -> JSON:
+        """Return a text of the step, or a value with texts in it, with what it refers to."""
+        return self.scope.render(template, self.unit)
+
+    @property
+    def feeds_loop(self) -> bool:
+        """Return whether a list is wanted of the step, as a loop goes through what an agent gives."""
+        by_agent = not self.step.tools and not asks(self.step)
+        return by_agent and self.scope.layout.feeds_loop(self.id)
+
+    async def start(self) -> None:
+        """Begin the step, if the limits allow one more."""
+        frame = self.frame
+        frame.note(StepStarted(name=self.id, kind=segment_of(self.unit), title=self.step.title))
+        self.mark()
+        await frame.within_limits()
+        frame.meter.count(Usage(steps=1))
+        frame.host.count(Usage(steps=1))
+
+    def mark(self, **changes: Any) -> None:
+        """Change the record of the step, which is under way."""
+        self.scope.mark(self.unit, **changes)
+
+    def finish(self, result: UnitResult) -> None:
+        self.scope.finish(self.unit, result)
