@@ -79,8 +79,8 @@ class CaseRecorder:
         self._tree, self._state = tree, state
         self._histories = Histories(tree, state.run)
         self._replies: list[_Reply] = []
-        self._calls: list[_ToolCall] = []
-        self._answers: list[PastReply] = []
+        self.calls: list[_ToolCall] = []
+        self.answers: list[PastReply] = []
         self._interrupted: list[str] = []
         """Where tools asked people in the middle of their work."""
         self._notes: list[str] = []
@@ -100,7 +100,7 @@ class CaseRecorder:
         self._check(definition.past is not None)
         await self._read()
         input_ = (await read_input(self._tree.client, run)).input
-        answers, tools, model = self._write_answers(), self._write_tools(), self._write_model()
+        answers, tools, model = self.write_answers(), self.write_tools(), self._write_model()
         outcome = await outcome_so_far(self._tree, state)
         parts_ = {"input": input_, "model": model, "tools": tools, "answers": answers}
         case = {"name": name, **{key: value for key, value in parts_.items() if value not in (None, {}, [])}}
@@ -125,9 +125,9 @@ class CaseRecorder:
             for child in history.children:
                 if child.is_own:
                     await self._take_own(child)
-            self._answers += (await self._histories.read_waits(history)).replies
-        self._calls.sort(key=attrgetter("at"))
-        self._answers.sort(key=attrgetter("at"))
+            self.answers += (await self._histories.read_waits(history)).replies
+        self.calls.sort(key=attrgetter("at"))
+        self.answers.sort(key=attrgetter("at"))
 
     async def _take_call(self, call: Call) -> None:
         match call.activity, call.status:
@@ -168,7 +168,7 @@ class CaseRecorder:
         else:
             self._notes.append(f"{request.address}: {request.tool} was under way when the run ended")
             return
-        self._calls.append(_ToolCall(request.tool, request.address, call.at, arguments, result))
+        self.calls.append(_ToolCall(request.tool, request.address, call.at, arguments, result))
 
     async def _take_own(self, child: ChildRun) -> None:
         arguments = await self._histories.decode(child.request)
@@ -178,7 +178,7 @@ class CaseRecorder:
             result = {"error": (await self._histories.read_failure(child.failure)).message}
         else:
             return
-        self._calls.append(_ToolCall(child.type, child.address, child.at, arguments, result, is_workflow=True))
+        self.calls.append(_ToolCall(child.type, child.address, child.at, arguments, result, is_workflow=True))
 
     # The parts of the test
 
@@ -202,7 +202,7 @@ class CaseRecorder:
                     self._notes.append(f"{step}: it got several replies under one number, of which the test has one")
         return model
 
-    def _write_tools(self) -> JSONObject:
+    def write_tools(self) -> JSONObject:
         """Return the results by tool; with the arguments of each call where their order may be another one."""
         tools: JSONObject = {}
         for tool, calls in self._group_calls().items():
@@ -218,16 +218,16 @@ class CaseRecorder:
 
     def _group_calls(self) -> Mapping[str, Sequence[_ToolCall]]:
         by_tool: dict[str, list[_ToolCall]] = defaultdict(list)
-        for call in self._calls:
+        for call in self.calls:
             by_tool[call.tool].append(call)
         return by_tool
 
-    def _write_answers(self) -> list[JSON]:
+    def write_answers(self) -> list[JSON]:
         asked: dict[str, set[str]] = defaultdict(set)
-        for reply in self._answers:
+        for reply in self.answers:
             asked[name_at(reply.address)].add(_make_pattern(reply.address))
         answers: list[JSON] = []
-        for reply in self._answers:
+        for reply in self.answers:
             name = name_at(reply.address)
             pattern = name if len(asked[name]) == 1 and not is_glob(name) else escape(reply.address)
             answers += self._write_answer(reply, pattern)
@@ -288,7 +288,7 @@ class CaseRecorder:
             expect["status"] = "waiting"
         if questions := await self._expect_questions():
             expect["questions"] = questions
-        if calls := self._expect_calls():
+        if calls := self.expect_calls():
             expect["calls"] = calls
         return expect
 
@@ -311,7 +311,7 @@ class CaseRecorder:
             return listed
         return {"contains": _drop_repeated(listed)}
 
-    def _expect_calls(self) -> JSONObject:
+    def expect_calls(self) -> JSONObject:
         calls: JSONObject = {}
         for tool, made in self._group_calls().items():
             arguments = [call.arguments for call in made]

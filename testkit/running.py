@@ -75,7 +75,7 @@ async def run_case(
     # Workers of all configurations share this process and its guard, so it is set for each test.
     DEPLOYMENT.limits, DEPLOYMENT.inbox = configured.config.limits, INBOX
     DEPLOYMENT.groups = {name: list(members) for name, members in configured.config.groups.items()}
-    case_run = _CaseRun(environment, configured, file, case, observer)
+    case_run = CaseRun(environment, configured, file, case, observer)
     differences = await case_run.differences()
     configured.tools.end(case_run.run)
     return CaseResult(file, case, differences, time.monotonic() - start)
@@ -91,7 +91,7 @@ class _TestAnswer:
 
 
 @dataclass
-class _CaseRun:
+class CaseRun:
     """A run under test; `asked` and `problems` grow while it is attended."""
 
     environment: TestEnvironment
@@ -114,7 +114,7 @@ class _CaseRun:
         calls = self.configured.tools.begin(self.run, {**signals, **self.case.tools})
         try:
             await self._start_signalled()
-            await self.runs.start(self._blueprint(), self.case.input, run=self.run, started_by=TESTER)
+            await self.start()
         except BadInput as error:
             return [self._problem(f"the run was not started: {error}", "input")]
         try:
@@ -123,6 +123,10 @@ class _CaseRun:
             return [*self.problems, self._problem(f"the run did not settle: {error}")]
         finally:
             await self._end()
+
+    async def start(self) -> None:
+        """Start the run. Raises `BadInput`."""
+        await self.runs.start(self._blueprint(), self.case.input, run=self.run, started_by=TESTER)
 
     async def _compare(self, calls: dict[str, list[JSON]]) -> list[Difference]:
         answers = self._answers()
