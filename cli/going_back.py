@@ -60,7 +60,9 @@ def fork(
     ],
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="PATH=JSON", help="A path in the context and its value there; repeatable."),
+        typer.Option(
+            "--set", metavar="PATH=JSON", help="A path in the context, or below `input`, and its value; repeatable."
+        ),
     ] = None,
     blueprint: Changed = None,
     id: Id = None,

@@ -10,13 +10,14 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.kinds.walk import lists_within, steps_within
 from holdfast.client.answering import Answering
 from holdfast.client.events import below
-from holdfast.client.history import started_with
+from holdfast.client.history import read_input, started_with
 from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.retries import (
     Successor,
@@ -29,6 +30,7 @@ from holdfast.client.retries import (
 from holdfast.client.starting import new_run_id
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, name_at, parts
+from holdfast.protocol.context import BadWrite, applied
 from holdfast.protocol.events import BranchStarted, Event, ItemStarted, LoopIteration, StepSkipped, StepStarted
 from holdfast.protocol.past import Fork, PastLink
 from holdfast.protocol.runs import Definition
@@ -67,7 +69,7 @@ class ForkRequest:
 
     Args:
         at: The place: an address, its end, or the name of a step that stands once in the run.
-        changes: What is written into the context there, by path.
+        changes: What is written there, by path: into the context, or into the run's `input`.
         blueprint: A changed blueprint; up to the place it must do the same.
         run: The id of the new run; None: a random one.
     """
@@ -91,11 +93,18 @@ class RunFork:
     async def start(self) -> Forked:
         """Start the new run; see `Runs.fork`."""
         described = await describe_past(self._tree, self._run)
-        await check_not_undone(self._tree, self._run)
         definition: Definition = await started_with(self._client, described)
-        at = find_place(await below(self._tree, self._run), self._request.at)
+        events = await below(self._tree, self._run)
+        at = find_place(events, self._request.at)
         check_place(definition.blueprint, at)
-        fork = Fork(address=at, lines=list_lines(definition.blueprint, at), changes=dict(self._request.changes))
+        fork = Fork(
+            address=at,
+            lines=list_lines(definition.blueprint, at),
+            changes={path: value for path, value in self._request.changes.items() if not _is_of_input(path)},
+            input=await self._change_input(self._request.blueprint or definition.blueprint, at),
+        )
+        place = next(number for number, event in enumerate(events) if event.address == at)
+        check_not_undone(self._run, events, place, fork)
         reader = PastReader(self._tree, self._run)
         past = await reader.read(await self._find_break(reader, described), fork=fork)
         changed = self._request.blueprint
@@ -104,6 +113,23 @@ class RunFork:
         await Successor(self._client, self._answering, described).start(new, past, link, changed)
         return Forked(new, self._run, at)
 
+    async def _change_input(self, blueprint: Blueprint, at: Address) -> list[JSON]:
+        """Return the run's input as it is from the place on, in a list; [] where it stays. Raises `BadInput`."""
+        changes = {path: value for path, value in self._request.changes.items() if _is_of_input(path)}
+        if not changes:
+            return []
+        if any(kind == "step" for kind, _, _ in parts(at)[:-1]):
+            raise BadInput(f"{at} stands in an import, which does not read the run's input: change the context there")
+        names: JSONObject = {"input": (await read_input(self._client, self._run)).input}
+        try:
+            for path, value in changes.items():
+                names = applied(names, "set", path, value)
+        except BadWrite as error:
+            raise BadInput(str(error)) from None
+        if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, names["input"])):
+            raise BadInput(f"the changed input does not fit: {wrong}")
+        return [names["input"]]
+
     async def _find_break(self, reader: PastReader, described: WorkflowExecutionDescription) -> Break:
         """Return where the run broke off; for one that goes on, or is complete, its end so far."""
         if described.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED):
@@ -111,6 +137,11 @@ class RunFork:
         return await reader.find_break(
             await read_run_failure(self._client, self._run), await read_end(self._client, described)
         )
+
+
+def _is_of_input(path: str) -> bool:
+    """Return whether a path to change is of the run's input, and not of the context."""
+    return path.partition(".")[0].partition("[")[0] == "input"
 
 
 def find_place(events: Sequence[Event], at: str) -> Address:

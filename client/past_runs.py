@@ -143,6 +143,10 @@ class PastReader:
                 f"somebody {FREE_COMMANDS[command]} in {workflow}, which a run that goes on from it would not meet"
             )
             raise BadInput(message)
+        met = None if history.past is None else history.past.fork
+        if met is not None and (met.changes or met.input):
+            message = f"{self._run} was begun with values changed at {met.address}, which no run can go on with"
+            raise BadInput(f"{message}: fork the run that it begins in once more")
         waits = await self._histories.read_waits(history)
         return Past(
             run=self._run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,8 +19,8 @@ from holdfast.client.permissions import read_access
 from holdfast.client.starting import check_start, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
-from holdfast.protocol.events import StepUndone
-from holdfast.protocol.past import PAST_MEMO, Past, PastLink
+from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
+from holdfast.protocol.past import PAST_MEMO, Fork, Past, PastLink
 from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Failure
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import BadInput, RunExists, read_failure
@@ -130,7 +131,6 @@ class RunRetry:
         new = name_retry(self._run)
         if (before := await find_retry(self._tree, self._run)) is not None:
             return self._find_same(new, before)
-        await check_not_undone(self._tree, self._run)
         reader = PastReader(self._tree, self._run)
         broken = await self._find_break(reader, described)
         past = await reader.read(broken)
@@ -162,18 +162,38 @@ class RunRetry:
         """Return where the run broke off. Raises `BadInput` if it would only fail there again."""
         failure = await read_run_failure(self._client, self._run)
         broken = await reader.find_break(failure, await read_end(self._client, described))
+        events = await below(self._tree, self._run)
+        check_not_undone(self._run, events, _find_failed_step(events, broken))
         if failure is not None and not broken.repeats and self._changed is None:
             message = f"{self._run} failed on what it already had ({failure.type}: {failure.message})"
             raise BadInput(f"{message}; a retry would fail the same way. Mend the blueprint, and retry with it")
         return broken
 
 
-async def check_not_undone(tree: Tree, run: str) -> None:
-    """Raise `BadInput` if something that a run did was undone: another would take it for done."""
-    undone = [event.address for event in await below(tree, run) if isinstance(event.data, StepUndone)]
-    if undone:
-        message = f"{run} has undone what it did at {undone[0]}: a run that goes on from it would take that for done"
-        raise BadInput(f"{message}; start it anew")
+def _find_failed_step(events: Sequence[Event], broken: Break) -> int:
+    """Return the index of the event by which a run broke off: the failure of its step, or else what came later."""
+    at = [n for n, event in enumerate(events) if isinstance(event.data, StepFailed) and event.address == broken.address]
+    later = (number for number, event in enumerate(events) if event.time >= broken.at)
+    return at[-1] if at else next(later, len(events))
+
+
+def check_not_undone(run: str, events: Sequence[Event], place: int, fork: Fork | None = None) -> None:
+    """Raise `BadInput` if a step that another run would meet as done was undone later, which it would not meet.
+
+    Args:
+        run: The run.
+        events: Its events, in order.
+        place: The index of the first event that is not met.
+        fork: The place of a fork, in whose other branches and items everything is met.
+    """
+    begun = {event.address for event in events[:place] if isinstance(event.data, StepStarted)}
+    for event in events[place:]:
+        if not isinstance(event.data, StepUndone):
+            continue
+        if event.address in begun or (fork is not None and fork.is_beside(event.address)):
+            message = f"{run} has undone later what it did at {event.address}: another run would take it for done"
+            way_out = "start it anew" if fork is None else "begin before it, or behind the end of its block"
+            raise BadInput(f"{message}; {way_out}")
 
 
 def name_retry(run: str) -> str:

@@ -198,7 +198,7 @@ class Runs:
             run: The id of the other run.
             at: The place: the address of a step, an iteration, an item or a branch, its end, or a step's name.
             by: The person who asks for it; they must be allowed to steer the run.
-            changes: What is written into the context there, by path.
+            changes: What is written into the context there, by path; `input`, and what is below it, is the run's input.
             blueprint: A changed blueprint; up to the place it must do the same.
             id: The id of the new run; by default made as for a start.
 

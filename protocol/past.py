@@ -104,6 +104,8 @@ class Fork(Value):
     """The maps around it whose items run one after the other; those of others are independent of each other."""
     changes: dict[str, JSON] = {}
     """What is written into the context there, by path."""
+    input: list[JSON] = []
+    """The run's input from there on, in a list; [] where it stays."""
 
     def is_beside(self, address: str) -> bool:
         """Return whether what stands at an address is independent of the place: another branch, or another item.

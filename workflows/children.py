@@ -353,7 +353,7 @@ def define_child(step: AnyStep, frame: Frame) -> dict[str, Any]:
         "label": frame.label,
         "people": frame.people,
         "undo_room": None if frame.undos is None else frame.undos.room,
-        "input": frame.names.get("input") if "input" in names else None,
+        "input": frame.input if "input" in names else None,
         "steps": {name: record for name, record in seen["steps"].items() if name in steps or "*" in steps},
         "names": {name: value for name, value in frame.names.items() if name in names and name not in _MADE_BY_CHILD},
     }

@@ -51,6 +51,16 @@ class EarlierRun:
         changes, self._changes = self._changes, {}
         return changes
 
+    def read_input(self, address: Address, own: JSON) -> JSON:
+        """Return the run's input as it is read at an address; `own` is what the run was started with."""
+        changed = [] if self._fork is None else self._fork.input
+        return changed[0] if changed and self._is_over(address) else own
+
+    @property
+    def next_input(self) -> list[JSON]:
+        """The run's input for the next history of this workflow, in a list; [] where it stays."""
+        return self._fork.input if self._fork is not None and self._is_reached else []
+
     def _is_over(self, address: str) -> bool:
         """Return whether nothing is met any more at an address."""
         return self._is_reached and self._fork is not None and not self._fork.is_beside(address)

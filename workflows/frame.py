@@ -194,6 +194,8 @@ class Frame:
     run_steps: RunSteps
     names: JSONObject
     """Names beside those every step sees: `input`, `iteration`, `error`."""
+    reads_run_input: bool = True
+    """False in an import, whose `input` is that of its step."""
     previous: JSON = None
     """Output of the step before."""
     iteration: int | None = None
@@ -306,10 +308,17 @@ class Frame:
     def with_names(self, **names: Any) -> Frame:
         return replace(self, names={**self.names, **names})
 
+    @property
+    def input(self) -> JSON:
+        """What the name `input` means here: in a run that was forked with another one, that from the place on."""
+        own: JSON = self.names.get("input")
+        return self.host.earlier.read_input(self.address, own) if self.reads_run_input else own
+
     def collect_names(self) -> JSONObject:
         """Return every name that an expression sees here, with its value."""
         return {
             **self.names,
+            **({"input": self.input} if "input" in self.names else {}),
             **({"history": read_history(self.store.value)} if self.iteration is not None else {}),
             "context": self.store.value,
             "steps": self.scope.collect_steps(),

@@ -24,6 +24,7 @@ async def run_import(alias: str, value: object, frame: Frame) -> tuple[JSON, JSO
         store=ContextStore(child.context, child.context_schema),
         scope=frame.scope.detach(),
         names={"input": value},
+        reads_run_input=False,
         request_counts=frame.request_counts.within(alias),
         conversing=False,
         turn_source=None,

@@ -62,6 +62,8 @@ async def run_step(step: AnyStep, frame: Frame, previous: object) -> JSON:
     inner = frame.at(step.segment, step.name).after(previous)
     for path, value in frame.host.earlier.take_changes(inner.address).items():
         inner.apply("set", path, value)
+    if frame.host.earlier.next_input and frame.reads_run_input and step is frame.blueprint.steps[0]:
+        inner = inner.after(inner.input)  # the first step of a run gets its input
     while True:
         outcome = await _attempt(step, frame, inner)
         if not isinstance(outcome, _RetryRequested):

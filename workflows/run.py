@@ -186,7 +186,9 @@ class RunWorkflow:
         await end_if_cancelled()  # the new run would not hear of a cancellation of this one
         self.host.view.show()
         self.advance(**self.host.next_state, **self.collect_spending(), **self.collect_state())
-        workflow.continue_as_new(args=[self.definition.model_copy(update={"past": None}), self.state])
+        changed = self.host.earlier.next_input
+        own = {"past": None, **({"input": changed[0]} if changed else {})}
+        workflow.continue_as_new(args=[self.definition.model_copy(update=own), self.state])
 
     def collect_state(self) -> dict[str, Any]:
         """Return fields of the state that are kept elsewhere while the workflow runs. For subclasses."""

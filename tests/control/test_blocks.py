@@ -97,11 +97,11 @@ async def test_what_a_branch_that_lost_did_is_undone_at_once(house: Harness) -> 
     assert read_done(house.folder) == ["a", "una", "after"]
 
 
-async def test_no_run_goes_on_from_one_that_has_undone_something(house: Harness) -> None:
+async def test_no_run_goes_on_between_a_step_and_its_undo(house: Harness) -> None:
     run = await house.start(written(block(do(house, "a"), BOOM)))
     await house.result(run)
     for going_back in (house.runs.retry(run), house.runs.fork(run, "boom")):
-        with pytest.raises(BadInput, match="would take that for done"):
+        with pytest.raises(BadInput, match="would take it for done"):
             await going_back
 
 

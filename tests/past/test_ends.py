@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness, until
+from tests.control.undoable import BOOM, block, do
 from tests.past.runs import ASK, fail, mend, paid, pay, retry
-from tests.tools import calls
+from tests.tools import calls, read_done
 
 
 async def is_called(folder: Path, name: str) -> bool:
@@ -121,3 +123,16 @@ async def test_hundreds_of_calls_are_met_bit_by_bit(house: Harness) -> None:
     run = await fail(house, [{"kind": "map", "name": "each", "map": item}, mend(house.folder)])
     new = await retry(house, run)
     assert (await house.output(new), paid(house)) == ("mended 1", 225)
+
+
+async def test_what_was_undone_before_the_failure_is_met_with_its_undo(house: Harness) -> None:
+    whole = block(do(house, "book"), BOOM, on_error="continue")
+    run = await fail(house, [whole, mend(house.folder)])
+    assert await house.output(await retry(house, run)) == "mended 1"
+    assert read_done(house.folder) == ["book", "unbook"]
+
+
+async def test_a_run_whose_failure_undid_what_it_had_done_is_not_gone_on_with(house: Harness) -> None:
+    run = await fail(house, [block(do(house, "book"), mend(house.folder))])
+    with pytest.raises(BadInput, match="undone later what it did at pipeline:test;block:all;step:book"):
+        await retry(house, run)

@@ -10,7 +10,9 @@ import yaml
 from holdfast.protocol.events import Event, ItemStarted, LoopIteration, StepStarted
 from holdfast.runtime.errors import Ambiguous, BadInput
 from tests.conftest import Harness
+from tests.control.undoable import BOOM, block, do, plain
 from tests.past.runs import ASK, fail, finish, mend, paid, pay
+from tests.tools import read_done
 
 PLACES = (StepStarted, LoopIteration, ItemStarted)
 
@@ -133,3 +135,92 @@ async def test_what_cannot_be_forked_says_so(house: Harness) -> None:
         await house.runs.fork(run, "x")
     with pytest.raises(BadInput, match="say what they need"):
         await house.runs.fork(run, "b")
+
+
+INPUT = """
+inputs: {type: object, properties: {tone: {type: string}, to: {type: string}}}
+imports: {}
+steps:
+  - {name: first, input: "{{ input.tone }}"}
+  - kind: loop
+    name: l
+    loop:
+      max_loops: 4
+      checkpoint_every: 1
+      body:
+        - {name: round, input: "{{ input.tone }}"}
+        - {name: told, input: "{{ steps.round.output }}{{ previous_step }}", sink_to: "log"}
+      state: [{append: {target: "context.all", value: "{{ steps.round.output }}"}}]
+  - {name: last, input: "{{ input.tone }} {{ input.to }}"}
+output: ["{{ steps.first.output }}", "{{ context.all }}", "{{ steps.last.output }}", "{{ input.tone }}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "output"),
+    [
+        ("first", ["dry", ["dry", "dry", "dry"], "dry Ana", "dry"]),
+        ("loop:l:2", ["warm", ["warm", "dry", "dry"], "dry Ana", "dry"]),
+        ("last", ["warm", ["warm", "warm", "warm"], "dry Ana", "dry"]),
+    ],
+)
+async def test_the_input_is_changed_from_the_place_on(house: Harness, at: str, output: list[Any]) -> None:
+    """The loop's next histories have it, too."""
+    run = await house.start(INPUT, {"tone": "warm", "to": "Ana"})
+    await house.output(run)
+    assert await house.output(await fork(house, run, at, changes={"input.tone": "dry"})) == output
+
+
+async def test_a_first_step_without_an_input_of_its_own_gets_the_changed_one(house: Harness) -> None:
+    run = await house.start("steps: [{name: a}, {name: b}]", "old")
+    assert await house.output(run) == "old"
+    assert await house.output(await fork(house, run, "a", changes={"input": "new"})) == "new"
+
+
+async def test_an_input_that_does_not_fit_is_refused_and_a_changed_run_is_not_gone_on_with(house: Harness) -> None:
+    run = await house.start(INPUT, {"tone": "warm", "to": "Ana"})
+    await house.output(run)
+    with pytest.raises(BadInput, match="does not fit: tone"):
+        await house.runs.fork(run, "last", changes={"input.tone": 3})
+    changed = await fork(house, run, "last", changes={"input.tone": "dry"})
+    await house.output(changed)
+    with pytest.raises(BadInput, match="values changed at"):
+        await house.runs.fork(changed, "last")
+
+
+def undone(house: Harness) -> list[dict[str, Any]]:
+    """Return steps of which a block fails and is undone, and what comes after it."""
+    whole = block(plain(house, "look"), do(house, "book"), BOOM, on_error="continue")
+    return [
+        plain(house, "before"),
+        whole,
+        plain(house, "after"),
+        {"name": "end", "input": "{{ steps.all.error.type }}"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "again"),
+    [
+        ("before", ["before", "look", "book", "unbook", "after"]),
+        ("look", ["look", "book", "unbook", "after"]),
+        ("book", ["book", "unbook", "after"]),
+        ("after", ["after"]),
+    ],
+)
+async def test_a_fork_before_what_was_undone_or_behind_its_block_does_nothing_twice(
+    house: Harness, at: str, again: list[str]
+) -> None:
+    run = await house.start(yaml.safe_dump({"steps": undone(house)}))
+    output = await house.output(run)
+    first = read_done(house.folder)
+    assert first == ["before", "look", "book", "unbook", "after"]
+    assert await house.output(await fork(house, run, at)) == output
+    assert read_done(house.folder) == [*first, *again]
+
+
+async def test_a_fork_between_a_step_and_its_undo_is_refused(house: Harness) -> None:
+    run = await house.start(yaml.safe_dump({"steps": undone(house)}))
+    await house.output(run)
+    with pytest.raises(BadInput, match="undone later what it did at pipeline:test;block:all;step:book"):
+        await house.runs.fork(run, "boom")

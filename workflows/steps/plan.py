@@ -144,7 +144,7 @@ def planner_of(step: Plan, frame: Frame) -> PlannerCall | None:
     if agent is None:
         return None
     seen = frame.scope.collect_steps()
-    previous = frame.names.get("input") if before is None else seen.get(before.name, {}).get("output")
+    previous = frame.input if before is None else seen.get(before.name, {}).get("output")
     place = frame.after(previous)
     try:
         value, instructions = place.render(planner.input), text_of(place.render(agent.instructions))
