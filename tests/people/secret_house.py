@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
-from holdfast.activities import all_activities
+from holdfast.activities import Interrupt, all_activities, secret, tool
 from holdfast.client.answering import Answering
 from holdfast.client.events import all_events
 from holdfast.client.memory import QuestionMemory
@@ -20,6 +21,35 @@ from holdfast.protocol.runs import CONTEXT
 from holdfast.runtime.secrets import EnvironmentSecrets, SecretDirectory
 from holdfast.worker import create_worker
 from tests.conftest import TOOLS, Harness, Replays
+
+
+@tool
+def opens(key: str, how: str) -> object:
+    """Reads a secret, and gives it away in one way or another, or not."""
+    value = secret(key)
+    match how:
+        case "length":
+            return len(value)
+        case "return":
+            return f"It is {value}!"
+        case "key":
+            return {"a": [{value: 1}]}
+        case "json":
+            return json.dumps({"body": {"key": value}}, ensure_ascii=False)
+        case "raise":
+            raise ValueError(f"{value} is wrong")
+        case "cause":
+            try:
+                raise KeyError(value)
+            except KeyError:
+                raise ValueError("it is wrong") from None
+        case "details":
+            raise ApplicationError("it is wrong", {"key": value})
+        case "interrupt":
+            raise Interrupt(f"Is {value} right?")
+        case "many":
+            raise ExceptionGroup("several", [ValueError("a"), ValueError(value)])
+    raise ValueError("no such way")
 
 
 @pytest.fixture

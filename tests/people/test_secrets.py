@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.exceptions import ApplicationError
 
-from holdfast.activities import Interrupt, secret, tool
 from holdfast.client.answering import Answering
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
@@ -46,35 +43,6 @@ steps:
   - {kind: hitl, name: plain, message: Name?}
   - {kind: hitl, name: key, ask: secret, message: Key?}
 """
-
-
-@tool
-def opens(key: str, how: str) -> object:
-    """Reads a secret, and gives it away in one way or another, or not."""
-    value = secret(key)
-    match how:
-        case "length":
-            return len(value)
-        case "return":
-            return f"It is {value}!"
-        case "key":
-            return {"a": [{value: 1}]}
-        case "json":
-            return json.dumps({"body": {"key": value}}, ensure_ascii=False)
-        case "raise":
-            raise ValueError(f"{value} is wrong")
-        case "cause":
-            try:
-                raise KeyError(value)
-            except KeyError:
-                raise ValueError("it is wrong") from None
-        case "details":
-            raise ApplicationError("it is wrong", {"key": value})
-        case "interrupt":
-            raise Interrupt(f"Is {value} right?")
-        case "many":
-            raise ExceptionGroup("several", [ValueError("a"), ValueError(value)])
-    raise ValueError("no such way")
 
 
 async def test_a_secret_reaches_the_tool_and_nothing_else(house: Harness, caplog: pytest.LogCaptureFixture) -> None:
