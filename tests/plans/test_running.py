@@ -216,6 +216,22 @@ async def test_the_next_item_begins_when_any_has_ended_and_in_a_new_history_when
     assert len(histories) == 2
 
 
+async def test_an_item_that_ends_while_the_run_is_paused_is_followed_after_the_pause(plans: Plans) -> None:
+    blocks = {"all": loop(["a", "b", "c"], "1", max_parallel=2)}
+    run = await plans.start({"steps": [step("1", "ASK_INFO: Who is CURRENT_ITEM?")], "loop_blocks": blocks}, {})
+    _, second = await plans.harness.asked(run, 2)
+    await plans.harness.runs.control.pause(run)
+    await plans.harness.answer(run, "B", second)
+    assert [one.message for one in await plans.harness.asked(run, 1)] == ["Who is a?"]
+    await plans.harness.runs.control.resume(run)
+    first, third = await plans.harness.asked(run, 2)
+    assert third.message == "Who is c?"
+    await plans.harness.answer(run, "A", first)
+    await plans.harness.answer(run, "C", third)
+    output = await plans.harness.output(run)
+    assert [one["response"] for one in output["steps"]["1"]["data"]] == ["A", "B", "C"]
+
+
 @pytest.mark.parametrize("in_loop", [False, True])
 async def test_cancelling_one_of_several_questions_ends_the_others(plans: Plans, in_loop: bool) -> None:
     steps = [step("1", "ASK_INFO: CURRENT_ITEM?"), step("2", "After RESULT_FROM_1")]
