@@ -9,12 +9,22 @@ import yaml
 
 from holdfast.server.record.entries import ASKED, ENDED, GAP
 from holdfast.server.record.record import Record
+from holdfast.server.record.recorder import choose_pause
 from holdfast.server.record.story import story
 from holdfast.server.record.verification import RecordCheck, verify
 from tests.conftest import Harness, until, worker_for
 from tests.flows import written
 from tests.people.verified import AGENTS, BACK, ask
 from tests.record.ground import ASK, KEY, LOOP, Recording
+
+
+@pytest.mark.parametrize(
+    ("seconds", "recorded", "pause"), [(5.0, 0, 50.0), (5.0, 3, 5.0), (0.1, 3, 1.0), (30.0, 0, 60.0)]
+)
+def test_the_next_round_comes_soon_after_one_that_had_something_to_record(
+    seconds: float, recorded: int, pause: float
+) -> None:
+    assert choose_pause(seconds, recorded) == pause
 
 
 async def test_a_run_that_was_parked_before_is_recorded(recording: Recording) -> None:
