@@ -78,6 +78,8 @@ class OpenQuestions:
     has_ended: bool = False
     silence: str | None = None
     """Why no worker could be asked: the questions are those seen last, and may be closed by now."""
+    recalled: bool = False
+    """Whether nobody was asked, as all were seen before: the workflow that asks decides, see `recall`."""
     events: list[Question] = field(default_factory=list)
     """The events of other systems that are waited for: a person may answer one by its name, in place of the system."""
     earlier: EarlierAnswers | None = field(default=None, compare=False)
@@ -175,6 +177,27 @@ class Answering:
             return known
         return await self.walk(tree, await tree.describe(run), patient=patient)
 
+    def recall(self, run: str, names: Sequence[str]) -> OpenQuestions | None:
+        """Return the questions as this client has seen them last, where an answer needs no look at them before.
+
+        Args:
+            run: The id of the run.
+            names: What names the questions.
+
+        Returns:
+            Those of one workflow, with these ids. None if one was not seen, hides its answer, or waits for some people
+            only: these may have changed.
+        """
+        seen = [self.memory.find(name) for name in names]
+        known = [question for question in seen if question is not None and question.run == run]
+        is_plain = all(
+            question.asked.for_people and not question.asked.hidden and not question.people.restricted
+            for question in known
+        )
+        if len(known) < len(names) or not is_plain or len({question.owner for question in known}) != 1:
+            return None
+        return OpenQuestions(run, known, recalled=True)
+
     async def find_known(self, tree: Tree, run: str, names: Sequence[str]) -> OpenQuestions | None:
         """Ask only the workflows of questions that this client has seen, where all names are ids of such.
 
@@ -243,13 +266,21 @@ class Answering:
         batch = batch.model_copy(update={"by": self.find_sender(batch.by), "key": key or secrets.token_hex(8)})
         check_batch(batch, self.limits.answer)
         unconfirmed: Unconfirmed | None = None
+        if open_questions.recalled:
+            try:
+                if (receipts := await self._at_once(tree, open_questions, batch)) is not None:
+                    return list(receipts)
+            except Unconfirmed as error:
+                unconfirmed, key = error, batch.key
+            names = [answer.question for answer in batch.answers]
+            open_questions = await self.open_questions(tree, open_questions.run, names)
         if open_questions.silence is None and not signal:
             try:
                 return list(await self._by_update(tree, open_questions, batch, key))
             except NoWorker as error:  # it polled a moment ago, but is gone: leave the answer for the next one
                 if isinstance(error, Busy) and error.is_alive:
                     raise
-                unconfirmed = error if isinstance(error, Unconfirmed) else None
+                unconfirmed = error if isinstance(error, Unconfirmed) else unconfirmed
                 open_questions = replace(
                     open_questions, questions=self.memory.of(open_questions.run), silence=str(error)
                 )
@@ -264,6 +295,18 @@ class Answering:
             raise unconfirmed from None  # the server keeps an update that nobody took, for the next worker
 
     # By update
+
+    async def _at_once(self, tree: Tree, recalled: OpenQuestions, batch: AnswerBatch) -> list[Receipt] | None:
+        """Send answers to questions that were seen before; None if they were not sent, or not taken.
+
+        Raises `Unconfirmed` if nobody says so soon: they may still count.
+        """
+        if not await is_polled(tree.client, tree.task_queue):
+            return None
+        owner = recalled.questions[0].owner
+        payload = json.loads(batch.model_dump_json(exclude={"token", "groups"}))
+        argument = self._signed("answer", SignedCommand(recalled.run, owner, ANSWER, payload))
+        return await tree.try_update(owner, ANSWER, argument, list[Receipt], id=update_id(batch))
 
     async def _by_update(
         self, tree: Tree, open_questions: OpenQuestions, batch: AnswerBatch, key: str | None

@@ -322,8 +322,11 @@ class Runs:
             Ambiguous: An answer could mean several questions.
         """
         batch = AnswerBatch(answers=list(answers), by=by, key=key, comment=comment)
+        names = [answer.question for answer in answers]
+        if open_questions is None and not signal:
+            open_questions = self.answering.recall(run, names)
         if open_questions is None:
-            open_questions = await self.open_questions(run, [answer.question for answer in answers], patient=not signal)
+            open_questions = await self.open_questions(run, names, patient=not signal)
         return await send_answers(
             self.tree, self.answering, self.access, open_questions, batch, signal=signal, owner=owner
         )

@@ -25,13 +25,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.archive import Archive
 from holdfast.client.query_turns import take_turn
-from holdfast.protocol.address import in_order
+from holdfast.protocol.address import in_order, run_of
 from holdfast.protocol.answers import REFUSALS, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import VIEW, WorkflowView
 from holdfast.runtime.converters import read_query_failure_text
 from holdfast.runtime.errors import is_missing
-from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, explain_silence, find_last_poll
+from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, Unconfirmed, explain_silence, find_last_poll
 
 Result = TypeVar("Result")
 CLOSED = ("completed", "failed", "cancelled")
@@ -197,6 +197,25 @@ class Tree:
                     raise
         # A server that cannot be reached fails this call, too; one that only drops updates has a worker that is busy.
         raise failed or await self.silence(workflow)
+
+    async def try_update(
+        self, workflow: str, name: str, argument: object, type_: type[Result], *, id: str
+    ) -> Result | None:
+        """Send an update once, as `update` does; None if it was refused, or could not be sent.
+
+        Raises `Unconfirmed` if no worker has confirmed it soon: it may still be applied.
+        """
+        handle = self.client.get_workflow_handle(workflow)
+        try:
+            result: Result = await handle.execute_update(
+                name, argument, id=id, result_type=type_, rpc_timeout=QUERY_LIMIT
+            )
+            return result
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            raise_if_cancelled()
+            raise Unconfirmed(run_of(workflow), workflow) from None
+        except (WorkflowUpdateFailedError, RPCError):
+            return None
 
     async def view(self, workflow: str, run: str | None = None, *, unless_ended: bool = False) -> WorkflowView:
         """Return the view of one workflow, with every page of its open questions. Raises as `query` does.

@@ -23,7 +23,7 @@ SOON_SECONDS = 0.7
 """Seconds after which a page that says "on its way" is prepared."""
 PATIENCE_SECONDS = 2.5
 """Seconds after which that page is shown."""
-MOST_AT_ONCE = 16
+MOST_AT_ONCE = 8
 """Answers of programs that are under way at once."""
 LONGEST_STAY = 3.0
 """Seconds after which one that is still under way makes place for the next."""

@@ -1,7 +1,7 @@
 """An answer asks the server no more than it must: the calls are counted by the SDK's own metrics."""
 
 from collections import Counter
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from temporalio.client import Client
@@ -10,9 +10,11 @@ from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 from holdfast.client.answering import Answering
 from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.runs import Runs
+from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.runtime.converters import DATA_CONVERTER
+from holdfast.runtime.workers import Unconfirmed
 from tests.conftest import Harness
 
 NESTED = """
@@ -70,9 +72,21 @@ async def test_who_has_seen_a_question_answers_it_in_two_calls(house: Harness, g
     assert calls(metrics) == TWO_CALLS
 
 
-async def test_a_program_that_lists_and_answers_makes_two_calls_more(house: Harness) -> None:
+async def test_a_program_that_lists_and_answers_asks_nothing_more_of_the_run(house: Harness) -> None:
     run, question, runs, metrics = await seen(house)
-    await runs.answer(run, [Answer(question=question.id, content="yes")])
+    [receipt] = await runs.answer(run, [Answer(question=question.id, content="yes")])
+    counted_calls = calls(metrics)
+    counted_calls.pop("DescribeTaskQueue", None)  # once a second, for all answers
+    assert (receipt.status, counted_calls) == ("answered", {"UpdateWorkflowExecution": 1})
+
+
+async def test_a_question_with_assignees_is_looked_at_before_it_is_answered(house: Harness) -> None:
+    run = await house.start("steps: [{kind: hitl, name: ask, message: Go?, assignees: [user:ana]}]")
+    await house.one(run)
+    runs, metrics = await counted(house)
+    [question] = await runs.questions(run)
+    calls(metrics)
+    await runs.answer(run, [Answer(question=question.id, content="yes")], by="user:ana")
     assert calls(metrics) == TWO_CALLS
 
 
@@ -93,6 +107,20 @@ async def test_a_question_that_was_seen_and_answered_since_is_told_by_the_run(ho
     await house.runs.answer(run, [Answer(question=question.id, content="yes")], by="user:bob")
     with pytest.raises(Refusal, match="was answered by user:bob"):
         await runs.answer(run, [Answer(question=question.id, content="no")])
+
+
+async def test_an_answer_that_nobody_confirms_soon_is_sent_again_as_the_same_one(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, question, runs, _ = await seen(house)
+
+    async def lose(tree: Tree, workflow: str, *arguments: Any, id: str) -> Any:
+        await tree.update(workflow, *arguments, id=id)
+        raise Unconfirmed(run, workflow)
+
+    monkeypatch.setattr(Tree, "try_update", lose)
+    [receipt] = await runs.answer(run, [Answer(question=question.id, content="yes")])
+    assert (receipt.status, (await house.output(run))) == ("answered", "yes")
 
 
 async def test_a_question_is_not_answered_as_one_of_another_run(house: Harness) -> None:
