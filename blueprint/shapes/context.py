@@ -65,7 +65,7 @@ def is_edited(blueprint: Blueprint) -> bool:
 
 def make_context(blueprint: Blueprint, writes: Writes) -> Shape:
     """Return the shape of the context, which holds at any time of a run."""
-    answers = {} if writes.is_open else dict(_find_answers(writes))
+    answers = {} if writes.is_open else dict(_find_answers(writes, blueprint.context))
     is_open = writes.is_open or is_edited(blueprint)
     keys = sorted({*blueprint.context, *(path[0] for path in writes.by_path), _SCRATCHPAD})
     if blueprint.context_schema is not None:
@@ -77,11 +77,25 @@ def make_context(blueprint: Blueprint, writes: Writes) -> Shape:
     return make_object(properties | _nest(answers), is_closed=False, lists_keys=True)
 
 
-def _find_answers(writes: Writes) -> Iterator[tuple[tuple[str, ...], Shape]]:
-    """Yield the paths that one kind of answer alone is written to, so that what is read there is known."""
+def _find_answers(writes: Writes, first: JSON) -> Iterator[tuple[tuple[str, ...], Shape]]:
+    """Yield the paths that one kind of answer alone is written to, so that what is read there is known.
+
+    Where the first value of the context is of another type, it is not: it may be read before there is an answer.
+    """
     for path, shapes in writes.by_path.items():
-        if all(shape.is_like(shapes[0]) for shape in shapes):
+        before = _read_value(path, first)
+        is_other = before is not None and not shapes[0].may_be(find_type(before))
+        if not is_other and all(shape.is_like(shapes[0]) for shape in shapes):
             yield path, shapes[0]
+
+
+def _read_value(path: tuple[str, ...], value: JSON) -> JSON:
+    """Return what stands at a path in a value; None if nothing does."""
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
 
 
 def _add_keys(context: Shape, answers: dict[str, Shape], other: dict[str, Shape], *, lists_keys: bool) -> Shape:

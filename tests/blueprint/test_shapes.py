@@ -203,6 +203,23 @@ def test_what_may_be_is_no_mistake(steps: str) -> None:
     assert find_problems(steps)[1] == []
 
 
+ANSWERED = """
+context: {n: %s}
+steps:
+  - {kind: hitl, name: a, message: "?"}
+  - kind: conditional
+    name: c
+    condition_expression: context.n > 1
+    branches: {true: [{name: x, input: 1}], false: [{name: y, input: "{{ steps.a.output }}", sink_to: n}]}
+"""
+"""Reads a key of the context before a person's answer is written there."""
+
+
+@pytest.mark.parametrize(("first", "codes"), [("1", []), ("'1'", ["bad_shape"]), ("null", ["bad_shape"])])
+def test_what_a_key_begins_with_is_read_before_an_answer(first: str, codes: list[str]) -> None:
+    assert [problem.code for problem in parse(ANSWERED % first).problems] == codes
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_no_example_has_a_mistake_or_reads_a_key_that_is_not_listed(path: Path) -> None:
     found = examine(path)
