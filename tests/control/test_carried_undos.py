@@ -167,3 +167,15 @@ async def test_no_step_starts_that_the_block_could_not_undo(house: Harness) -> N
     run = await house.start(document, history_limits=limits(undos=3))
     assert (await house.result(run)).error.type == "too_many_undos"
     assert read_done(house.folder) == ["a", "b1", "b2", "unb2", "unb1", "una"]
+
+
+async def test_what_a_run_takes_over_from_another_is_undone_by_it(house: Harness) -> None:
+    """The loop is met as it ended in the other run: its undos come with its result."""
+    run = await house.start(written(block(do(house, "a"), repeat(do_each(house, "b"), most=2), ASK)))
+    await house.answered(run, "yes")
+    await house.output(run)
+    forked = (await house.runs.fork(run, "ask")).run
+    house.started.append(forked)
+    await house.one(forked)
+    await ends(house, forked)
+    assert read_done(house.folder) == ["a", "b1", "b2", "unb2", "unb1", "una"]
