@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.conftest import Harness
+from tests.agents.turns import call, turn
+from tests.conftest import Harness, until
 from tests.control.undoable import ASK, BOOM, block, do, plain
 from tests.flows import repeat, written
 from tests.progress import ends, limits
@@ -179,3 +181,43 @@ async def test_what_a_run_takes_over_from_another_is_undone_by_it(house: Harness
     await house.one(forked)
     await ends(house, forked)
     assert read_done(house.folder) == ["a", "b1", "b2", "unb2", "unb1", "una"]
+
+
+async def test_of_an_import_that_is_cancelled_half_done_a_person_says_whether_it_acted(house: Harness) -> None:
+    """What one of its steps gave is no output of the import, with which it could be undone."""
+    (house.folder / "inner.yaml").write_text(written(plain(house, "a"), ASK))
+    undo = {"uses": "does", "arguments": {"folder": str(house.folder), "what": "una"}}
+    inner = {"name": "inner", "uses": "imports.inner", "undo": undo}
+    run = await house.start(written(block(inner), imports={"inner": "./inner.yaml"}))
+    await house.one(run)
+    await house.client.get_workflow_handle(run).cancel()
+
+    async def asked() -> Any:
+        return [one for one in await house.runs.questions(run) if "unknown whether inner" in one.message]
+
+    [question] = await until(asked, "the question")
+    await house.answer(run, {"action": "edit", "input": {"folder": str(house.folder), "what": "una"}}, question)
+    assert (await house.result(run)).status == "cancelled"
+    assert read_done(house.folder) == ["a", "una"]
+
+
+@pytest.mark.parametrize("acts", [True, False])
+async def test_and_of_an_agent_that_has_called_a_tool(house: Harness, acts: bool) -> None:
+    did = call("does", folder=str(house.folder), what="a")
+    house.script(
+        yaml.safe_dump({"worker": [turn(*([did] if acts else []), call("request_user_info", question="And?"))]})
+    )
+    worker = {"model": "scripted:replies.yaml", "tools": ["does"], "human": ["ask"]}
+    undo = {"uses": "does", "arguments": {"folder": str(house.folder), "what": "una"}}
+    step = {"name": "work", "agent": "worker", "undo": undo}
+    run = await house.start(written(block(step), agents={"worker": worker}), "Go")
+    await house.one(run)
+    await house.client.get_workflow_handle(run).cancel()
+    if acts:
+
+        async def asked() -> Any:
+            return [one for one in await house.runs.questions(run) if "unknown whether work" in one.message]
+
+        [question] = await until(asked, "the question")
+        await house.answer(run, {"action": "skip"}, question)
+    assert (await house.result(run)).status == "cancelled"

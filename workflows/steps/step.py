@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from holdfast.blueprint.expressions import ExpressionError, names_in
 from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, ImportConfig, PlainStep, Undo
+from holdfast.blueprint.kinds.references import IMPORT
 from holdfast.protocol.agents import Completed, ToolRequest
 from holdfast.protocol.context import read
-from holdfast.protocol.runs import ToolBounds
+from holdfast.protocol.runs import AgentResult, ToolBounds
 from holdfast.protocol.undos import PendingUndo
 from holdfast.workflows.agents import AgentCall, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.attachments import add_files
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.builtins import BUILTINS
-from holdfast.workflows.concurrency import CancelledInCall
+from holdfast.workflows.concurrency import CancelledInCall, CancelledWithResult
 from holdfast.workflows.failures import Skip, failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.imports import run_import
@@ -34,18 +36,35 @@ async def run_plain(step: PlainStep, frame: Frame) -> JSON:
         raise failure("too_many_undos", message, frame.address)
     try:
         output = await _run(step, frame)
-    except CancelledInCall as cancelled:
-        if isinstance(cancelled.result, Completed):
-            frame.undos.take_over([_make_undo(step, step.undo, cancelled.result.result, frame)])
-        else:
-            message = (
-                f"It is unknown whether {step.name} took effect: it was cancelled in the middle of a call. "
-                f"If it did, {step.undo.uses} undoes it: edit says with which input; skip if it did not"
-            )
-            frame.undos.take_over([PendingUndo(step=step.name, address=frame.address, undo=step.undo, problem=message)])
+    except asyncio.CancelledError as cancelled:
+        entry = _make_undo_of_cancelled(step, step.undo, cancelled, frame)
+        frame.undos.take_over([] if entry is None else [entry])
         raise
     frame.undos.take_over([_make_undo(step, step.undo, output, frame)])
     return output
+
+
+def _make_undo_of_cancelled(
+    step: PlainStep, undo: Undo, cancelled: asyncio.CancelledError, frame: Frame
+) -> PendingUndo | None:
+    """Return the undo of a step that was cancelled; None if it has done nothing. What it did may not be known."""
+    is_import = step.uses is not None and step.uses.startswith(IMPORT)
+    match cancelled:
+        case CancelledInCall(result=Completed(result=output)) if not is_import:  # else of one of its steps
+            return _make_undo(step, undo, output, frame)
+        case CancelledWithResult(result=AgentResult(cancelled=False, output=output)) if not is_import:
+            return _make_undo(step, undo, output, frame)
+        case CancelledWithResult(result=AgentResult(made=[])) if not is_import:
+            return None
+        case CancelledInCall() | CancelledWithResult():
+            pass
+        case _ if not is_import:
+            return None  # between calls
+    message = (
+        f"It is unknown whether {step.name} took effect: it was cancelled before it had ended. "
+        f"If it did, {undo.uses} undoes it: edit says with which input; skip if it did not"
+    )
+    return PendingUndo(step=step.name, address=frame.address, undo=undo, problem=message)
 
 
 def _make_undo(step: PlainStep, undo: Undo, output: JSON, frame: Frame) -> PendingUndo:
@@ -65,7 +84,7 @@ async def _run(step: PlainStep, frame: Frame) -> JSON:
         return await _run_agent(step, frame, value)
     if step.uses is None:
         return value
-    if step.uses.startswith("imports."):
+    if step.uses.startswith(IMPORT):
         return await _run_import(step, frame, value)
     if step.uses in BUILTINS:
         return BUILTINS[step.uses](value, frame)
@@ -149,7 +168,7 @@ async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
 
 async def _run_import(step: PlainStep, frame: Frame, value: object) -> JSON:
     """Run another blueprint with a context of its own; `config.outputs` maps what comes back."""
-    alias = (step.uses or "").removeprefix("imports.")
+    alias = (step.uses or "").removeprefix(IMPORT)
     config = step.config or ImportConfig()
     input_ = value if config.input is None else frame.render(config.input)
     output, context = await run_import(alias, input_, frame)
