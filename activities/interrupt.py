@@ -285,6 +285,8 @@ def _check_question(asked: Asked, tool: str) -> None:
     _json(asked.model_dump(), tool)
     if not asked.message.strip():
         raise wrong("bad_interrupt", f"{tool}: the question has no message")
+    if asked.lacks_options:
+        raise wrong("bad_interrupt", f"{tool}: a question of kind {asked.kind!r} needs options to choose from")
     try:
         validator(asked.schema())
     except BadSchema as error:

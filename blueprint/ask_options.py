@@ -8,13 +8,16 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel
 
+from holdfast.blueprint.durations import seconds_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import list_kinds_for_steps
 
 AnswerForm = JSONObject | type[BaseModel]
 """JSON Schema, or a pydantic model that has one."""
-Escalation = Sequence[tuple[timedelta, Sequence[str]]]
+Time = timedelta | float | str
+"""A time, seconds, or text such as `2d`."""
+Escalation = Sequence[tuple[Time, Sequence[str]]]
 """Times after asking, rising, each with the assignees from then on."""
 
 
@@ -31,7 +34,7 @@ class AskOptions(TypedDict, total=False):
     """How many options may be chosen."""
     allow_custom: bool | None
     """Whether own words are accepted beside the options; None: as the kind has it."""
-    timeout: timedelta | None
+    timeout: Time | None
     """Time until the question expires; None: it waits for as long as it takes."""
     default: Any
     """The answer in place of one that did not come in time; that of a permission or a review must be a no."""
@@ -45,7 +48,7 @@ class AskOptions(TypedDict, total=False):
     """`person` takes only answers of people who have signed in."""
     escalate: Escalation
     """Pairs of a time after asking and the assignees from then on."""
-    remind_every: timedelta | None
+    remind_every: Time | None
     """Time between reminders, 15 minutes or more."""
     on_decline: Literal["fail", "continue"] | None
     """`fail` raises if the person declines or says no, `continue` returns None (a permission False); by default a no
@@ -61,6 +64,29 @@ def check_options(options: AskOptions) -> None:
     """Raise `TypeError` for a key that no question has."""
     if unknown := sorted(set(options) - set(AskOptions.__annotations__)):
         raise TypeError(f"a question has no {', '.join(unknown)}; it has {', '.join(AskOptions.__annotations__)}")
+
+
+def read_seconds(options: AskOptions, key: Literal["timeout", "remind_every"]) -> float | None:
+    """Return a time of the options in seconds, None if there is none. Raises `ValueError`, which names the key."""
+    time = options.get(key)
+    return None if time is None else _read_seconds(time, key)
+
+
+def read_ladder(options: AskOptions) -> list[tuple[float, Sequence[str]]]:
+    """Return the pairs of `escalate`, with seconds after asking. Raises `ValueError`, which names the key."""
+    try:
+        pairs = [(after, names) for after, names in options.get("escalate", ())]
+    except (TypeError, ValueError):
+        text = "escalate: it is a list of pairs of a time and the assignees from then on"
+        raise ValueError(f'{text}, such as [("1d", ["group:leads"])]') from None
+    return [(_read_seconds(after, "escalate"), names) for after, names in pairs]
+
+
+def _read_seconds(time: Time, key: str) -> float:
+    try:
+        return seconds_of(time)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
 
 
 def read_instance(form: AnswerForm | None, kind: str, output: JSON) -> Any:

@@ -1,6 +1,7 @@
-"""Durations as an author writes them: ``30s``, ``1h30m``, ``2d``, ISO 8601 or plain seconds."""
+"""Durations as an author writes them: ``30s``, ``1h30m``, ``2d``, ISO 8601, plain seconds or a `timedelta`."""
 
 import re
+from datetime import timedelta
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _FRIENDLY = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
@@ -33,6 +34,8 @@ def _parse(value: object) -> float | None:
         return None
     if isinstance(value, int | float):
         return float(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if not isinstance(value, str):
         return None
     text = value.strip()

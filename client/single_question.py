@@ -15,7 +15,9 @@ from holdfast.blueprint.ask_options import (
     AskOptions,
     check_options,
     read_instance,
+    read_ladder,
     read_schema,
+    read_seconds,
 )
 from holdfast.blueprint.build.places import to_placed
 from holdfast.blueprint.json_values import JSONObject
@@ -180,14 +182,20 @@ def _list_keys(options: AskOptions) -> dict[str, Any]:
         same["options"] = "{{ context.options }}"
     if "default" in options:
         same["default"] = "{{ context.default }}"
-    if (timeout := options.get("timeout")) is not None:
-        same["timeout"] = timeout.total_seconds()
-    if (every := options.get("remind_every")) is not None:
-        same["remind_every"] = every.total_seconds()
-    if rungs := options.get("escalate"):
-        same["escalate"] = [{"after": after.total_seconds(), "assignees": list(names)} for after, names in rungs]
-        same["on_timeout"] = "escalate"
-    return same
+    return same | _list_times(options)
+
+
+def _list_times(options: AskOptions) -> dict[str, Any]:
+    try:
+        timeout, every = read_seconds(options, "timeout"), read_seconds(options, "remind_every")
+        rungs = read_ladder(options)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    times: dict[str, Any] = {"timeout": timeout, "remind_every": every}
+    if rungs:
+        times["escalate"] = [{"after": after, "assignees": list(names)} for after, names in rungs]
+        times["on_timeout"] = "escalate"
+    return times
 
 
 def _describe_option(option: str | JSONObject | Option) -> JSONObject:

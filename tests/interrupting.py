@@ -248,6 +248,8 @@ def says(what: str) -> Any:
             raise Interrupt("Go?", {"price": float("nan")})
         case "blank":
             raise Interrupt(Input(message=" "))
+        case "choice":
+            raise Interrupt(Decision(message="Which seat?"))
         case "kind":
             raise Interrupt(Seat(message="Which seat?"))
     raise OSError(half)

@@ -5,7 +5,6 @@ The sandbox executes this module anew for each run, so it has one workflow class
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, field_validator
@@ -34,9 +33,7 @@ class Inquiry(HumanInTheLoop):
 
     @workflow.run
     async def run(self, question: dict[str, Any]) -> Any:
-        more = {key: value for key, value in question.items() if key not in ("message", "escalate", "schema")}
-        if "escalate" in question:
-            more["escalate"] = [(timedelta(seconds=after), names) for after, names in question["escalate"]]
+        more = {key: value for key, value in question.items() if key not in ("message", "schema")}
         if "schema" in question:
             more["schema"] = Trip if question["schema"] == "trip" else question["schema"]
         with_reply = more.pop("with_reply", False)

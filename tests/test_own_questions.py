@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,15 @@ async def test_a_question_climbs_to_the_next_assignees(desk: Desk) -> None:
     assert await handle.result() == "yes"
 
 
+async def test_times_are_read_like_those_of_a_blueprint(desk: Desk) -> None:
+    asks = {"message": "Pay?", "timeout": "2d", "remind_every": "1h30m", "escalate": [("1d", ["user:eve"])]}
+    handle = await desk.start(Inquiry.run, asks)
+    question = await desk.question(handle)
+    assert question.deadline is not None and question.deadline - question.asked_at == timedelta(days=2)
+    await desk.answer(handle, "yes")
+    assert await handle.result() == "yes"
+
+
 @pytest.mark.parametrize(
     ("asks", "output"),
     [
@@ -185,6 +195,15 @@ async def test_a_decline_is_a_no_or_goes_on(desk: Desk, asks: Any, output: Any) 
         ({"not_by": ["ana"]}, "bad_assignees"),
         ({"quorum": 0}, "bad_quorum"),
         ({"escalate": [(9, ["user:ana"]), (3, ["user:bob"])]}, "bad_escalation"),
+        ({"escalate": [(3, ["user:ana"]), ("soon", ["user:bob"])]}, "bad_escalation"),
+        ({"escalate": ["1d", ["user:ana"]]}, "bad_escalation"),
+        ({"remind_every": "5m"}, "bad_reminder"),
+        ({"remind_every": "often"}, "bad_reminder"),
+        ({"timeout": "soon"}, "bad_timeout"),
+        ({"timeout": 0}, "bad_timeout"),
+        ({"quorum": "2"}, "bad_quorum"),
+        ({"asignees": ["user:ana"]}, "unknown_option"),
+        ({"kind": "decision"}, "bad_options"),
         ({"message": "  "}, "empty_message"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 from pydantic import BaseModel, ValidationError
 from temporalio import workflow
 
-from holdfast.blueprint.ask_options import AnswerForm, AskOptions, check_options
+from holdfast.blueprint.ask_options import AnswerForm, AskOptions
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
@@ -35,7 +35,7 @@ from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import failure
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.handlers.forwarders import list_handlers
-from holdfast.workflows.human_requests import Audience, Wording, make_people, make_question
+from holdfast.workflows.human_requests import Audience, Wording, check_names, make_people, make_question, read_timeout
 from holdfast.workflows.own_blueprints import LoopEnd, read_output, wrap_agent, wrap_loop
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
 
@@ -88,15 +88,14 @@ class Human:
                 `question_cancelled` by a person, as `on_decline` says.
         """
         await self._host.until_resumed()
-        check_options(options)
         self._asked += 1
         address = self._choose_address(name or f"question-{self._asked}")
+        check_names(options, address)
         wording = Wording.read(message, schema, options)
         asked = make_question(wording, options.get("default"), address)
-        timeout = options.get("timeout")
-        seconds = None if timeout is None else timeout.total_seconds()
-        people = make_people(Audience.read(options), address)
-        request = QuestionRequest(asked, address, timeout=seconds, people=people)
+        timeout = read_timeout(options, address)
+        people = make_people(Audience.read(options, address), address)
+        request = QuestionRequest(asked, address, timeout=timeout, people=people)
         reply, value = await self._ask_until_it_fits(request, wording)
         return self._read_reply(asked, reply, value, options, address)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
 from holdfast.blueprint.ask_options import (
     AnswerForm,
     AskOptions,
-    Escalation,
+    check_options,
     read_instance,
+    read_ladder,
     read_schema,
+    read_seconds,
 )
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
@@ -25,7 +26,9 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.people import People, Rung
 from holdfast.workflows.failures import failure
 
-SHORTEST_REMINDER = timedelta(minutes=15)
+Time = TypeVar("Time")
+SHORTEST_REMINDER = 15 * 60
+_TIME_FAILURES = {"timeout": "bad_timeout", "remind_every": "bad_reminder", "escalate": "bad_escalation"}
 
 
 @dataclass(frozen=True)
@@ -60,26 +63,47 @@ class Wording:
 
 @dataclass(frozen=True)
 class Audience:
-    """The people a question is for, and when they are reminded, as an author's code gives them; see `Human.ask`."""
+    """The people a question is for, and when they are reminded; times are in seconds. See `Human.ask`."""
 
     assignees: Sequence[str]
     not_by: Sequence[str]
     quorum: int
     proof: Literal["person"] | None
-    escalate: Escalation
-    remind_every: timedelta | None
+    escalate: Sequence[tuple[float, Sequence[str]]]
+    remind_every: float | None
 
     @classmethod
-    def read(cls, options: AskOptions) -> Audience:
-        """Return what the options say of the people."""
+    def read(cls, options: AskOptions, address: Address) -> Audience:
+        """Return what the options say of the people. Raises a failure for times that cannot be read."""
         return cls(
             options.get("assignees", ()),
             options.get("not_by", ()),
             options.get("quorum", 1),
             options.get("proof"),
-            options.get("escalate", ()),
-            options.get("remind_every"),
+            _read("escalate", lambda: read_ladder(options), address),
+            _read("remind_every", lambda: read_seconds(options, "remind_every"), address),
         )
+
+
+def read_timeout(options: AskOptions, address: Address) -> float | None:
+    """Return the seconds until the question expires, None for never. Raises a failure if they cannot be read."""
+    return _read("timeout", lambda: read_seconds(options, "timeout"), address)
+
+
+def _read(key: str, read: Callable[[], Time], address: Address) -> Time:
+    """Return what is read. Raises a failure in place of a `ValueError`, with which a workflow would hang."""
+    try:
+        return read()
+    except ValueError as error:
+        raise failure(_TIME_FAILURES[key], str(error), address) from None
+
+
+def check_names(options: AskOptions, address: Address) -> None:
+    """Raise a failure for an option that no question has."""
+    try:
+        check_options(options)
+    except TypeError as error:
+        raise failure("unknown_option", str(error), address) from None
 
 
 def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
@@ -102,6 +126,8 @@ def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
         wording.multiple,
     )
     asked = kind.of(draft)
+    if asked.lacks_options:
+        raise failure("bad_options", f"a question of kind {wording.kind!r} needs options to choose from", address)
     if asked.yes_or_no and default is not None:
         _check_refusal(asked, default, address)
     return asked
@@ -129,28 +155,27 @@ def _make_option(option: str | JSONObject | Option, address: Address) -> Option:
 def make_people(audience: Audience, address: Address) -> People:
     """Return who may answer. Raises a failure for names, numbers and times that cannot be used."""
     _check_audience(audience, address)
-    every = audience.remind_every
     return People(
         assignees=list(audience.assignees),
         not_by=list(audience.not_by),
         quorum=audience.quorum,
         proof=audience.proof,
-        remind_every=None if every is None else every.total_seconds(),
-        ladder=[Rung(after=after.total_seconds(), assignees=list(names)) for after, names in audience.escalate],
+        remind_every=audience.remind_every,
+        ladder=[Rung(after=after, assignees=list(names)) for after, names in audience.escalate],
     )
 
 
 def _check_audience(audience: Audience, address: Address) -> None:
     _check_names("assignees", audience.assignees, address)
     _check_names("not_by", audience.not_by, address)
-    if audience.quorum < 1:
-        raise failure("bad_quorum", f"a quorum is at least 1, not {audience.quorum}", address)
+    if not isinstance(audience.quorum, int) or audience.quorum < 1:
+        raise failure("bad_quorum", f"a quorum is at least 1, not {audience.quorum!r}", address)
     every = audience.remind_every
     if every is not None and every < SHORTEST_REMINDER:
-        raise failure("bad_reminder", f"reminders are at least {SHORTEST_REMINDER} apart, not {every}", address)
+        raise failure("bad_reminder", f"reminders are at least 15m apart, not {every:g}s", address)
     times = [after for after, _ in audience.escalate]
-    if times != sorted(set(times)) or (times and times[0] <= timedelta()):
-        raise failure("bad_escalation", "the times of escalate must rise, and be after the question", address)
+    if times != sorted(set(times)):
+        raise failure("bad_escalation", "the times of escalate must rise", address)
     for _, names in audience.escalate:
         _check_names("escalate", names, address)
 

@@ -72,6 +72,10 @@ def _check_options(step: HitlFields, path: str, findings: Findings) -> None:
     elif is_literal(step.options):
         hint = 'write a list, or a template of one: "{{ … }}"'
         findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
+    if step.question.lacks_options:
+        hint = "write options: [yes, no], or ask: input for any text, or a form"
+        message = f"a {step.question.shown_kind} needs 'options' to choose from"
+        findings.add(f"{path}.options", "missing_key", message, hint)
     if step.options and step.input_schema is not None and not step.question.hidden:
         message = "'options' and 'input_schema' both describe the answer"
         findings.add_key(f"{path}.input_schema", "conflict", message, "keep one of them")

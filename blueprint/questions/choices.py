@@ -126,6 +126,10 @@ class Decision(OptionsAsked):
     in_steps = "a choice"
     consents = True
 
+    @property
+    def lacks_options(self) -> bool:
+        return not self.options and not self.allow_custom
+
 
 @question_kind
 class Choice(OptionsAsked):

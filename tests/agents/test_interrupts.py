@@ -321,6 +321,7 @@ async def test_a_group_of_tasks_with_a_failure_tells_it(house: Harness) -> None:
         ("state", "bad_interrupt", "not JSON"),
         ("nan", "bad_interrupt", "not JSON"),
         ("blank", "bad_interrupt", "has no message"),
+        ("choice", "bad_interrupt", "needs options"),
         ("kind", "bad_interrupt", "Seat is not a kind of question"),
         ("failure", "tool_error", "OSError: ?"),
     ],

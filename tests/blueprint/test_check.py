@@ -265,6 +265,8 @@ def test_a_mapper_beside_a_conversation_is_no_conflict_with_what_nobody_wrote() 
         ("options: [{id: a, label: X}, {id: b, label: x}]", "duplicate_name", "options[1].label", "'x' appears twice"),
         ("message: ' '", "bad_value", "message", "the message is empty"),
         ("multiple: 0", "bad_value", "multiple", "must be at least 1"),
+        ("ask: decision", "missing_key", "options", "a decision needs 'options'"),
+        ("ask: decision, input_schema: {type: string}", "missing_key", "options", "a decision needs 'options'"),
         ("options: a", "bad_value", "options", "options must be a list"),
     ],
 )
@@ -277,7 +279,8 @@ def test_rules_of_questions(keys: str, code: str, path: str, said: str) -> None:
 @pytest.mark.parametrize(
     "keys",
     [
-        "ask: decision",
+        "ask: decision, options: '{{ input }}'",
+        "ask: decision, allow_custom: true",
         "timeout: 1h, options: [a, B], default: ' b '",
         "timeout: 1h, options: [a], ask: clarification, default: own words",
         "timeout: 1h, options: [a, b], default: '{{ input }}'",

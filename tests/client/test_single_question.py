@@ -123,9 +123,26 @@ async def test_a_call_without_a_key_that_is_cancelled_withdraws_its_question(hou
     assert (await house.result(run)).status == "cancelled"
 
 
+@pytest.mark.parametrize("time", [timedelta(days=2), 172800, "2d"])
+def test_times_are_read_like_those_of_a_blueprint(time: Any) -> None:
+    step = make_blueprint("Go?", None, {"timeout": time, "remind_every": time}).steps[0].model_dump()
+    assert (step["timeout"], step["remind_every"]) == (172800, 172800)
+    step = make_blueprint("Go?", None, {"escalate": [(time, ["user:ana"])]}).steps[0].model_dump()
+    assert step["escalate"][0]["after"] == 172800
+
+
 async def test_options_that_cannot_be_used_are_refused_before_anything_starts(house: Harness) -> None:
     with pytest.raises(BadInput, match="assignees"):
         await ask("Go?", runs=house.runs, assignees=["ana"])
+    for wrong, told in (
+        ({"timeout": "soon"}, "timeout: 'soon' is not a duration"),
+        ({"remind_every": []}, "remind_every"),
+        ({"escalate": [(None, ["user:ana"])]}, "escalate: None"),
+        ({"escalate": "1d"}, "a list of pairs"),
+        ({"kind": "decision"}, "needs 'options'"),
+    ):
+        with pytest.raises(BadInput, match=told):
+            await ask("Go?", runs=house.runs, **wrong)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="a question has no asignees"):
         await ask("Go?", runs=house.runs, asignees=["user:ana"])  # type: ignore[call-overload]
 
