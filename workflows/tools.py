@@ -75,7 +75,10 @@ async def _outcome(
             if is_cancelled(error) or not _is_unknown(error):
                 raise
             await interrupts.end()  # what a server asked in the middle of it
-            report = await _ask_outcome(request, find_failure(error, frame.address).message, frame)
+            try:
+                report = await _ask_outcome(request, find_failure(error, frame.address).message, frame)
+            except asyncio.CancelledError:  # nobody says any more whether it took effect
+                raise CancelledInCall from None
             if report["outcome"] == "done":
                 return Completed(result=report.get("result"))
             frame.note(StepRetrying(tool=request.tool))

@@ -1,0 +1,23 @@
+"""Calls in a block of which it is not known how they ended, when the block is cancelled."""
+
+from __future__ import annotations
+
+from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
+from temporalio.exceptions import ApplicationError
+
+from drills.simulate.world import fail
+from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
+from tests.people.activations import FedRun
+
+PAY = "{name: pay, uses: pay, input: x, undo: {uses: repay, input: x}}"
+
+
+def test_a_lost_call_of_which_nobody_has_said_how_it_ended_is_asked_about_before_it_is_undone() -> None:
+    run = FedRun(f"steps: [{{kind: block, name: b, steps: [{PAY}]}}]")
+    lost = WorkflowActivationJob()
+    lost.resolve_activity.seq = 1
+    lost.resolve_activity.result.CopyFrom(fail(ApplicationError("lost", type=OUTCOME_UNKNOWN, non_retryable=True)))
+    run.feed(lost)
+    assert [question.asked.kind for question in run.questions] == ["lost_call"]
+    run.feed(run.cancel())
+    assert [question.address for question in run.questions] == ["pipeline:test;block:b;step:pay;undo:pay"]
