@@ -43,7 +43,7 @@ async def count_failures(request: ActivityRequest) -> AsyncIterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 whatever it is: an error that is not counted would be retried for ever
-        _raise_counted(_typed(error), failures + 1, request.retry)
+        _raise_counted(_type_error(error), failures + 1, request.retry)
     finally:
         beats.cancel()
 
@@ -84,7 +84,7 @@ def _no_result(seconds: float) -> ApplicationError:
     return ApplicationError(f"no result within {seconds:g} s", type=TIMEOUT)
 
 
-def _typed(error: Exception) -> ApplicationError:
+def _type_error(error: Exception) -> ApplicationError:
     """Return the error as Temporal would write it."""
     if isinstance(error, ApplicationError):
         return error

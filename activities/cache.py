@@ -132,7 +132,7 @@ class SqliteStore:
         try:
             return _hit(row and row[0])
         except ValueError:
-            raise self._damaged("a value is not JSON") from None
+            raise self._make_damage("a value is not JSON") from None
 
     async def put(self, entry: CacheEntry) -> None:
         await self._in_thread(lambda connection: self._keep(connection, entry))
@@ -153,7 +153,7 @@ class SqliteStore:
 
     def _run(self, access: Callable[[sqlite3.Connection], Result]) -> Result:
         try:
-            return access(self._connected())
+            return access(self._connect())
         except sqlite3.DatabaseError as error:
             # The next access opens the file again: a person may have repaired or deleted it by then.
             self._disconnect()
@@ -161,7 +161,7 @@ class SqliteStore:
         except OSError as error:
             raise self._unusable(error.strerror or type(error).__name__) from None
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             Path(self._path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection = sqlite3.connect(self._path, timeout=SECONDS)
@@ -181,13 +181,13 @@ class SqliteStore:
     def _failure(self, error: sqlite3.DatabaseError) -> ApplicationError:
         match error.sqlite_errorcode & 0xFF:
             case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-                return self._damaged(str(error))
+                return self._make_damage(str(error))
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_FULL:
                 return ApplicationError(f"the cache {self._path}: {error}", type=UNREACHABLE)
             case _:
                 return self._unusable(str(error))
 
-    def _damaged(self, reason: str) -> ApplicationError:
+    def _make_damage(self, reason: str) -> ApplicationError:
         text = f"the cache {self._path} is damaged ({reason}); delete the file, or name another one as [cache] store"
         return wrong(DAMAGED, text)
 
@@ -225,7 +225,7 @@ class RedisStore:
             await self._client.aclose()
 
     async def _request(self, send: Callable[[Redis], Awaitable[Reply]]) -> Reply:
-        client = await self._connected()
+        client = await self._connect()
         try:
             async with asyncio.timeout(2 * SECONDS):
                 return await send(client)
@@ -235,7 +235,7 @@ class RedisStore:
             # Without its cause, which would be written into the history, perhaps with the password.
             raise self._failure(error) from None
 
-    async def _connected(self) -> Redis:
+    async def _connect(self) -> Redis:
         if self._client is None:
             # Importing the library takes a quarter of a second: not before it is needed, and not in the event loop.
             self._redis = await asyncio.to_thread(import_alone, "redis")

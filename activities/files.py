@@ -35,7 +35,7 @@ class FileActivities:
         return await asyncio.to_thread(self._read, path)
 
     def _read(self, named: str) -> bytes:
-        path = self._allowed(named)
+        path = self._resolve_allowed(named)
         try:
             with path.open("rb") as file:
                 content = file.read(LARGEST_ATTACHMENT + 1)
@@ -45,7 +45,7 @@ class FileActivities:
             raise wrong("attachment_too_large", f"{named}: more than {LARGEST_ATTACHMENT:,} bytes")
         return content
 
-    def _allowed(self, named: str) -> Path:
+    def _resolve_allowed(self, named: str) -> Path:
         """Return the file, with links resolved, if it lies below one of the folders."""
         if not self._folders:
             text = "this worker may not show files; list folders as attachments in [worker] of its holdfast.toml"

@@ -124,12 +124,12 @@ class MidCallQuestions:
         try:
             async with asyncio.timeout(seconds + GRACE):
                 await self._workflow.signal(ELICIT, put)
-                return await _answered(self._workflow, ElicitedQuery(call=put.call, path=path))
+                return await _await_answer(self._workflow, ElicitedQuery(call=put.call, path=path))
         except (TimeoutError, RPCError):
             return CANCEL
 
 
-async def _answered(workflow: WorkflowHandle[object, object], query: ElicitedQuery) -> InterruptAnswer:
+async def _await_answer(workflow: WorkflowHandle[object, object], query: ElicitedQuery) -> InterruptAnswer:
     """Return the answer once there is one; `cancel` if the workflow does not know the question."""
     while True:
         try:

@@ -81,8 +81,8 @@ class McpCall:
             self._note(result)
             if not result.requests:
                 await asyncio.sleep(STATE_PAUSES[min(self._exchange.rounds, len(STATE_PAUSES)) - 1])
-            elif not self._anew or (responses := self._known(result.requests)) is None:
-                return self._interrupted()
+            elif not self._anew or (responses := self._find_responses(result.requests)) is None:
+                return self._make_interrupt()
             else:
                 continuation = Continuation(responses, result.state)
                 continue
@@ -101,7 +101,7 @@ class McpCall:
         if not exchange.needed:
             return None
         responses = {
-            key: response_to(self._asked(key, request), answers[make_path(key)])
+            key: response_to(self._make_question(key, request), answers[make_path(key)])
             for key, request in exchange.needed.items()
         }
         settled = [(key, request, responses[key]) for key, request in exchange.needed.items()]
@@ -114,7 +114,7 @@ class McpCall:
                 raise wrong("tool_error", text)
         return None
 
-    def _known(self, requests: Mapping[str, JSONObject]) -> Mapping[str, JSONObject] | None:
+    def _find_responses(self, requests: Mapping[str, JSONObject]) -> Mapping[str, JSONObject] | None:
         """Return the responses to the same requests before; None if there is one that was not answered yet."""
         settled = {
             key: response
@@ -123,15 +123,17 @@ class McpCall:
         }
         return settled if settled.keys() == requests.keys() else None
 
-    def _interrupted(self) -> Interrupted:
+    def _make_interrupt(self) -> Interrupted:
         needed = self._exchange.needed
-        questions = [RaisedInterrupt(path=make_path(key), asked=self._asked(key, needed[key])) for key in needed]
+        questions = [
+            RaisedInterrupt(path=make_path(key), asked=self._make_question(key, needed[key])) for key in needed
+        ]
         states: JSONObject = {"": self._exchange.model_dump(mode="json")}
         outcome = Interrupted(questions=questions, states=states, together=True)
         check_result(outcome.model_dump(mode="json"), guard.DEPLOYMENT.limits.result, self._request.tool)
         return outcome
 
-    def _asked(self, key: str, request: JSONObject) -> Asked:
+    def _make_question(self, key: str, request: JSONObject) -> Asked:
         try:
             return make_question(self._request.tool, request)
         except BadElicitation as error:

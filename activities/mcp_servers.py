@@ -248,15 +248,15 @@ class _McpSession:
                     return required
                 if continuation is not None and continuation.state is not None and error.code == INVALID_PARAMS:
                     raise wrong(STATE_REFUSED, f"{name}: {self._message(error)}") from None
-                raise self._without_effect(error) or self._failed(name, error) from None
+                raise self._without_effect(error) or self._make_failure(name, error) from None
             except (RuntimeError, ValueError) as error:  # the SDK's errors for a result that does not fit its schema
                 first = str(error).partition("\n")[0]
                 raise wrong("tool_error", f"{name}: {self._without_secrets(first)}") from None
         if isinstance(result, self._sdk.types.InputRequiredResult):
-            requests = {key: _dumped(request) for key, request in (result.input_requests or {}).items()}
+            requests = {key: _dump(request) for key, request in (result.input_requests or {}).items()}
             return InputRequired(requests, result.request_state)
         if result.is_error:
-            raise self._reported(name, _text(_plain(result)))
+            raise self._make_tool_failure(name, _text(_plain(result)))
         return _plain(result)
 
     async def _sent(self, client: Client, tool: str, args: JSONObject, continuation: Continuation | None) -> Any:
@@ -279,7 +279,7 @@ class _McpSession:
 
     async def _elicit(self, _context: object, params: BaseModel) -> Any:
         """Answer what the server asks in the middle of a call: whoever made the call says how."""
-        request = {"method": "elicitation/create", "params": _dumped(params)}
+        request = {"method": "elicitation/create", "params": _dump(params)}
         try:
             response = await self._callers.ask(request)
         except ApplicationError as error:
@@ -320,15 +320,15 @@ class _McpSession:
             return _unreachable(self.name, self._message(error), error.code == REFUSED)
         return None
 
-    def _failed(self, name: str, error: MCPError) -> ApplicationError:
+    def _make_failure(self, name: str, error: MCPError) -> ApplicationError:
         # Servers use these codes for errors of their own too. Over stdio the end of the session tells the two apart;
         # over HTTP each request has its own connection, and asking a person in vain is better than a second run.
         if error.code in (CONNECTION_CLOSED, UNREADABLE) and (self._over.is_set() or self._server.url is not None):
             text = f"the call of {name} was lost ({self._message(error)}); it may have taken effect"
             return wrong(LOST, text)
-        return self._reported(name, error.message)
+        return self._make_tool_failure(name, error.message)
 
-    def _reported(self, name: str, text: str) -> ApplicationError:
+    def _make_tool_failure(self, name: str, text: str) -> ApplicationError:
         """Return the failure for an error that the server has reported."""
         if self._server.elicitation and _NO_CHANNEL.search(text):
             way_out = f'protocol = "2025-11-25" in [mcp.{self.name}] of holdfast.toml is one in which it can'
@@ -479,9 +479,9 @@ class _ErrorReplies:
             return self._reply(request, UNREACHED, f"no connection: {error or type(error).__name__}")
         except self._http.RequestError as error:
             return self._reply(request, CONNECTION_CLOSED, str(error) or type(error).__name__)
-        return self._refused(request, response) if response.is_error else response
+        return self._turn_refusal(request, response) if response.is_error else response
 
-    def _refused(self, request: Request, response: Response) -> Response:
+    def _turn_refusal(self, request: Request, response: Response) -> Response:
         status, message = response.status_code, f"HTTP {response.status_code} {response.reason_phrase}"
         if status in (400, 404) and "mcp-session-id" in request.headers:
             return self._reply(request, FORGOTTEN, message)
@@ -549,7 +549,7 @@ def _mode(protocol: str | None, server: str, *, asks_in_mid_call: bool) -> str:
     raise _unreachable(server, f"protocol: {protocol!r} is not a version that the mcp package knows ({known})", True)
 
 
-def _dumped(value: BaseModel) -> JSONObject:
+def _dump(value: BaseModel) -> JSONObject:
     dumped: JSONObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return dumped
 

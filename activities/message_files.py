@@ -22,11 +22,11 @@ async def with_contents(request: ModelRequest, files: FileActivities) -> ModelRe
     """Return the request with the worker's files read. Raises `attachment_missing`, `bad_attachment` and the like."""
     if not any(message.files for message in request.messages):
         return request
-    messages = [await _filled(message, files) for message in request.messages]
+    messages = [await _fill_in(message, files) for message in request.messages]
     return request.model_copy(update={"messages": messages})
 
 
-async def _filled(message: Message, files: FileActivities) -> Message:
+async def _fill_in(message: Message, files: FileActivities) -> Message:
     return message.model_copy(update={"files": [await _read(file, files) for file in message.files]})
 
 

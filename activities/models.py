@@ -64,7 +64,7 @@ class ModelActivities:
         if provider == "scripted":
             return reply_from(rest, request)
         if not colon:
-            raise self._unknown(request.model)
+            raise self._make_unknown(request.model)
         return await (await self._providers()).reply(request, target, ours=alias is not None)
 
     async def check(self, name: str) -> None:
@@ -76,15 +76,15 @@ class ModelActivities:
             check_script(rest)
         elif provider != "echo":
             if not colon:
-                raise self._unknown(name)
+                raise self._make_unknown(name)
             await (await self._providers()).check(name, target, ours=alias is not None)
 
-    def _unknown(self, name: str) -> ApplicationError:
+    def _make_unknown(self, name: str) -> ApplicationError:
         hint = did_you_mean(name, self._aliases)
         near = f"{hint} " if hint else ""
-        return wrong("unknown_model", f"no model {name!r}; {near}this worker knows: {self._known()}")
+        return wrong("unknown_model", f"no model {name!r}; {near}this worker knows: {self._list_models()}")
 
-    def _known(self) -> str:
+    def _list_models(self) -> str:
         kinds = ("provider:NAME (such as openai:gpt-5.2)", "openai-compatible:NAME@URL", "scripted:FILE", "echo")
         return ", ".join([*sorted(self._aliases), *kinds])
 

@@ -27,9 +27,9 @@ def arguments_schema(schema: Schema) -> Schema:
     """
     if not _is_wrapped(schema):
         return schema
-    shared = {"$defs": _moved(schema["$defs"])} if "$defs" in schema else {}
+    shared = {"$defs": _move_references(schema["$defs"])} if "$defs" in schema else {}
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema", "$id")}
-    return {"type": "object", "properties": {_RESULT: _moved(inner)}, "required": [_RESULT], **shared}
+    return {"type": "object", "properties": {_RESULT: _move_references(inner)}, "required": [_RESULT], **shared}
 
 
 def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
@@ -88,17 +88,17 @@ def _is_wrapped(schema: Schema) -> bool:
     return schema.get("type") != "object" or any(key in schema for key in _COMPOSED)
 
 
-def _moved(part: object) -> JSON:
+def _move_references(part: object) -> JSON:
     """Return a part of the schema with references adapted to its place in the wrapper; `$defs` stay at the top."""
     match part:
         case dict():
-            return {key: _reference(value) if key == "$ref" else _moved(value) for key, value in part.items()}
+            return {key: _reference(value) if key == "$ref" else _move_references(value) for key, value in part.items()}
         case list():
-            return [_moved(item) for item in part]
+            return [_move_references(item) for item in part]
     return part
 
 
 def _reference(target: object) -> JSON:
     if not isinstance(target, str) or target.startswith("#/$defs/"):
-        return _moved(target)
+        return _move_references(target)
     return f"#/properties/{_RESULT}{target.removeprefix('#')}"

@@ -32,7 +32,7 @@ def admitted(tool: Tool, request: ToolRequest) -> ToolRequest:
         raise wrong("not_allowed", f"{tool.name} needs a person's approval, and cannot be a condition or a mapper")
     args, consent = _arguments(tool, request), request.consent
     if (reviewed := request.given.get(REVIEW_GATE)) is not None:
-        args, consent = _reviewed(tool, args, reviewed.content), "reviewed"
+        args, consent = _take_review(tool, args, reviewed.content), "reviewed"
     elif APPROVAL_GATE in request.given:  # a no has ended the call in the workflow
         consent = "approved"
     spec = ToolSpec(name=tool.name, reference=request.tool, rule=rule)
@@ -53,7 +53,7 @@ def _arguments(tool: Tool, request: ToolRequest) -> JSONObject:
     return filled
 
 
-def _reviewed(tool: Tool, args: JSONObject, answer: JSONObject) -> JSONObject:
+def _take_review(tool: Tool, args: JSONObject, answer: JSONObject) -> JSONObject:
     if answer["verdict"] == "rejected":
         because = f": {answer['reason']}" if answer.get("reason") else ""
         raise wrong("not_approved", f"{tool.name}: rejected{because}")

@@ -333,7 +333,7 @@ def agent(
 
 def registered_agent(value: object) -> Tool | None:
     """Return the agent of a name, or that a function is registered as; None if there is none."""
-    tool = _tools.get(value) if isinstance(value, str) else _registered(value)
+    tool = _tools.get(value) if isinstance(value, str) else _find_registered(value)
     return tool if tool is not None and tool.name in _agents else None
 
 
@@ -430,7 +430,7 @@ def _function(reference: str, allowed: Sequence[str]) -> Tool:
         raise absent("unknown_tool", reference, callable_names)
     if refusal := _refusal(members, name, allowed):
         raise wrong("not_allowed", f"{reference}: {refusal}")
-    return _registered(members[name]) or Tool(reference, members[name])
+    return _find_registered(members[name]) or Tool(reference, members[name])
 
 
 def absent(type_: str, reference: str, names: Sequence[str]) -> ApplicationError:
@@ -452,7 +452,7 @@ def _refusal(members: Mapping[str, object], name: str, allowed: Sequence[str]) -
     subprocess import getoutput`), and everybody who reaches Temporal can start a blueprint that names it.
     """
     value = members[name]
-    if _registered(value) is not None:
+    if _find_registered(value) is not None:
         return None
     if is_graph(value) and not name.startswith("_"):
         home = borrowed_from(members, name, allowed)
@@ -487,7 +487,7 @@ def borrowed_from(members: Mapping[str, Any], name: str, allowed: Sequence[str])
     return None
 
 
-def _registered(value: object) -> Tool | None:
+def _find_registered(value: object) -> Tool | None:
     """Return the tool that a function is registered as."""
     return next((tool for tool in _tools.values() if tool.function is value), None)
 

@@ -36,14 +36,14 @@ class ScriptedReply(Value):
 def reply_from(file: str, request: ModelRequest) -> ModelReply:
     """Return the file's reply to the request, its templates filled in. Raises `bad_script`, `script_expectation`."""
     replies = _replies_for(file, request)
-    reply = _parsed(replies[min(request.n, len(replies)) - 1], file, request)
+    reply = _parse_reply(replies[min(request.n, len(replies)) - 1], file, request)
     conversation = "\n".join([request.instructions, *(text_of(message.content) for message in request.messages)])
     if reply.expect is not None and reply.expect not in conversation:
         raise wrong(
             "script_expectation", f"{file}: {request.step} {request.n}: expected {reply.expect!r} in the conversation"
         )
-    calls = [call.model_copy(update={"args": _filled(call.args, file, request)}) for call in reply.tool_calls]
-    output = _filled(reply.output, file, request)
+    calls = [call.model_copy(update={"args": _render_reply(call.args, file, request)}) for call in reply.tool_calls]
+    output = _render_reply(reply.output, file, request)
     return ModelReply(output=output, tool_calls=calls, finish=reply.finish, usage=Usage(requests=1))
 
 
@@ -59,14 +59,14 @@ def check_script(file: str) -> JSON:
 def _replies_for(file: str, request: ModelRequest) -> list[JSON]:
     script = check_script(file)
     if isinstance(script, dict):
-        script = _named(script, file, request)
+        script = _find_replies(script, file, request)
     replies = script if isinstance(script, list) else [script]
     if not replies:
         raise wrong("bad_script", f"{file}: no replies for {request.step!r}")
     return replies
 
 
-def _named(script: dict[object, JSON], file: str, request: ModelRequest) -> JSON:
+def _find_replies(script: dict[object, JSON], file: str, request: ModelRequest) -> JSON:
     for name, replies in script.items():
         if fnmatchcase(request.address, str(name)):
             return replies
@@ -84,7 +84,7 @@ def _script(path: Path, changed: int) -> JSON:  # `changed` is part of the cache
     return value
 
 
-def _parsed(reply: object, file: str, request: ModelRequest) -> ScriptedReply:
+def _parse_reply(reply: object, file: str, request: ModelRequest) -> ScriptedReply:
     try:
         return ScriptedReply.model_validate(reply) if isinstance(reply, dict) else ScriptedReply(output=reply)
     except ValidationError as error:
@@ -92,7 +92,7 @@ def _parsed(reply: object, file: str, request: ModelRequest) -> ScriptedReply:
         raise wrong("bad_script", f"{file}: {request.step} {request.n}: {text}") from None
 
 
-def _filled(template: object, file: str, request: ModelRequest) -> JSON:
+def _render_reply(template: object, file: str, request: ModelRequest) -> JSON:
     try:
         return render(template, request.model_dump(mode="json"))
     except ExpressionError as error:

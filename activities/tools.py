@@ -118,12 +118,12 @@ class ToolActivities:
                     result = await self._run(tool, request, retryable=idempotent)
         except Interrupt as interrupt:
             return interrupted(interrupt, tool.name)
-        return _completed(result, tool.name)
+        return _complete(result, tool.name)
 
     async def _run(self, tool: Tool, request: ToolRequest, *, retryable: bool) -> object:
         """Return the result of the function; its exceptions become an `Interrupt` or a typed failure."""
         try:
-            result = await (self._graphs.result(tool, request) if tool.is_graph else _called(tool, request))
+            result = await (self._graphs.result(tool, request) if tool.is_graph else _call_tool(tool, request))
         except ApplicationError:
             raise
         except BaseExceptionGroup as group:
@@ -174,7 +174,7 @@ class ToolActivities:
                 is_unknown = error.type in (LOST, NO_CHANNEL)
                 raise _final(error, OUTCOME_UNKNOWN if is_unknown else error.type) from error.__cause__
             raise (ApplicationError(error.message, type=LOST) if error.type == LOST else error) from error.__cause__
-        return outcome if isinstance(outcome, Interrupted) else _completed(outcome, request.tool)
+        return outcome if isinstance(outcome, Interrupted) else _complete(outcome, request.tool)
 
     @activity.defn(name="describe_tools")
     async def describe_tools(self, request: ToolsRequest) -> list[ToolSpec]:
@@ -292,7 +292,7 @@ def _no_result(request: ToolRequest, name: str, seconds: float) -> ApplicationEr
     return ApplicationError(text, type=TIMEOUT, non_retryable=request.unsure_is_final)
 
 
-def _completed(result: object, name: str) -> Completed:
+def _complete(result: object, name: str) -> Completed:
     try:
         plain = to_jsonable_python(result)
     except ValueError as error:
@@ -318,7 +318,7 @@ def _from_group(
 ) -> BaseException:
     """Return the interrupts of a group of tasks as one; or the first failure, if there is another exception in it."""
     interrupts: list[Interrupt] = []
-    for error in _flattened(group):
+    for error in _flatten(group):
         interrupt = _find_interrupt(error, tool, request)
         if interrupt is None:
             return _failure(error, tool, request, retryable)
@@ -327,10 +327,10 @@ def _from_group(
     return Interrupt.all(interrupts)
 
 
-def _flattened(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+def _flatten(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     errors: list[BaseException] = []
     for error in group.exceptions:
-        errors += _flattened(error) if isinstance(error, BaseExceptionGroup) else [error]
+        errors += _flatten(error) if isinstance(error, BaseExceptionGroup) else [error]
     return errors
 
 
@@ -398,7 +398,7 @@ def _library_interrupt(tool: Tool, request: ToolRequest, approval: bool, metadat
     return permission
 
 
-async def _called(tool: Tool, request: ToolRequest) -> object:
+async def _call_tool(tool: Tool, request: ToolRequest) -> object:
     args, named = (request.args, {}) if request.args is not None else tool.arguments(request.input, request.by_name)
     function = tool.function if request.args is not None else tool.checked()
     return await _call(partial(function, *args, **named), tool.name)
@@ -408,13 +408,13 @@ async def _call(call: partial[Any], name: str) -> object:
     with _exit_refused(name):
         if inspect.iscoroutinefunction(inspect.unwrap(call.func)):
             return await call()
-        result = await _in_thread(_collected, call, name)
+        result = await _in_thread(_call_in_thread, call, name)
         if isinstance(result, AsyncGenerator):
             return [item async for item in result]
         return await result if inspect.isawaitable(result) else result
 
 
-def _collected(call: partial[object], name: str) -> object:
+def _call_in_thread(call: partial[object], name: str) -> object:
     """Return the result of a call in a thread; that of a generator as a list, as its body must run there too."""
     with _exit_refused(name):
         result = call()

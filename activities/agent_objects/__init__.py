@@ -91,7 +91,7 @@ class AgentObjects:
                 make_history(request.messages, use),
                 request.instructions,
                 _settings(agent, model, request, seconds),
-                tuple(_offered(tool) for tool in request.tools),
+                tuple(_define_tool(tool) for tool in request.tools),
             )
             async with opening.run(agent) as run:
                 response = await ask(run, use, request.model or use.reference)
@@ -125,7 +125,7 @@ class AgentObjects:
                 return await call_tool(run, call.call, ids, approved=approved)
 
 
-def _offered(tool: ToolSpec) -> ToolDefinition:
+def _define_tool(tool: ToolSpec) -> ToolDefinition:
     return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
 
 

@@ -24,7 +24,7 @@ Names = set[str]
 
 def tool_names(agent: AbstractAgent[Any, Any]) -> Names | None:
     """Return the names of the agent's tools; None if only a run can tell them."""
-    return _joined([_plain_names(toolset) for toolset in agent.toolsets])
+    return _join([_plain_names(toolset) for toolset in agent.toolsets])
 
 
 def leaves(*toolsets: AbstractToolset[Any]) -> list[AbstractToolset[Any]]:
@@ -35,7 +35,7 @@ def leaves(*toolsets: AbstractToolset[Any]) -> list[AbstractToolset[Any]]:
     return inner
 
 
-def _joined(parts: Sequence[Names | None]) -> Names | None:
+def _join(parts: Sequence[Names | None]) -> Names | None:
     names: Names = set()
     for part in parts:
         if part is None:
@@ -51,10 +51,10 @@ def _plain_names(toolset: AbstractToolset[Any]) -> Names | None:
         case ExternalToolset():
             return {definition.name for definition in toolset.tool_defs}
         case CombinedToolset():
-            return _joined([_plain_names(part) for part in toolset.toolsets])
+            return _join([_plain_names(part) for part in toolset.toolsets])
         case WrapperToolset() if _is_known(toolset):
             inner = _plain_names(toolset.wrapped)
-            return None if inner is None else _renamed(toolset, inner)
+            return None if inner is None else _rename(toolset, inner)
     return None
 
 
@@ -63,7 +63,7 @@ def _is_known(toolset: AbstractToolset[Any]) -> bool:
     return type(toolset).__module__.startswith("pydantic_ai.toolsets.")
 
 
-def _renamed(toolset: WrapperToolset[Any], names: Names) -> Names:
+def _rename(toolset: WrapperToolset[Any], names: Names) -> Names:
     match toolset:
         case PrefixedToolset():
             return {f"{toolset.prefix}_{name}" for name in names}
@@ -81,7 +81,7 @@ async def names_in_run(toolset: AbstractToolset[Any], ctx: RunContext[Any]) -> N
         case DynamicToolset():
             return set() if toolset._toolset is None else await names_in_run(toolset._toolset, ctx)
         case WrapperToolset() if _is_known(toolset):
-            return _renamed(toolset, await names_in_run(toolset.wrapped, ctx))
+            return _rename(toolset, await names_in_run(toolset.wrapped, ctx))
     tools = await toolset.get_tools(ctx)
     names = {name for name, tool in tools.items() if tool.tool_def.kind != "output"}
     if isinstance(toolset, FunctionToolset):  # one that its `prepare` hides has its own name, as far as is known

@@ -28,12 +28,12 @@ async def call_tool(run: Run, call: ToolCall, ids: Ids, *, approved: bool) -> Co
     try:
         value = await manager.handle_call(part, approved=approved)
     except ToolRetryError as error:
-        return _completed(call, [error.tool_retry], again=True)
+        return _complete(call, [error.tool_retry], again=True)
     except ToolFailedError as error:
-        return _completed(call, [error.tool_failed])
+        return _complete(call, [error.tool_failed])
     except UnexpectedModelBehavior as error:
         raise wrong("tool_retries", error.message) from None
-    return _completed(call, _parts(part, value))
+    return _complete(call, _parts(part, value))
 
 
 def _parts(part: ToolCallPart, value: Any) -> list[ModelRequestPart]:
@@ -52,7 +52,7 @@ def _parts(part: ToolCallPart, value: Any) -> list[ModelRequestPart]:
     return [result, *([UserPromptPart(value.content)] if value.content else [])]
 
 
-def _completed(call: ToolCall, parts: Sequence[ModelRequestPart], *, again: bool = False) -> Completed:
+def _complete(call: ToolCall, parts: Sequence[ModelRequestPart], *, again: bool = False) -> Completed:
     content = to_jsonable_python(getattr(parts[0], "content", None))
     message = Message(role="tool", call=call.id, tool=call.name, content=content, raw=dumped(parts))
     return Completed(result=content, messages=[message], again=again)

@@ -87,7 +87,7 @@ class DeliveredAnswers:
         for checkpoint in reversed(await self._latest()):  # subgraphs last: a graph has the interrupts of its subgraphs
             for task, writes in _by_task(checkpoint).items():
                 if task in ids and (RESUME in writes or unkept):
-                    found |= {id_: FailedAnswer(id_, task) for id_ in self._answered(writes)}
+                    found |= {id_: FailedAnswer(id_, task) for id_ in self._list_answered(writes)}
         return list(found.values())
 
     async def drop(self) -> None:
@@ -97,12 +97,12 @@ class DeliveredAnswers:
             stopped = {id_: writes for id_, writes in tasks.items() if ERROR in writes and RESUME in writes}
             for task, writes in stopped.items():
                 # The last is that of this run: a node reads its earlier answers first.
-                if count := len(self._answered(writes)):
+                if count := len(self._list_answered(writes)):
                     await self._write(checkpoint, task, writes[RESUME][:-count])
             if stopped and RESUME in tasks.get(_COMMAND, {}):
                 await self._write(checkpoint, _COMMAND, None)
 
-    def _answered(self, writes: Mapping[str, Any]) -> list[str]:
+    def _list_answered(self, writes: Mapping[str, Any]) -> list[str]:
         return [interrupt.id for interrupt in writes.get(INTERRUPT, ()) if interrupt.id in self._delivered]
 
     async def _latest(self) -> list[CheckpointTuple]:

@@ -84,17 +84,17 @@ class Action:
         """Return the decision, and the arguments, the answer or the reason. Raises `ValueError` for a forbidden one."""
         content = answer.content
         if not isinstance(content, dict):
-            return self._checked("respond", content)
+            return self._check_allowed("respond", content)
         match content.get("verdict", "unchanged" if content.get("granted") is True else "rejected"):
             case "unchanged":
-                return self._checked("approve", None)
+                return self._check_allowed("approve", None)
             case "edited":
-                return self._checked("edit", content["payload"])
+                return self._check_allowed("edit", content["payload"])
             case verdict if verdict == RESPOND:
-                return self._checked("respond", content["reason"])
-        return self._checked("reject", content.get("reason"))
+                return self._check_allowed("respond", content["reason"])
+        return self._check_allowed("reject", content.get("reason"))
 
-    def _checked(self, decision: str, value: JSON) -> tuple[str, JSON]:
+    def _check_allowed(self, decision: str, value: JSON) -> tuple[str, JSON]:
         if decision not in self.allowed:
             raise ValueError(f"{decision}: {self.name} allows only {', '.join(sorted(self.allowed))}")
         return decision, value

@@ -158,13 +158,13 @@ class GraphCall:
                 raise self._asking(stops, {question.path: describe_error(error) for question in failed}) from None
             raise
         if self._saver is None:
-            return self._unasked(output)
+            return self._refuse_interrupts(output)
         state = await self._state()
         if state is not None and (stops := await self._stops(state)):
             raise self._asking(stops)
         return output
 
-    def _unasked(self, output: object) -> object:
+    def _refuse_interrupts(self, output: object) -> object:
         if isinstance(output, dict) and "__interrupt__" in output:
             text = "it interrupts, but has no checkpointer to go on from: compile it with one (InMemorySaver() will do)"
             raise wrong("bad_interrupt", f"{self._tool.name}: {text}")

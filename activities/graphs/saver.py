@@ -35,7 +35,7 @@ class StoredSaver(InMemorySaver):
         """Read what earlier attempts have kept."""
         for record in await self._store.read(self._thread):
             if record:
-                self._restore(await self._decoded(record))
+                self._restore(await self._decode(record))
             else:
                 super().delete_thread(self._thread)
             self._records += 1
@@ -114,21 +114,21 @@ class StoredSaver(InMemorySaver):
         return at | ({"checkpoint_id": place["checkpoint_id"]} if place.get("checkpoint_id") else {})
 
     async def _append(self, record: dict[str, Any]) -> None:
-        await self._write(await self._encoded(record))
+        await self._write(await self._encode(record))
 
     async def _write(self, encoded: bytes) -> None:
         async with self._appending:  # one by one: a killed worker must leave no gap in the numbers
             await self._store.append(self._thread, self._records, encoded)
             self._records += 1
 
-    async def _encoded(self, record: dict[str, Any]) -> bytes:
+    async def _encode(self, record: dict[str, Any]) -> bytes:
         kind, data = self.serde.dumps_typed(record)
         payload = Payload(metadata={"encoding": b"binary/langgraph", "type": kind.encode()}, data=data)
         if self._codec is not None:
             [payload] = await self._codec.encode([payload])
         return payload.SerializeToString()
 
-    async def _decoded(self, raw: bytes) -> dict[str, Any]:
+    async def _decode(self, raw: bytes) -> dict[str, Any]:
         payload = Payload.FromString(raw)
         if self._codec is not None:
             [payload] = await self._codec.decode([payload])

@@ -46,10 +46,10 @@ def read_pending(state: StateSnapshot, above: str) -> Iterator[tuple[str, Interr
         inner = list(read_pending(task.state, path)) if isinstance(task.state, StateSnapshot) else []
         yield from inner
         seen = {interrupt.id for _, interrupt, _ in inner}
-        yield from ((path, interrupt, task.id) for interrupt in _unseen(task, seen) if interrupt.id in waiting)
+        yield from ((path, interrupt, task.id) for interrupt in _select_unseen(task, seen) if interrupt.id in waiting)
 
 
-def _unseen(task: PregelTask, seen: set[str]) -> list[Interrupt[Any]]:
+def _select_unseen(task: PregelTask, seen: set[str]) -> list[Interrupt[Any]]:
     return [interrupt for interrupt in task.interrupts if interrupt.id not in seen]
 
 

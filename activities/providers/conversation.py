@@ -159,7 +159,7 @@ def _refusal(response: ModelResponse) -> str | None:
 
 def _response(message: Message, ids: set[str]) -> tuple[ModelResponse, list[_Waiting]]:
     """Return the model's message, and its calls by our ids; on the wire calls get names and ids that APIs accept."""
-    response = _restored(message.raw) or _built(message)
+    response = _restore(message.raw) or _built(message)
     ours = iter([call.id for call in message.tool_calls])
     parts: list[ModelResponsePart] = []
     calls: list[_Waiting] = []
@@ -201,7 +201,7 @@ def wire_name(name: str) -> str:
     return f"_{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:54]}_{digest}"
 
 
-def _restored(raw: JSON) -> ModelResponse | None:
+def _restore(raw: JSON) -> ModelResponse | None:
     """Return the provider's response, or None if this version cannot read it: after an upgrade during a run."""
     if raw is None:
         return None

@@ -43,9 +43,9 @@ def wire_schema(schema: Schema) -> Schema:
     >>> wire_schema({"type": "object", "properties": {"data": {"type": "object"}}})["properties"]
     {'data': {'type': 'object', 'additionalProperties': True}}
     """
-    root = _plain_root(_resolved(schema, schema))
+    root = _plain_root(_resolve(schema, schema))
     # At the root, no properties means no arguments; further inside, it means any keys.
-    opened: Schema = _opened(root, is_free=_is_unsaid(root) and root.get("properties") != {})
+    opened: Schema = _open_objects(root, is_free=_is_unsaid(root) and root.get("properties") != {})
     return opened
 
 
@@ -69,7 +69,7 @@ def native_strictness(schema: Schema, model: ProviderModel) -> bool | None:
     return strictness(schema, model)
 
 
-def _resolved(node: Schema, root: Schema) -> Schema:
+def _resolve(node: Schema, root: Schema) -> Schema:
     """Return the node with a reference at its top replaced by what it refers to."""
     for _ in range(_MOST_REFERENCES):
         reference = node.get("$ref")
@@ -96,13 +96,13 @@ def _plain_root(schema: Schema) -> Schema:
     if not removed:
         return plain
     branches = [
-        _resolved(branch, schema) for key in _BRANCHES for branch in removed.get(key, ()) if isinstance(branch, dict)
+        _resolve(branch, schema) for key in _BRANCHES for branch in removed.get(key, ()) if isinstance(branch, dict)
     ]
     if plain.get("additionalProperties") is not False:
-        plain["properties"] = _united(branches) | plain.get("properties", {})
+        plain["properties"] = _unite(branches) | plain.get("properties", {})
         plain.setdefault("additionalProperties", True)
     # Of the branches only those of `allOf` must all fit, so only theirs are required.
-    all_of = [_resolved(branch, schema) for branch in removed.get("allOf", ()) if isinstance(branch, dict)]
+    all_of = [_resolve(branch, schema) for branch in removed.get("allOf", ()) if isinstance(branch, dict)]
     if required := [key for part in (plain, *all_of) for key in part.get("required", ())]:
         plain["required"] = list(dict.fromkeys(required))
     note = json.dumps(removed, ensure_ascii=False)
@@ -111,7 +111,7 @@ def _plain_root(schema: Schema) -> Schema:
     return plain
 
 
-def _united(branches: list[Schema]) -> Schema:
+def _unite(branches: list[Schema]) -> Schema:
     """Return the properties of all branches; one that differs between them may have any of its forms."""
     forms: dict[str, list[JSON]] = {}
     for branch in branches:
@@ -121,7 +121,7 @@ def _united(branches: list[Schema]) -> Schema:
     return {name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in forms.items()}
 
 
-def _opened(node: JSON, *, is_free: bool | None = None) -> JSON:
+def _open_objects(node: JSON, *, is_free: bool | None = None) -> JSON:
     """Return the node with free objects explicitly open, their required keys listed, and a type for every enum."""
     if not isinstance(node, dict):
         return node
@@ -145,11 +145,11 @@ def _type_of_values(node: Schema) -> Schema:
 def _opened_keyword(key: str, value: JSON) -> JSON:
     match value:
         case dict() if key in _MAPS:
-            return {name: _opened(part) for name, part in value.items()}
+            return {name: _open_objects(part) for name, part in value.items()}
         case list() if key in _LISTS:
-            return [_opened(part) for part in value]
+            return [_open_objects(part) for part in value]
         case dict() if key in _SUBSCHEMAS:
-            return _opened(value)
+            return _open_objects(value)
     return value
 
 
