@@ -105,7 +105,7 @@ class RunFork:
         )
         place = next(number for number, event in enumerate(events) if event.address == at)
         check_not_undone(self._run, events, place, fork)
-        reader = PastReader(self._tree, self._run)
+        reader = PastReader(self._tree, self._run, events)
         past = await reader.read(await self._find_break(reader, described), fork=fork)
         changed = self._request.blueprint
         new = self._request.run or new_run_id(changed or definition.blueprint)

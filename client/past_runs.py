@@ -12,7 +12,8 @@ from typing import Any
 
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import Address, parts
+from holdfast.protocol.events import BranchCompleted, BranchStarted, Event
 from holdfast.protocol.past import (
     Fork,
     Past,
@@ -58,7 +59,9 @@ class Break:
 class PastReader:
     """Reads what a run did, for the run that goes on from it."""
 
-    def __init__(self, tree: Tree, run: str) -> None:
+    def __init__(self, tree: Tree, run: str, events: Sequence[Event]) -> None:
+        """`events` are those of the run, in order."""
+        self._orders = _find_orders(events)
         self._run = run
         self._histories = Histories(tree, run)
 
@@ -156,6 +159,7 @@ class PastReader:
             children=await self._collect_children(history, broken, fork),
             replies=[reply for reply in map(_Met(broken), waits.replies) if reply is not None],
             done=waits.done,
+            orders=self._orders,
         )
 
     async def _collect_calls(self, history: WorkflowHistory, broken: Break) -> dict[str, PastCall]:
@@ -217,6 +221,19 @@ class PastReader:
         if child.workflow in broken.path or (child.is_own and child.address == broken.address):
             return False
         return child.ended is not None and child.ended < broken.at
+
+
+def _find_orders(events: Sequence[Event]) -> dict[Address, list[str]]:
+    """Return the order in which branches ended, by the address of their step, where that is not the declared one."""
+    begun: dict[Address, list[str]] = {}
+    ended: dict[Address, list[str]] = {}
+    for event in events:
+        if isinstance(event.data, BranchStarted | BranchCompleted):
+            ways = begun if isinstance(event.data, BranchStarted) else ended
+            around = Address(event.address.rpartition(";")[0])
+            ways.setdefault(around, []).append(event.data.branch)
+    declared = {place: [name for name in begun.get(place, []) if name in order] for place, order in ended.items()}
+    return {place: order for place, order in ended.items() if order != declared[place]}
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,9 @@ class RunRetry:
         new = name_retry(self._run)
         if (before := await find_retry(self._tree, self._run)) is not None:
             return self._find_same(new, before)
-        reader = PastReader(self._tree, self._run)
-        broken = await self._find_break(reader, described)
+        events = await below(self._tree, self._run)
+        reader = PastReader(self._tree, self._run, events)
+        broken = await self._find_break(reader, described, events)
         past = await reader.read(broken)
         link = PastLink(run=self._run, by=self._by, digest=digest_change(self._changed))
         successor = Successor(self._client, self._answering, described)
@@ -158,11 +159,12 @@ class RunRetry:
             raise BadInput(f"{self._run} {word}: only a run that has failed, or was ended, can be retried")
         return described
 
-    async def _find_break(self, reader: PastReader, described: WorkflowExecutionDescription) -> Break:
+    async def _find_break(
+        self, reader: PastReader, described: WorkflowExecutionDescription, events: Sequence[Event]
+    ) -> Break:
         """Return where the run broke off. Raises `BadInput` if it would only fail there again."""
         failure = await read_run_failure(self._client, self._run)
         broken = await reader.find_break(failure, await read_end(self._client, described))
-        events = await below(self._tree, self._run)
         check_not_undone(self._run, events, _find_failed_step(events, broken))
         if failure is not None and not broken.repeats and self._changed is None:
             message = f"{self._run} failed on what it already had ({failure.type}: {failure.message})"

@@ -145,6 +145,8 @@ class Past(Value):
     """By address, in the order of their starts: a step that ran again had another one."""
     replies: list[PastReply] = []
     done: list[Address] = []
+    orders: dict[Address, list[str]] = {}
+    """By the address of a step the branches in the order in which they ended, where that is not the declared one."""
     fork: Fork | None = None
     """Where it is met no more, if that is in this workflow or below it."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -34,10 +35,16 @@ class EarlierRun:
         self._replies = {(reply.address, reply.round): reply for reply in past.replies}
         self._done = list(past.done)
         self._met = 0
+        self._orders = past.orders
         self._fork = past.fork
         self._is_reached = False
         """True once the run has come to the place of its fork: what comes after it is met no more."""
         self._changes = {} if past.fork is None else dict(past.fork.changes)
+
+    def sort_branches(self, address: Address, names: Sequence[str]) -> list[str]:
+        """Return branches that one job has ended as they ended in the earlier run; what is met ends all at once."""
+        order = self._orders.get(address, [])
+        return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
 
     def arrive(self, address: str) -> None:
         """Note that the run has come to an address."""

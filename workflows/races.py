@@ -44,7 +44,8 @@ async def run_race(
         while running := {name: task for name, task in tasks.items() if name not in winners and name not in others}:
             await workflow.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
             await await_rest(whole_task=False)  # a job may complete several
-            for name in [name for name, task in running.items() if task.done()]:
+            ended = [name for name, task in running.items() if task.done()]
+            for name in frame.host.earlier.sort_branches(frame.address, ended):
                 result = tasks[name].result()
                 (winners if counts(result) else others)[name] = result
                 if name in winners and is_over(winners):

@@ -136,3 +136,19 @@ async def test_a_run_whose_failure_undid_what_it_had_done_is_not_gone_on_with(ho
     run = await fail(house, [block(do(house, "book"), mend(house.folder))])
     with pytest.raises(BadInput, match="undone later what it did at pipeline:test;block:all;step:book"):
         await retry(house, run)
+
+
+async def test_winners_keep_their_order(house: Harness) -> None:
+    """The branch that is declared last was answered first."""
+    branches = {name: [{"kind": "hitl", "name": f"ask_{name}", "message": name}] for name in "abc"}
+    race = {"kind": "parallel", "name": "race", "until": 2, "branches": branches}
+    steps = [race, {"name": "who", "input": "{{ steps.race.output.winner }}"}, mend(house.folder)]
+    (house.folder / "broken").touch()
+    output = "{{ steps.who.output }}"
+    run = await house.start(yaml.safe_dump({"steps": steps, "output": output}))
+    await house.asked(run, 3)
+    for name in "cb":
+        asked = (await house.runs.state(run)).questions
+        await house.answer(run, name, next(question for question in asked if question.message == name))
+    assert (await house.result(run)).status == "failed"
+    assert await house.output(await retry(house, run)) == ["c", "b"]
