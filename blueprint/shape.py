@@ -193,6 +193,33 @@ def join_shapes(shapes: Sequence[Shape]) -> Shape:
     return joined
 
 
+def keep_values(shape: Shape, *, truth: bool) -> list[Shape]:
+    """Return the shape of those values that are true, or of those that are not; nothing if there are none.
+
+    >>> [kept.values for kept in keep_values(make_shape("boolean"), truth=False)]
+    [(False,)]
+    >>> keep_values(make_shape("text", values=("yes", "no")), truth=False)
+    []
+    """
+    if not shape.is_known:
+        return [shape]
+    kept: list[Variant] = []
+    for variant in shape.variants:
+        if variant.values is not None:
+            values = tuple(value for value in variant.values if bool(value) is truth)
+            kept += [replace(variant, values=values, types=frozenset(map(find_type, values)))] if values else []
+            continue
+        for one in sorted(variant.types):
+            if one == "null" and truth:
+                continue
+            only = (True,) if one == "boolean" and truth else None if truth else _FALSE.get(one)
+            kept.append(replace(variant, types=frozenset({one}), values=only))
+    return [replace(shape, schema={}, root=None, own=tuple(kept))] if kept else []
+
+
+_FALSE: Mapping[str, tuple[JSON, ...]] = {"null": (None,), "boolean": (False,), "number": (0,), "text": ("",)}
+
+
 def find_type(value: JSON) -> str:
     """Return the type of a value.
 

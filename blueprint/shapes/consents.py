@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 from jinja2 import nodes
 
+from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.calls import FUNCTIONS
+from holdfast.blueprint.expressions.walk import Walker
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.knowledge import Branching
 from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.shapes.place import JudgedText
@@ -15,6 +19,18 @@ _OF_ANSWER = ("verdict", "payload")
 """Keys of the answer to a review, for which its output may be taken."""
 _IN_EVERY_REPLY: Sequence[Sequence[str]] = ([], ["action"], ["at"], ["by"], ["verdict"])
 """Paths of a reply that are true whatever was answered."""
+_OF_REVIEW: Sequence[Sequence[str]] = ([], ["status"], ["reply"], ["reply", "action"], ["reply", "verdict"])
+_OF_PERMISSION = (*_OF_REVIEW, ["output"])
+"""Paths of a step that asked for a consent which are known for a yes and for a no."""
+_YES: JSONObject = {
+    "output": True,
+    "status": "completed",
+    "reason": None,
+    "reply": {"action": "accept", "verdict": "unchanged"},
+}
+_NO: JSONObject = {**_YES, "output": False, "reply": {"action": "accept", "verdict": "rejected"}}
+_ENDS: Sequence[JSONObject] = (_YES, _NO, {**_YES, "output": None, "status": "skipped", "reply": None})
+"""How a step that asks for a consent may end: a yes, a no, skipped; as far as these paths go."""
 _COMPARE = "compare it with true or false, or test it as it is"
 
 
@@ -33,6 +49,103 @@ def report_truth(judged: JudgedText, shape: Shape) -> None:
     elif shape.is_review:
         message = f"the review {shape.step} is tested for truth, but what was approved may be empty or 0"
         judged.report("bad_consent", message, _suggest_test(shape))
+
+
+def check_after_no(judged: JudgedText, condition: nodes.Node) -> None:
+    """Report a condition, or a part of one, that looks at one consent alone, and holds after a no as after a yes."""
+    found, others = _split(judged, condition)
+    for part in others:
+        match part:
+            case nodes.And() | nodes.Or():
+                check_after_no(judged, part)
+    for consent in {shape.step: shape for shape, _ in found}.values():
+        parts = [part for shape, part in found if shape.step == consent.step]
+        if all(_holds_in_any_case(judged, part, consent) for part in parts):
+            _report_after_no(judged, "it is true", consent)
+
+
+def check_choice_after_no(judged: JudgedText, value: nodes.Node) -> None:
+    """Report a choice among branches that looks at one consent alone, and is the same after a no as after a yes."""
+    consent = _find_consent(judged, value)
+    if consent is None or find_chain(value)[1][1:] == ["status"]:
+        return
+    yes, no, _ = (_evaluate(value, consent.step, end) for end in _ENDS)
+    if yes is not None and yes == no:
+        _report_after_no(judged, "the branch is the same", consent)
+
+
+def _report_after_no(judged: JudgedText, what: str, consent: Shape) -> None:
+    judged.report("bad_consent", f"{what} after a no to {consent.step}, too", _suggest_test(consent))
+
+
+def _split(judged: JudgedText, condition: nodes.Node) -> tuple[list[tuple[Shape, nodes.Node]], list[nodes.Node]]:
+    """Return the parts that must all hold: those that look at one consent alone, each with it, and the others."""
+    if (consent := _find_consent(judged, condition)) is not None:
+        return [(consent, condition)], []
+    match condition:
+        case nodes.And(left=left, right=right):
+            sides = _split(judged, left), _split(judged, right)
+            return [one for found, _ in sides for one in found], [one for _, others in sides for one in others]
+        case nodes.Or(left=left, right=right):
+            check_after_no(judged, left)
+            check_after_no(judged, right)
+            return [], []
+    return [], [condition]
+
+
+def _find_consent(judged: JudgedText, part: nodes.Node) -> Shape | None:
+    """Return the one permission or review that a part of a condition looks at; None if it looks at anything else."""
+    reads = [_resolve(judged, root, keys) for root, keys in _find_reads(part)]
+    known = [read for read in reads if read is not None]
+    if not known or len(known) < len(reads) or len({consent.step for consent, _ in known}) > 1:
+        return None
+    consent = known[0][0]
+    looked_at = _OF_PERMISSION if consent.is_permission else _OF_REVIEW if consent.is_review else ()
+    return consent if all(path in looked_at for _, path in known) else None
+
+
+def _resolve(judged: JudgedText, root: str, keys: list[str]) -> tuple[Shape, list[str]] | None:
+    """Return what a step gives that a reference reads, and the path below the step; None for other references."""
+    match root, keys:
+        case "steps", [name, *path] if name in judged.place.steps:
+            return judged.place.steps[name].find_key("output") or UNKNOWN, path
+        case (("previous_step" | "output" | "resume_input" | "context"), _):
+            shape: Shape | None = judged.place.find(root)
+            for key in keys:
+                shape = None if shape is None else shape.find_key(key)
+            if shape is not None and shape.is_permission:
+                return shape, ["output"]
+    return None
+
+
+def _find_reads(node: nodes.Node) -> list[tuple[str, list[str]]]:
+    """Return every reference in an expression: the name and the keys below it."""
+    root, keys = find_chain(node)
+    if root:
+        return [] if root in FUNCTIONS else [(root, keys)]
+    return [read for child in node.iter_child_nodes() for read in _find_reads(child)]
+
+
+def _holds_in_any_case(judged: JudgedText, part: nodes.Node, consent: Shape) -> bool:
+    yes, no, skipped = (_evaluate(part, consent.step, end) for end in _ENDS)
+    tells = any(constant.value == "skipped" for constant in part.find_all(nodes.Const))
+    asks_whether_asked = consent.step in judged.place.null_causes and tells and not skipped
+    return bool(yes and no) and not asks_whether_asked
+
+
+def _evaluate(part: nodes.Node, step: str, end: JSONObject) -> JSON:
+    given = end["output"]
+    names: JSONObject = {"steps": {step: end}, "previous_step": given, "output": given, "resume_input": given}
+    for root, keys in _find_reads(part):
+        if root == "context":
+            value = given
+            for key in reversed(keys):
+                value = {key: value}
+            names["context"] = value
+    try:
+        return Walker(names).value(part)
+    except ExpressionError:
+        return None
 
 
 def check_test(judged: JudgedText, node: nodes.Test, shape: Shape) -> None:

@@ -27,11 +27,12 @@ class Place:
     names: Mapping[str, Shape] = field(default_factory=dict)
     null_causes: Mapping[str, str] = field(default_factory=dict)
     """Why the output of a step, by its name, may be null here."""
+    looked_at: frozenset[str] = frozenset()
+    """Steps that a condition around has looked at."""
 
     def assume(self, looked_at: Collection[str]) -> Place:
         """Return the place where a condition has looked at the outputs of these steps."""
-        causes = {name: cause for name, cause in self.null_causes.items() if name not in looked_at}
-        return replace(self, null_causes=causes)
+        return replace(self, looked_at=self.looked_at | set(looked_at))
 
     def find(self, name: str) -> Shape:
         if name in self.names:

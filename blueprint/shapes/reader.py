@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from holdfast.blueprint.shape import (
     Shape,
     find_type,
     join_shapes,
+    keep_values,
     make_object,
     make_shape,
 )
@@ -82,7 +84,18 @@ class ExpressionReader(JudgedText):
             node = parsed_expression(expression)
         except ExpressionError:
             return UNKNOWN
-        return self.test(node) if is_condition else self.read(node)
+        if not is_condition:
+            return self.read(node)
+        before = len(self.findings.told)
+        shape = self.test(node)
+        if len(self.findings.told) == before:
+            consents.check_after_no(self, node)
+        return shape
+
+    def check_choice(self, expression: str) -> None:
+        """Report a choice that is the same after a no."""
+        with suppress(ExpressionError):  # reported with the names
+            consents.check_choice_after_no(self, parsed_expression(expression))
 
     def check_decided(self, condition: str, shape: Shape) -> None:
         """Warn of a condition that is the same however the run goes."""
@@ -131,6 +144,7 @@ class ExpressionReader(JudgedText):
                 return self._choose(test, one, other, self.test)
             case nodes.Name() | nodes.Getattr() | nodes.Getitem():
                 shape = self.read(node)
+                rules.check_truth(self, node)
                 consents.check_truth(self, node, shape)
                 return shape
         return self.read(node)
@@ -193,11 +207,15 @@ class ExpressionReader(JudgedText):
 
     def _read_and(self, node: nodes.And) -> Shape:
         first = self.test(node.left)
-        return first if decide(node.left, first) is False else self._either(first, self.read(node.right))
+        if decide(node.left, first) is False:
+            return first
+        return join_shapes([*keep_values(first, truth=False), self.read(node.right)])
 
     def _read_or(self, node: nodes.Or) -> Shape:
         first = self.read(node.left)
-        return first if decide(node.left, first) is True else self._either(first, self.read(node.right))
+        if decide(node.left, first) is True:
+            return first
+        return join_shapes([*keep_values(first, truth=True), self.read(node.right)])
 
     def _read_not(self, node: nodes.Not) -> Shape:
         decided = decide(node.node, self.test(node.node))

@@ -51,10 +51,20 @@ def _report_key(judged: JudgedText, node: nodes.Getattr | nodes.Getitem, of: Sha
 def check_print(judged: JudgedText, node: nodes.Node) -> None:
     """Warn of an output that is printed in a text, and may be null there."""
     match find_chain(node):
-        case "steps", [name, "output"] if (cause := judged.place.null_causes.get(name)) is not None:
-            message = f"{name_node(node)} may be null in this text: {cause}"
+        case "steps", [name, "output"] if name in judged.place.null_causes and name not in judged.place.looked_at:
+            message = f"{name_node(node)} may be null in this text: {judged.place.null_causes[name]}"
             hint = f"say what stands there then: {name_node(node)} | default('nothing', true)"
             judged.warn("null_in_text", message, hint, locate_key(nodes.Name("steps", "load"), name))
+
+
+def check_truth(judged: JudgedText, node: nodes.Node) -> None:
+    """Report a whole step that is tested for truth."""
+    match find_chain(node):
+        case "steps", [name]:
+            message = f"{name_node(node)} is the whole step, which is true however it ended"
+            judged.report(
+                "bad_shape", message, f"write {name_node(node)}.output", locate_key(nodes.Name("steps", "load"), name)
+            )
 
 
 def read_item(judged: JudgedText, node: nodes.Getitem, of: Shape, key: Shape) -> Shape:

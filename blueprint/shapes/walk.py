@@ -161,6 +161,7 @@ class Walk:
         shape = reader.evaluate(condition, is_condition=False)
         if step.branching is not None:
             if not reader.is_constant(condition):  # a written constant is meant
+                reader.check_choice(condition)
                 check_branches(reader, path, step.branching, shape)
         elif not shape.may_be("list", "text"):
             message = f"{condition} is {describe_types(shape)}, and no list"

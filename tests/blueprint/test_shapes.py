@@ -198,6 +198,78 @@ def test_what_cannot_be_is_told_with_its_place_and_a_way_out(steps: str) -> None
     assert says in f"{problem.message} ({problem.hint})"
 
 
+MAYBE = "{kind: hitl, name: maybe, ask: permission, message: Go?, when: input.amount > 3}"
+REVIEW = "{kind: hitl, name: look, ask: review, message: Good?}"
+AFTER_NO = [
+    "steps.sign.status == 'completed'",
+    "not steps.sign.status == 'skipped'",
+    "steps.sign.output != none",
+    "steps.sign.output is not none",
+    "steps.sign.output in [true, false]",
+    "steps.sign.output | string",
+    "steps.sign.output ~ ''",
+    "[steps.sign.output]",
+    "len([steps.sign.output]) > 0",
+    "steps.sign.output or true",
+    "input.amount > 3 and steps.sign.status == 'completed'",
+    "steps.sign.status == 'completed' or input.amount > 3",
+    "steps.maybe.status == 'completed'",
+    "steps.look.status == 'completed'",
+    "steps.look.reply.verdict != 'edited'",
+]
+NOT_AFTER_NO = [
+    "steps.sign.status == 'completed' and steps.sign.output",
+    "steps.sign.status == 'completed' and input.amount > 3 and steps.sign.output",
+    "steps.maybe.status != 'skipped'",
+    "not steps.sign.output",
+    "steps.look.reply.verdict == 'rejected'",
+    "steps.sign.output and steps.sign.reply.by != 'user:ana'",
+    "steps.sign.reply.comment",
+    "steps.rate.status == 'completed'",
+    "steps.sign.output and steps.maybe.output",
+]
+
+
+@pytest.mark.parametrize("condition", AFTER_NO)
+def test_a_condition_that_holds_after_a_no_is_a_mistake_wherever_it_stands(condition: str) -> None:
+    asked = f"{REVIEW}, {MAYBE}, "
+    assert [one.code for one in find_problems(asked + WHEN % condition)[1]] == ["bad_consent"]
+
+
+@pytest.mark.parametrize("condition", ["previous_step != none", "context.fine != none", "resume_input != none"])
+def test_an_answer_that_goes_by_another_name_is_a_consent_too(condition: str) -> None:
+    text = "steps: [{kind: hitl, name: sign, ask: permission, message: Go?, sink_to: fine}, %s]"
+    assert [one.code for one in parse(text % WHEN % condition).problems] == ["bad_consent"]
+    assert parse(text % WHEN % condition.replace(" != none", "")).problems == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["steps.sign.status == 'completed'", "steps.sign.status != 'completed'", "steps.sign.status == 'completed' or 1"],
+)
+def test_a_choice_that_is_the_same_after_a_no_is_a_mistake(value: str) -> None:
+    chosen = CHOOSE % (f'"{value}"', "true: {name: a}, false: {name: b}")
+    assert "bad_consent" in [one.code for one in find_problems(chosen)[1]]
+
+
+@pytest.mark.parametrize("condition", NOT_AFTER_NO)
+def test_a_condition_that_a_no_decides_or_that_tells_whether_somebody_was_asked_is_fine(condition: str) -> None:
+    assert find_problems(f"{REVIEW}, {MAYBE}, " + WHEN % condition)[1] == []
+
+
+def test_a_whole_step_is_no_condition() -> None:
+    [problem] = find_problems(WHEN % "steps.sign")[1]
+    assert (problem.code, problem.hint) == ("bad_shape", "write steps.sign.output")
+
+
+def test_and_and_or_give_the_operand_that_decides() -> None:
+    words = CHOOSE % ("input.amount > 5 and 'big' or 'small'", "big: {name: a}, small: {name: b}")
+    assert find_problems(words)[1] == []
+    found = find_problems(words.replace("small: {name: b}", "smal: {name: b}"))[1]
+    assert {one.code for one in found} == {"unreachable_branch", "uncovered_value"}
+    assert find_problems(CHOOSE % ("input.payee or 'nobody'", "nobody: {name: a}, ana: {name: b}"))[1] == []
+
+
 @pytest.mark.parametrize("steps", FINE)
 def test_what_may_be_is_no_mistake(steps: str) -> None:
     assert find_problems(steps)[1] == []
