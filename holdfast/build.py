@@ -2,8 +2,8 @@
 
 from holdfast.blueprint.build.agents import NamedAgent, agent
 from holdfast.blueprint.build.blocks import block, choose, each, loop, parallel, states
-from holdfast.blueprint.build.pipeline import Pipeline, StepResult
-from holdfast.blueprint.build.references import ValueReference, context, output, previous
+from holdfast.blueprint.build.pipeline import Pipeline
+from holdfast.blueprint.build.references import StepResult, ValueReference, context, output, previous
 from holdfast.blueprint.build.steps import add, ask, step
 
 __all__ = [

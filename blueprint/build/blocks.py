@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, Unpack
 
-from holdfast.blueprint.build.pipeline import BlockKeys, StepResult, add_step, find_open
+from holdfast.blueprint.build.pipeline import BlockKeys, add_step, find_open
 from holdfast.blueprint.build.places import find_place, to_placed
-from holdfast.blueprint.build.references import ValueReference, read_expression, read_template
+from holdfast.blueprint.build.references import StepResult, ValueReference, read_expression, read_template
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.source import PlacedDict, PlacedList

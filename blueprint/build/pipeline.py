@@ -11,7 +11,14 @@ from pydantic import BaseModel
 
 from holdfast.blueprint.build.agents import NamedAgent
 from holdfast.blueprint.build.places import find_folder, find_place, to_placed
-from holdfast.blueprint.build.references import ValueReference, read_expression, read_path, read_template, refer
+from holdfast.blueprint.build.references import (
+    StepResult,
+    ValueReference,
+    read_expression,
+    read_path,
+    read_template,
+    refer,
+)
 from holdfast.blueprint.build.schemas import SchemaForm, read_form
 from holdfast.blueprint.core import core_of, write_yaml
 from holdfast.blueprint.errors import BlueprintError, Problem
@@ -175,7 +182,7 @@ class StepKeys(TypedDict, total=False):
 
     when: ValueReference | str
     sink_to: ValueReference | str
-    needs: Sequence[StepResult | str]
+    needs: Sequence[StepResult | str] | StepResult
     updates_context: bool
     input_schema: SchemaForm
     output_schema: SchemaForm
@@ -188,19 +195,6 @@ class BlockKeys(StepKeys, total=False):
     """The keys that every block may have."""
 
     input: object
-
-
-class StepResult:
-    """What a step gives, for the steps after it."""
-
-    def __init__(self, name: str, type_: object = None) -> None:
-        quoted = f"steps.{name}" if name.isidentifier() else f"steps['{name}']"
-        self.name = name
-        self.output = refer(f"{quoted}.output", type_)
-        self.reply = ValueReference(f"{quoted}.reply")
-        """Who answered, when and why, of a step that asked."""
-        self.status = ValueReference(f"{quoted}.status")
-        self.error = ValueReference(f"{quoted}.error")
 
 
 _EXPRESSIONS = ("when", "condition_expression", "iterable_input", "exit_expression")
@@ -223,6 +217,8 @@ def _read_key(key: str, value: object) -> JSON:
         return read_form(value)
     if key == "sink_to":
         return read_path(value)
+    if key == "needs" and isinstance(value, StepResult):
+        return [value.name]
     if key == "needs" and isinstance(value, list | tuple):
         return [one.name if isinstance(one, StepResult) else one for one in value]
     return read_template(value)

@@ -199,6 +199,36 @@ class ModelReference(ValueReference):
         raise AttributeError(f"{self._text}: {self._model.__name__} has no field {name!r} ({hint})")
 
 
+class StepResult:
+    """What a step gives, for the steps after it. The step itself is no value: used as one it raises `TypeError`."""
+
+    def __init__(self, name: str, type_: object = None) -> None:
+        quoted = f"steps.{name}" if name.isidentifier() else f"steps['{name}']"
+        self.name = name
+        self.output = refer(f"{quoted}.output", type_)
+        self.reply = ValueReference(f"{quoted}.reply")
+        """Who answered, when and why, of a step that asked."""
+        self.status = ValueReference(f"{quoted}.status")
+        self.error = ValueReference(f"{quoted}.error")
+
+    def refuse_as_value(self) -> NoReturn:
+        raise TypeError(f"{self.name} is a step, and no value: write {self.name}.output")
+
+    def __format__(self, spec: str) -> str:
+        self.refuse_as_value()
+
+    def __str__(self) -> str:
+        self.refuse_as_value()
+
+    def __bool__(self) -> NoReturn:
+        self.refuse_as_value()
+
+    def __eq__(self, other: object) -> NoReturn:  # a comparison would be False, and written as that
+        self.refuse_as_value()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 _METHODS = ("get", "items", "keys", "values")
 """Methods of objects in expressions."""
 
@@ -231,6 +261,8 @@ def write_value(value: object) -> str:
     match value:
         case ValueReference():
             return value._text
+        case StepResult():
+            value.refuse_as_value()
         case None | True | False:
             return json.dumps(value).replace("null", "none")
         case int() | float():
@@ -256,6 +288,8 @@ def read_template(value: object) -> JSON:
     match value:
         case ValueReference():
             return format(value)
+        case StepResult():
+            value.refuse_as_value()
         case BaseModel():
             return value.model_dump(mode="json", by_alias=True)
         case Mapping():

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from holdfast.blueprint.build.agents import NamedAgent
-from holdfast.blueprint.build.pipeline import Pipeline, StepKeys, StepResult, add_step, find_open
+from holdfast.blueprint.build.pipeline import Pipeline, StepKeys, add_step, find_open
 from holdfast.blueprint.build.places import find_place
-from holdfast.blueprint.build.references import ValueReference
+from holdfast.blueprint.build.references import StepResult, ValueReference
 from holdfast.blueprint.build.schemas import SchemaForm
 from holdfast.blueprint.json_values import JSONObject
 

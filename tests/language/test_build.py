@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from holdfast import BlueprintError, load, loads
 from holdfast.blueprint.build.blocks import ChoiceKeys, EachKeys, LoopKeys, ParallelKeys, SeveralKeys, StatesKeys
 from holdfast.blueprint.build.pipeline import PipelineKeys
-from holdfast.blueprint.build.references import write_value
+from holdfast.blueprint.build.references import StepResult, read_template, write_value
 from holdfast.blueprint.build.steps import AskKeys, WorkKeys
 from holdfast.blueprint.schema import language_schema
 from holdfast.build import (
@@ -93,6 +93,9 @@ def test_a_reference_is_an_expression(reference: ValueReference, text: str) -> N
     assert f"<{reference}>" == f"<{{{{ {text} }}}}>"
 
 
+made = StepResult("pay")
+
+
 @pytest.mark.parametrize(
     ("use", "told"),
     [
@@ -102,6 +105,11 @@ def test_a_reference_is_an_expression(reference: ValueReference, text: str) -> N
         (lambda: a == f"x {b}", "is a template, and cannot stand inside an expression"),
         (lambda: (a == 1) & (b == object()), "is no JSON value"),
         (lambda: f"{a:>10}", "has no value yet to format"),
+        (lambda: f"{made}", "pay is a step, and no value: write pay.output"),
+        (lambda: write_value([made]), "write pay.output"),
+        (lambda: read_template({"a": [made]}), "write pay.output"),
+        (lambda: made == "yes", "write pay.output"),
+        (lambda: not made, "write pay.output"),
         (lambda: step("alone"), "inside `with Pipeline"),
     ],
 )
@@ -169,6 +177,29 @@ def test_a_mistake_raises_where_it_is_written(write: Callable[[], None], line: i
     [problem] = raised.value.problems
     assert (problem.file, problem.line) == (__file__, write.__code__.co_firstlineno + line)
     assert told in str(problem)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda ok: step("x", when=ok),
+        lambda ok: step("x", input=ok),
+        lambda ok: choose("c", ok).__enter__(),
+        lambda ok: each("e", ok).__enter__(),
+        lambda ok: loop("l", max_loops=2).__enter__().until(ok),
+        lambda ok: parallel("p", until=ok).__enter__(),
+    ],
+)
+def test_a_step_in_the_place_of_its_output_raises(use: Callable[[Any], object]) -> None:
+    with pytest.raises(TypeError, match=r"ok is a step, and no value: write ok\.output"), Pipeline("wrong"):
+        use(step("ok"))
+
+
+def test_needs_takes_a_step() -> None:
+    with Pipeline("order") as order, block("both", max_parallel=2):
+        first = step("first")
+        step("second", needs=first)
+    assert order.to_yaml().count("- first") == 1
 
 
 class Verdict(BaseModel):
