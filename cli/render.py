@@ -304,6 +304,23 @@ def _json(value: JSON) -> str:
     return escaped_in_json(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
+_OF_BLUEPRINT = frozenset(
+    {
+        *(
+            "expression_error",
+            "input_invalid",
+            "output_invalid",
+            "context_invalid",
+            "context_conflict",
+            "empty_message",
+        ),
+        *("no_branch", "unknown_branch", "no_transition", "limit_reached", "max_loops", "max_visits", "no_progress"),
+        *("bad_assignees", "bad_default", "bad_options", "bad_reduce", "bad_time", "bad_write"),
+    }
+)
+"""Failures on what a run already had: a retry of the same blueprint is refused."""
+
+
 def failure_text(run: str, status: str, error: Failure | None) -> str:
     """Return the message for a run that did not complete."""
     if error is None or status == "cancelled":
@@ -312,7 +329,8 @@ def failure_text(run: str, status: str, error: Failure | None) -> str:
     why = f" ({error.reason})" if error.reason else ""
     raised = f"\n  raised at {clean(shown_raise(error.raised_at))}" if error.raised_at else ""
     # Who runs a workflow of an author's own goes on with that: only runs of blueprints are retried.
-    way_on = f"\n  once the cause is mended, go on with: holdfast retry {shlex.quote(run)}"
+    mended = " --blueprint FILE" if error.type in _OF_BLUEPRINT else ""
+    way_on = f"\n  once the cause is mended, go on with: holdfast retry {shlex.quote(run)}{mended}"
     further = way_on if error.address.startswith("pipeline:") else ""
     return f"run {run} {status}: {clean(error.message)}{why}{where}{raised}{_plan_summary(error.output)}{further}"
 

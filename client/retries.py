@@ -168,7 +168,8 @@ class RunRetry:
         check_not_undone(self._run, events, _find_failed_step(events, broken))
         if failure is not None and not broken.repeats and self._changed is None:
             message = f"{self._run} failed on what it already had ({failure.type}: {failure.message})"
-            raise BadInput(f"{message}; a retry would fail the same way. Mend the blueprint, and retry with it")
+            way_on = "Mend the blueprint, and retry with it: --blueprint FILE"
+            raise BadInput(f"{message}; a retry would fail the same way. {way_on}")
         return broken
 
 

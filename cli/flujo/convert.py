@@ -19,6 +19,7 @@ from holdfast.cli.flujo.templates import EXPRESSIONS, Templates
 FindImport = Callable[[str, str, Notes, Position], Path]
 """Gives the file of an import, from its alias, its path, and where notes about it belong."""
 VERSION = "0.1"
+PROMPT = "initial_prompt"
 _OF_ENGINE = ("pipeline_config", "static_approvals")
 """Keys of the document that set up Flujo's own engine."""
 
@@ -103,6 +104,7 @@ class _Converter:
     def __init__(self, document: PlacedDict, folder: Path, target: Path, find_import: FindImport | None) -> None:
         self._document, self._folder, self._target, self._find_import = document, folder, target, find_import
         self._notes = Notes()
+        self._keeps_prompt = _writes_prompt(document)
 
     def convert(self) -> Conversion:
         document = self._document
@@ -197,9 +199,25 @@ class _Converter:
             if not isinstance(value, str):
                 self._rewrite(value, names, in_map=in_map or key == "map")
                 continue
-            templates = Templates(names, partial(self._notes.change, place))
+            templates = Templates(
+                names, partial(self._notes.change, place), partial(self._notes.leave, place), self._keeps_prompt
+            )
             value = templates.rewrite(value, bare=key in EXPRESSIONS, in_map=in_map)
             holder[key] = names.get(value, value) if key in ("ai_turn_source", "from_step") else value
+
+
+def _writes_prompt(value: Any) -> bool:
+    """Return whether something in a document writes `context.initial_prompt`, or begins with it."""
+    if isinstance(value, PlacedList):
+        return any(map(_writes_prompt, value))
+    if not isinstance(value, PlacedDict):
+        return False
+    targets = (value.get("sink_to"), value.get("path"))
+    return (
+        PROMPT in value
+        or any(isinstance(one, str) and one.strip().removeprefix("context.") == PROMPT for one in targets)
+        or any(map(_writes_prompt, value.values()))
+    )
 
 
 def _list_objects(value: Any) -> list[PlacedDict]:

@@ -27,6 +27,15 @@ _WITHOUT_EQUAL = {
     "plugins": "what checks an output is an output_schema, or a step after it",
     "validators": "what checks an output is an output_schema, or a step after it",
 }
+_KINDS_WITHOUT_EQUAL = {
+    **dict.fromkeys(
+        ("dynamicrouter", "dynamicparallelrouter"),
+        "let an agent give the name of a branch, and write a kind: conditional by it; a kind: parallel with `choose` "
+        "for several branches",
+    ),
+    "treesearch": "write a kind: loop in which an agent proposes and another one judges, or a tool of yours",
+}
+"""Kinds of Flujo's, in small letters without `_`, with the way to write the same here."""
 _OF_LOOPS = {
     "named_steps": "ai_turn_source names one step, or is `last`",
     "user_turn_sources": "the answers of people are the turns of the user",
@@ -77,6 +86,9 @@ class StepConverter:
         self._convert_fallback(step)
         if step.get("kind") == KIND:
             convert_machine(step, self._notes)
+        kind = str(step.get("kind"))
+        if (way := _KINDS_WITHOUT_EQUAL.get(kind.replace("_", "").lower())) is not None:
+            self._notes.leave(step.value_place("kind"), f"kind: {kind} is not among our kinds: {way}")
         self._convert_tool(step)
         if str(step.get("uses")).startswith(IMPORT):
             self._convert_import(step)

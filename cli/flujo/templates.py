@@ -28,8 +28,14 @@ _NAMES = (
         "previous_step",
         "previous_step is the output of the step before: previous_step.output became previous_step",
     ),
-    _Name(re.compile(r"\bcontext\.initial_prompt\b"), "input", "context.initial_prompt became input, the run's input"),
     _Name(re.compile(r"\bloop\.(?:iteration|index)\b"), "iteration", "the number of the iteration is `iteration`"),
+)
+_PROMPT = _Name(
+    re.compile(r"\bcontext\.initial_prompt\b"), "input", "context.initial_prompt became input, the run's input"
+)
+_WRITTEN_PROMPT = (
+    "context.initial_prompt is written by the blueprint, so it stays: before that it is missing here, where Flujo has "
+    "the run's input, which is called input"
 )
 _ITEM = _Name(re.compile(r"(?<![.\w])this\b"), "item", "the item of a map is `item`: `this` became `item`")
 
@@ -41,10 +47,14 @@ class Templates:
     Args:
         steps: New names of steps, by their old ones.
         note: Told what was changed.
+        leave: Told what is left to the author.
+        keeps_prompt: Whether `context.initial_prompt` is more than the run's input, as a step writes it.
     """
 
     steps: Mapping[str, str]
     note: Callable[[str], None]
+    leave: Callable[[str], None]
+    keeps_prompt: bool = False
 
     def rewrite(self, text: str, *, bare: bool, in_map: bool) -> str:
         """Return the text with our names.
@@ -59,7 +69,10 @@ class Templates:
         return _CODE.sub(lambda match: self._rewrite_code(match[0], in_map), text)
 
     def _rewrite_code(self, code: str, in_map: bool) -> str:
-        for name in (*_NAMES, *([_ITEM] if in_map else [])):
+        if self.keeps_prompt and _PROMPT.pattern.search(code):
+            self.leave(_WRITTEN_PROMPT)
+        prompt = [] if self.keeps_prompt else [_PROMPT]
+        for name in (*_NAMES, *prompt, *([_ITEM] if in_map else [])):
             replaced = name.pattern.sub(name.replacement, code)
             if replaced != code:
                 self.note(name.note)
@@ -69,6 +82,8 @@ class Templates:
             if replaced != code:
                 self.note(f"the filter {theirs} is called {ours}")
             code = replaced
+        for old in sorted(self.steps, key=len, reverse=True):  # `steps.make plan.output`: no name in an expression
+            code = re.sub(rf"\bsteps\.{re.escape(old)}(?!\w)", f"steps.{self.steps[old]}", code)
         return _STEP.sub(self._rewrite_step, code)
 
     def _rewrite_step(self, match: re.Match[str]) -> str:

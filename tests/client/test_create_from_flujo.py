@@ -82,6 +82,34 @@ steps:
 """
 
 
+@pytest.mark.parametrize("reference", ["steps.make plan.output", "steps.make plan", "steps.get('make plan')"])
+def test_a_name_with_a_blank_is_found_without_quotes(reference: str) -> None:
+    text = 'steps: [{name: make, uses: t}, {name: make plan, uses: t}, {name: b, input: "{{ %s }}"}]'
+    assert "steps.make_plan.output }}" in turned(text % reference)
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        "{kind: hitl, name: w, message: What?, sink_to: initial_prompt}",
+        "{kind: hitl, name: w, message: What?, sink_to: context.initial_prompt}",
+        "{name: w, agent: {id: flujo.builtins.context_set, params: {path: initial_prompt, value: 1}}}",
+        "{name: w, agent: {id: flujo.builtins.context_merge, params: {path: x, value: {initial_prompt: 1}}}}",
+    ],
+)
+def test_a_prompt_that_the_blueprint_writes_stays(writes: str) -> None:
+    text = f"steps: [{writes}, {{name: a, input: '{{{{ context.initial_prompt }}}}'}}]"
+    converted = convert(text, "theirs.yaml", Path(), Path("ours.yaml"))
+    assert "{{ context.initial_prompt }}" in converted.text
+    assert any("initial_prompt is written" in note.text for note in converted.notes.left)
+
+
+@pytest.mark.parametrize("kind", ["dynamic_router", "tree_search", "TreeSearch", "dynamic_parallel_router"])
+def test_a_kind_without_an_equal_is_left_with_the_way_to_write_it(kind: str) -> None:
+    converted = convert(f"steps: [{{kind: {kind}, name: t}}]", "theirs.yaml", Path(), Path("ours.yaml"))
+    assert [note.text.partition(":")[2].split(" is ")[0] for note in converted.notes.left] == [f" {kind}"]
+
+
 def test_a_state_machine_keeps_its_states_and_the_order_of_its_rules() -> None:
     converted = convert(MACHINE, "theirs.yaml", Path(), Path("ours.yaml"))
     [step] = loads(converted.text).steps

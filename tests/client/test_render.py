@@ -190,6 +190,21 @@ def test_a_failed_plan_is_told_with_how_its_steps_ended() -> None:
     assert failure_text("r", "failed", other) == "run r failed: no"
 
 
+@pytest.mark.parametrize(
+    ("type_", "end"),
+    [
+        ("tool_error", "holdfast retry r"),
+        ("expression_error", "holdfast retry r --blueprint FILE"),
+        ("output_invalid", "holdfast retry r --blueprint FILE"),
+        ("limit_reached", "holdfast retry r --blueprint FILE"),
+        ("bad_options", "holdfast retry r --blueprint FILE"),
+    ],
+)
+def test_what_only_another_blueprint_mends_says_so(type_: str, end: str) -> None:
+    error = Failure(type=type_, message="no", address="pipeline:p/step:a")
+    assert failure_text("r", "failed", error).endswith(f"go on with: {end}")
+
+
 def test_nothing_is_wrapped_or_coloured_outside_a_terminal() -> None:
     out = io.StringIO()
     console(out).print(Text("x" * 500, "bold red"))
