@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import ValidationError
+
+_PLAIN_WORDS = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "list_type": "must be a list",
+    "string_type": "must be a text",
+}
+"""What pydantic's types of errors mean: its own messages speak of Python."""
+
+
+def word_problem(problem: Mapping[str, Any]) -> str:
+    """Return what is wrong in plain words, without the place.
+
+    >>> word_problem({"type": "value_error", "msg": "Value error, must be even"})
+    'must be even'
+    """
+    if problem["type"] == "too_short" and problem.get("ctx", {}).get("min_length") == 1:
+        return "must not be empty"
+    return _PLAIN_WORDS.get(problem["type"]) or str(problem["msg"]).removeprefix("Value error, ")
 
 
 def describe_problem(error: ValidationError, whole: str = "") -> str:
@@ -18,8 +42,8 @@ def describe_problem(error: ValidationError, whole: str = "") -> str:
 def describe_problems(error: ValidationError, whole: str = "") -> list[str]:
     """Return every problem as `describe_problem` does the first one; at least one."""
     lines = []
-    for problem in error.errors(include_url=False, include_input=False, include_context=False):
+    for problem in error.errors(include_url=False, include_input=False):
         place = ".".join(map(str, problem["loc"])) or whole
-        message = problem["msg"].removeprefix("Value error, ")
+        message = word_problem(problem)
         lines.append(f"{place}: {message}" if place else message)
     return lines

@@ -15,6 +15,7 @@ from starlette.types import Receive
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import shown_path
+from holdfast.blueprint.model_problems import word_problem
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_bytes, check_value, read_json
 from holdfast.server.web.problems import Unfit
@@ -110,12 +111,12 @@ def validate(model: type[Read], value: object) -> Read:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False, include_context=False)
+        details = error.errors(include_url=False, include_input=False)
         raise Unfit((shown_path(detail["loc"]), _message(detail, model)) for detail in details) from None
 
 
 def _message(detail: Any, model: type[BaseModel]) -> str:
     if detail["type"] != "extra_forbidden":
-        return str(detail["msg"])
+        return word_problem(detail)
     names = ", ".join(field.alias or name for name, field in model.model_fields.items())
     return f"unknown name; there are: {names}" if len(detail["loc"]) == 1 else "unknown name"
