@@ -62,6 +62,7 @@ class UnknownRun(LookupError):
 
     def __init__(self, run: str, hint: str = "`holdfast runs` lists them") -> None:
         super().__init__(f"no run {run!r}; {hint}")
+        self.run = run
 
 
 class Tree:

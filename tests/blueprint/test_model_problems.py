@@ -6,7 +6,9 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from holdfast.blueprint.model_problems import describe_problem
-from holdfast.server.web.problems import Unfit
+from holdfast.client.tree import UnknownRun
+from holdfast.runtime.errors import RunExists
+from holdfast.server.web.problems import Unfit, make_problem
 from holdfast.server.web.requests import validate
 
 
@@ -24,6 +26,13 @@ class Form(BaseModel):
         if n % 2:
             raise ValueError("must be even")
         return n
+
+
+def test_a_caller_of_the_api_is_told_no_command() -> None:
+    for error in (UnknownRun("r"), RunExists("r")):
+        told = make_problem(error).message
+        assert "'r'" in told
+        assert "holdfast" not in told and "--id" not in told
 
 
 @pytest.mark.parametrize(
