@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.json_values import same
+from holdfast.blueprint.json_values import JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.shape import Shape
@@ -133,10 +133,19 @@ def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint
     if inner is None or inner.inputs is None:
         return
     key = "config.input" if "config.input" in given else ""
-    if wrong := find_misfit(given[key], Shape(inner.inputs)):
+    if wrong := find_misfit(given[key], Shape(_drop_required(inner.inputs))):
         message = f"the input of {step.import_alias} does not fit: {wrong}"
         hint = f"see inputs of the import {step.import_alias}"
         report.add(f"{path}.{key or step.input_key}", "bad_shape", message, hint)
+
+
+def _drop_required(inputs: JSONObject) -> JSONObject:
+    """Return the schema of an input without the need for what has a default."""
+    match inputs:
+        case {"required": list(required), "properties": dict(properties)}:
+            named = {key for key, schema in properties.items() if isinstance(schema, dict) and "default" in schema}
+            return {**inputs, "required": [key for key in required if key not in named]}
+    return inputs
 
 
 def check_arguments(step: AnyStep, value: Shape, tools: ToolShapes, path: str, report: Report) -> None:
