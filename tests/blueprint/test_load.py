@@ -181,7 +181,7 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
         ("steps: [{name: a, on_error: contineu}]", "must be 'fail', 'continue' or 'ask', not 'contineu'"),
         ("steps: [{name: a, on_error: contineu}]", "(did you mean 'continue'?)"),
         ("steps: [{name: a, on_error: {fallbck: {}}}]", "unknown key 'fallbck' (did you mean 'fallback'?)"),
-        ("steps: [{kind: hitl, name: a, ask: descision}]", "(did you mean 'decision'?)"),
+        ("steps: [{kind: hitl, name: a, ask: descision, options: [x, y]}]", "(did you mean 'decision'?)"),
         ("version: '0.2'\nsteps: [{name: a}]", "version: 'version' must be '0.1', not '0.2'"),
         ("steps: [{name: a, agent: {modl: echo}}]", "steps[0].agent.modl: unknown key 'modl' (did you mean 'model'?)"),
         ("agents: {a b: {model: echo}}\nsteps: [{name: a}]", "1:10 agents.a b: 'a b' is not a valid name"),
