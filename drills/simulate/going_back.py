@@ -88,7 +88,7 @@ def choose_fork(server: Server, events: Sequence[Event], blueprint: Blueprint, c
         return None
     at = places[choices.below(len(places))]
     fork = Fork(address=at, lines=list_lines(blueprint, at))
-    reader = PastReader(_Tree(server), RUN)  # type: ignore[arg-type]
+    reader = PastReader(_Tree(server), RUN, events)  # type: ignore[arg-type]
     ended = datetime.fromtimestamp(server.now / 1e9, UTC)
     past = run_async(reader.read(Break(ended), fork=fork))
     arrived = min(event.time for event in events if event.address == at)
