@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import yaml
 from temporalio.api.history.v1 import HistoryEvent
@@ -40,7 +41,7 @@ agents:
 steps: [{name: read, agent: reader}]
 """
 
-StartAgent = Callable[[], Awaitable[WorkflowHandle]]
+StartAgent = Callable[[], Awaitable[WorkflowHandle[Any, Any]]]
 
 
 @dataclass
@@ -75,7 +76,7 @@ async def cost(process: WorkerProcess, start: StartAgent) -> Cost:
     )
 
 
-async def wait_for_question(agent: WorkflowHandle) -> list[HistoryEvent]:
+async def wait_for_question(agent: WorkflowHandle[Any, Any]) -> list[HistoryEvent]:
     """Return the agent's history once it asks. Histories come from the server, so looking costs the worker nothing."""
     while True:
         events = await read_history(agent)
@@ -102,7 +103,7 @@ async def by_hand(client: Client, folder: Path) -> Cost:
     """Measure the handwritten agents."""
     numbers = iter(range(AGENTS + 1))
 
-    async def start() -> WorkflowHandle:
+    async def start() -> WorkflowHandle[Any, Any]:
         return await client.start_workflow(AgentByHand.run, PAGES, id=f"hand-{next(numbers)}", task_queue=HAND_QUEUE)
 
     with run_hand_worker(client, folder) as process:
@@ -115,7 +116,7 @@ async def by_holdfast(client: Client, folder: Path) -> Cost:
     (folder / "replies.yaml").write_text(yaml.safe_dump(replies()))
     blueprint, runs = loads(AGENT, name="bench", folder=folder), Runs(client)
 
-    async def start() -> WorkflowHandle:
+    async def start() -> WorkflowHandle[Any, Any]:
         run = await runs.start(blueprint, f"{PAGES}")
         return client.get_workflow_handle(f"{run}/agent:read")
 
@@ -124,9 +125,9 @@ async def by_holdfast(client: Client, folder: Path) -> Cost:
             return await cost(process, start)
 
 
-def replies() -> list[dict[str, list[dict[str, object]]]]:
+def replies() -> list[dict[str, list[dict[str, Any]]]]:
     """Return the replies of the scripted model, equal to those of `request_model`."""
-    pages = [{"name": "read_page", "args": {"text": f"page {n}"}} for n in range(PAGES)]
+    pages: list[dict[str, Any]] = [{"name": "read_page", "args": {"text": f"page {n}"}} for n in range(PAGES)]
     asks = {"name": "request_user_info", "args": {"question": f"page {PAGES}"}}
     return [{"tool_calls": [call]} for call in (*pages, asks)]
 

@@ -96,7 +96,7 @@ async def converse(client: Client, turns: int, folder: Path) -> Cost:
     script.write_text(yaml.safe_dump({"read": [*({"tool_calls": [call]} for call in calls), "done"]}))
     store = CountedDirectory(folder / "payloads")
     storage = ExternalStorage(drivers=[PieceDriver(store)], payload_size_threshold=THRESHOLD)
-    client = Client(**{**client.config(), "data_converter": replace(DATA_CONVERTER, external_storage=storage)})
+    client = Client(**client.config() | {"data_converter": replace(DATA_CONVERTER, external_storage=storage)})
     start = perf_counter()
     async with worker(client) as queue:
         runs = Runs(client, task_queue=queue)

@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from temporalio.client import Client, WorkflowHandle
 
@@ -79,7 +80,7 @@ async def by_holdfast(client: Client, *, through_runs: bool) -> Cost:
 
 
 async def _measure(
-    handle: WorkflowHandle, asks: Callable[[int], Awaitable[bool]], answer: Callable[[int], Awaitable[None]]
+    handle: WorkflowHandle[Any, Any], asks: Callable[[int], Awaitable[bool]], answer: Callable[[int], Awaitable[None]]
 ) -> Cost:
     seconds = await _drive(asks, answer)
     await handle.result()
@@ -100,7 +101,7 @@ async def _drive(asks: Callable[[int], Awaitable[bool]], answer: Callable[[int],
     return taken
 
 
-async def _cost(handle: WorkflowHandle, seconds: list[float]) -> Cost:
+async def _cost(handle: WorkflowHandle[Any, Any], seconds: list[float]) -> Cost:
     """Return the cost of an iteration between the first and the last, which also pay for start and end."""
     events = (await handle.fetch_history()).events
     answers = [

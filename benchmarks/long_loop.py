@@ -21,6 +21,7 @@ from benchmarks.ground import loop, question_id, server
 from benchmarks.table import Cell, print_table
 from holdfast.client.events import chain
 from holdfast.client.runs import Runs
+from holdfast.protocol.events import LoopIteration
 
 EARLY = 10
 WORKER = Path(__file__).parent.parent / "worker.py"
@@ -132,7 +133,7 @@ async def main(iterations: int) -> None:
         runs = await sizes(client, loop_run.workflow)
         events = await chain(loop_run.runs.tree, loop_run.workflow)
         loop_run.kill_worker()
-    numbers = [event.data.iteration for event in events if event.type == "loop.iteration"]
+    numbers = [event.data.iteration for event in events if isinstance(event.data, LoopIteration)]
     thousand = min(1000, iterations // 3)
     second, last = bytes_of(runs, thousand, 2 * thousand), bytes_of(runs, iterations - thousand, iterations + 1)
     offsets = [event.offset for event in events]

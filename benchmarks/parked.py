@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from temporalio.client import Client, WorkflowHandle
 
@@ -27,7 +27,7 @@ RUNS = 500
 TOGETHER = 50
 BLUEPRINT = "name: parked\nsteps: [{kind: hitl, name: ask, message: Go on?}]\n"
 
-Start = Callable[[int], Awaitable[WorkflowHandle]]
+Start = Callable[[int], Awaitable[WorkflowHandle[Any, Any]]]
 
 
 class Cost(NamedTuple):
@@ -55,7 +55,7 @@ async def park(start: Start, numbers: range) -> None:
 
 
 async def by_hand(client: Client, folder: Path, count: int) -> Cost:
-    async def start(number: int) -> WorkflowHandle:
+    async def start(number: int) -> WorkflowHandle[Any, Any]:
         work = Work(iterations=1, thinks="no")
         return await client.start_workflow(ByHand.run, work, id=f"hand-{number}", task_queue=HAND_QUEUE)
 
@@ -66,7 +66,7 @@ async def by_hand(client: Client, folder: Path, count: int) -> Cost:
 async def by_holdfast(client: Client, folder: Path, count: int) -> Cost:
     blueprint, runs = loads(BLUEPRINT, name="parked"), Runs(client)
 
-    async def start(number: int) -> WorkflowHandle:
+    async def start(number: int) -> WorkflowHandle[Any, Any]:
         return client.get_workflow_handle(await runs.start(blueprint, run=f"ours-{number}"))
 
     with run_holdfast_worker(client, folder) as process:

@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from temporalio.runtime import Runtime, TelemetryConfig
 
@@ -64,7 +65,8 @@ class Drill:
         people = asyncio.create_task(self.person.answer_all(self.running))
         runs = asyncio.gather(*(self._repeat(kind, n) for kind in KINDS for n in range(AT_ONCE)))
         try:
-            done, _ = await asyncio.wait([people, runs], return_when=asyncio.FIRST_COMPLETED)
+            both: set[asyncio.Future[Any]] = {people, runs}
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             people.cancel()
             runs.cancel()

@@ -176,7 +176,16 @@ class ClusterProcesses(Processes):
         password.write_text(USER)
         if os.getuid() == 0:
             shutil.chown(self._data, "postgres", "postgres")
-        init = [self._postgres / "initdb", "-D", self._data, "-U", USER, f"--pwfile={password}", "-A", "md5"]
+        init: list[str | Path] = [
+            self._postgres / "initdb",
+            "-D",
+            self._data,
+            "-U",
+            USER,
+            f"--pwfile={password}",
+            "-A",
+            "md5",
+        ]
         _run(_as_postgres(init), cwd="/")
 
     def _configure(self, name: str) -> dict[str, object]:

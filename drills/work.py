@@ -68,9 +68,9 @@ def _steps(kind: str, folder: str, key: str) -> dict[str, Any]:
                 "steps": [{"kind": "map", "name": "all", "map": {"iterable_input": list(range(ITEMS)), "body": body}}]
             }
         case "plan":
-            step = {"id": "1", "instruction": "Charge the card", "tools": ["charge"]}
+            unit = {"id": "1", "instruction": "Charge the card", "tools": ["charge"]}
             return {
-                "steps": [{"kind": "plan", "name": "work", "plan": {"goal": "Sell", "agent": "clerk", "steps": [step]}}]
+                "steps": [{"kind": "plan", "name": "work", "plan": {"goal": "Sell", "agent": "clerk", "steps": [unit]}}]
             }
         case "graph":
             step = {"name": "draft", "uses": "drills.tools:drafting", "input": {"key": key, "log": []}}

@@ -210,7 +210,7 @@ def _wrap(function: Any) -> Callable[..., Any]:
     def call(**args: Any) -> Any:
         from agentdojo.functions_runtime import FunctionsRuntime  # noqa: PLC0415 only where the suite is installed
 
-        case = CASES[activity.info().workflow_id.split("/")[0]]
+        case = CASES[str(activity.info().workflow_id).split("/")[0]]
         case.made.append(case.read(function.name, args))
         result, error = FunctionsRuntime([function]).run_function(case.environment, function.name, args)
         return {"error": error} if error else to_jsonable_python(result)

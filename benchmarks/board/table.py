@@ -12,7 +12,7 @@ class Row(NamedTuple):
     suite: str
     """Its name and version."""
     part: str
-    count: int
+    cases: int
     """How many cases there are."""
     outcome: str
 
@@ -21,4 +21,4 @@ def print_table(rows: Iterable[Row]) -> None:
     """Print the rows as a table in Markdown."""
     print("| suite | part | cases | what came of them |\n|---|---|---|---|")
     for row in rows:
-        print(f"| {row.suite} | {row.part} | {row.count} | {row.outcome} |")
+        print(f"| {row.suite} | {row.part} | {row.cases} | {row.outcome} |")

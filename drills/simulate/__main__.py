@@ -42,7 +42,7 @@ def main() -> int:
 def _run(first: int, count: int, processes: int) -> int:
     began, done, spent, failed = time.monotonic(), 0, 0.0, list[int]()
     for batch in run_batches(split_seeds(first, count), processes):
-        done, spent = done + batch.count, spent + batch.seconds
+        done, spent = done + batch.seeds, spent + batch.seconds
         failed += batch.failed
         if len(failed) >= MOST_FAILURES:
             break

@@ -122,7 +122,7 @@ def _list_answered(events: Sequence[Event], arrived: datetime) -> frozenset[str]
 def _read_waits(run: Run) -> PastWaits:
     core = Core(run.events, run.run_id)
     core.replay(run.events)
-    waits = unpack(core.query(PAST, pack(0)), PastWaits)
+    waits: PastWaits = unpack(core.query(PAST, pack(0)), PastWaits)
     while waits.more:
         page = unpack(core.query(PAST, pack(len(waits.replies))), PastWaits)
         waits = page.model_copy(update={"replies": [*waits.replies, *page.replies], "done": waits.done})

@@ -16,7 +16,7 @@ from drills.simulate.simulation import SCHEDULES, forget_prepared, run_seed
 class Batch(NamedTuple):
     """What came of some consecutive seeds."""
 
-    count: int
+    seeds: int
     seconds: float
     """Of processor time."""
     failed: list[int]

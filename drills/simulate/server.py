@@ -263,7 +263,7 @@ class Server:
         if run.task != "scheduled":
             return []
         moves = [
-            Move("task", run.id, lambda: (self.begin(run), self.complete(run))),
+            Move("task", run.id, lambda: self._take_task(run)),
             Move("begin", run.id, lambda: self.begin(run)),
         ]
         if not run.of_update:
@@ -525,7 +525,15 @@ class Server:
         if child.close_policy == ParentClosePolicy.PARENT_CLOSE_POLICY_REQUEST_CANCEL:
             self._later("cancel orphan", child, lambda: self.cancel(child.id))
         elif child.close_policy != ParentClosePolicy.PARENT_CLOSE_POLICY_ABANDON:
-            self._later("terminate", child, lambda: child.closed or self._close(child, "terminated", None))
+            self._later("terminate", child, lambda: self._terminate(child))
+
+    def _terminate(self, child: Run) -> None:
+        if not child.closed:
+            self._close(child, "terminated", None)
+
+    def _take_task(self, run: Run) -> None:
+        self.begin(run)
+        self.complete(run)
 
     def _tell_parent(self, child: Run) -> None:
         assert child.parent is not None

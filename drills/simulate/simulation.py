@@ -357,6 +357,7 @@ def _compare(expected: Outcome, outcome: Outcome, *, cancelled: bool) -> None:
 def shrink_failure(failure: Failure) -> Failure:
     """Return a smaller failure: a smaller blueprint, a shorter schedule."""
     written = tuple(failure.written)
+    best: Failure | None = None
 
     def fails(choices: Sequence[int]) -> bool:
         return run_choices(written, Choices(choices)) is not None
@@ -370,7 +371,6 @@ def shrink_failure(failure: Failure) -> Failure:
         best = found or best
         return found is not None
 
-    best: Failure | None = None
     written = tuple(shrink(written, fails_smaller, most=100))
     made = shrink(failure.made, fails)
     return run_choices(written, Choices(made)) or failure

@@ -331,7 +331,7 @@ class World:
         if call.cancel_requested:
             moves.insert(0, Move("stop", where, lambda: self.server.resolve(call, cancel())))
         moves.append(Move("lose worker", where, lambda: self._lose(call)))
-        moves.append(Move("lose result", where, lambda: (self._act(call), self._lose(call))))
+        moves.append(Move("lose result", where, lambda: self._lose_result(call)))
         if self._may_fail(call, name):
             moves.append(Move("fail once", where, lambda: self._fail_once(call)))
         return moves
@@ -347,6 +347,10 @@ class World:
     def _fail_once(self, call: Call) -> None:
         call.attempt += 1
         call.failures += 1
+
+    def _lose_result(self, call: Call) -> None:
+        self._act(call)
+        self._lose(call)
 
     def _lose(self, call: Call) -> None:
         call.attempt += 1
