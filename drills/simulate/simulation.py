@@ -350,7 +350,9 @@ def _run_fork(ended: Simulation, expected: Outcome) -> None:
 def _compare(expected: Outcome, outcome: Outcome, *, cancelled: bool) -> None:
     if cancelled and outcome.status == "cancelled":
         return
-    if outcome != expected:
+    # How far what stands beside a failure has come is a matter of the schedule.
+    compared = 4 if expected.status == "completed" else 3
+    if outcome[:compared] != expected[:compared]:
         raise Violation(f"ends otherwise than undisturbed: {outcome}, not {expected}")
 
 
