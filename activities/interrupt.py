@@ -285,7 +285,7 @@ def _check_question(asked: Asked, tool: str) -> None:
     _json(asked.model_dump(), tool)
     if not asked.message.strip():
         raise wrong("bad_interrupt", f"{tool}: the question has no message")
-    if asked.lacks_options:
+    if asked.offers_nothing:
         raise wrong("bad_interrupt", f"{tool}: a question of kind {asked.kind!r} needs options to choose from")
     try:
         validator(asked.schema())

@@ -42,7 +42,8 @@ class RunExists(ValueError):
     """A run id that is taken."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"run {run!r} already exists: choose another id, or go on with that run")
+        super().__init__(f"run {run!r} already exists; choose another --id, or continue it with: holdfast attach {run}")
+        self.run = run
 
 
 class BadInput(ValueError):

@@ -126,7 +126,7 @@ def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
         wording.multiple,
     )
     asked = kind.of(draft)
-    if asked.lacks_options:
+    if asked.offers_nothing:
         raise failure("bad_options", f"a question of kind {wording.kind!r} needs options to choose from", address)
     if asked.yes_or_no and default is not None:
         _check_refusal(asked, default, address)

@@ -72,7 +72,7 @@ def _check_options(step: HitlFields, path: str, findings: Findings) -> None:
     elif is_literal(step.options):
         hint = 'write a list, or a template of one: "{{ … }}"'
         findings.add(f"{path}.options", "bad_value", f"options must be a list, not {step.options[:40]!r}", hint)
-    if step.question.lacks_options:
+    if step.question.offers_nothing:
         hint = "write options: [yes, no], or ask: input for any text, or a form"
         message = f"a {step.question.shown_kind} needs 'options' to choose from"
         findings.add(f"{path}.options", "missing_key", message, hint)

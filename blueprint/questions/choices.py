@@ -125,10 +125,7 @@ class Decision(OptionsAsked):
     kind = "decision"
     in_steps = "a choice"
     consents = True
-
-    @property
-    def lacks_options(self) -> bool:
-        return not self.options and not self.allow_custom
+    needs_options = True
 
 
 @question_kind

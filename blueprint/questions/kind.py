@@ -196,6 +196,8 @@ class Asked(QuestionKind):
     """True if a person permits an action, with its risk and its details."""
     scopes: ClassVar[Sequence[str]] = ()
     """For how long a yes may hold; the last one: for every run."""
+    needs_options: ClassVar[bool] = False
+    """True if whoever writes the question must offer something; a template that gives nothing leaves it free."""
     takes_options: ClassVar[bool] = False
     """True if an author may offer options."""
     tells_refusals: ClassVar[bool] = False
@@ -285,6 +287,11 @@ class Asked(QuestionKind):
     def takes_own_words(self) -> bool:
         """True if text beside the options is accepted."""
         return False
+
+    @property
+    def offers_nothing(self) -> bool:
+        """True if its author has to offer options, or to take own words, and does not."""
+        return self.needs_options and not self.choices and not self.takes_own_words
 
     @property
     def lacks_options(self) -> bool:

@@ -18,7 +18,7 @@ from holdfast.client.failures import FAILURES, in_our_words, status_and_code
 from holdfast.client.reading import BadUsage
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Refusal
-from holdfast.runtime.errors import LASTING_ERRORS
+from holdfast.runtime.errors import LASTING_ERRORS, RunExists
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
@@ -145,8 +145,11 @@ def make_problem(error: Exception) -> WebProblem:
         case Unfit():
             status = 400 if error.code == "malformed" else STATUS_OF_REFUSAL[error.code]
             return WebProblem(status, error.code, str(error), error.errors)
-        case UnknownRun():  # its own hint is a command
+        case UnknownRun():  # the words of both errors name commands
             return WebProblem(*status_and_code(error, STATUS_OF_ERROR), f"no run {error.run!r}")
+        case RunExists():
+            told = f"run {error.run!r} already exists: choose another id, or go on with that run"
+            return WebProblem(*status_and_code(error, STATUS_OF_ERROR), told)
         case HTTPException():
             code = CODE_OF_STATUS.get(error.status_code, "http_error")
             return WebProblem(error.status_code, code, error.detail, headers=error.headers or {})
