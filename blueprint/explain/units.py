@@ -129,10 +129,12 @@ class PlanWords:
 
     def preconditions(self, unit: Unit, skipped: str) -> str:
         """Return the leading clauses: dependencies and condition."""
-        waits = sorted(unit.waits, key=lambda id_: self.layout.units_by_id[id_].place)
+        gates = self.layout.list_gates(unit)
+        waits = sorted(set(unit.waits).difference(gates), key=lambda id_: self.layout.units_by_id[id_].place)
         clause = self.clause(unit)
         after = f"after {listed([self.name(id_) for id_ in waits])}, " if waits else ""
-        return after + (f"if {clause} ({skipped}), " if clause else "")
+        yes = f"only after a yes to {listed([self.name(id_) for id_ in gates])} ({skipped}), " if gates else ""
+        return after + yes + (f"if {clause} ({skipped}), " if clause else "")
 
 
 class UnitStep(Step):

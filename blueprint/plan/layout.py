@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.plan_body import PlanLoop, PlanStep
-from holdfast.blueprint.plan.answers import asks
+from holdfast.blueprint.plan.answers import asks, confirms
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.references import Reference, make_template
 
@@ -83,6 +83,18 @@ class Layout:
         """Return whether a loop goes through what a step gives: then a list is wanted of it."""
         around = self.loops_of(id_)  # seen from outside them, the results of the step are a list already
         return any(loop.source == id_ and around == loop.around[: len(around)] for loop in self.loops())
+
+    def list_gates(self, unit: Unit) -> list[str]:
+        """Return the confirmations that a unit depends on: it is skipped unless a person says yes to each.
+
+        The one that its condition looks at is judged by that.
+        """
+        named = unit.step if isinstance(unit, StepUnit) else unit.block if isinstance(unit, LoopUnit) else None
+        found = [self.find(name) for name in (named.dependencies if named is not None else ())]
+        judged = unit.condition.left if unit.condition is not None else None
+        asked = judged.name if judged is not None and judged.kind == "result" else None
+        confirmed = [one.id for one in found if isinstance(one, StepUnit) and confirms(one.step)]
+        return [id_ for id_ in confirmed if id_ != asked]
 
     # What a unit reads, in the scope of its list: the ordinary names `steps`, `item` and `index`; `loops` has by id the
     # `item` and the `index` of each loop around.

@@ -450,6 +450,20 @@ def test_a_plan_is_told_by_its_goal_its_driver_and_its_steps_as_they_run() -> No
     )
 
 
+def test_a_step_behind_a_confirmation_says_that_it_needs_a_yes() -> None:
+    steps = [
+        {"id": "1", "instruction": "List"},
+        {"id": "2", "instruction": "CONFIRM_ACTION: Send RESULT_FROM_1?"},
+        {"id": "3", "instruction": "Send", "dependencies": ["1", "2"]},
+        {"id": "4", "instruction": "Tell", "dependencies": ["2"], "condition": "RESULT_FROM_2 equals refused"},
+        {"id": "5", "instruction": "Each", "dependencies": ["2"], "loopover": [1, 2]},
+    ]
+    _, _, send, tell, each, *_ = parts(steps)
+    assert send.startswith("step 3: after step 1, only after a yes to step 2 (else it is skipped), works on")
+    assert tell.startswith("step 4: after step 2, if the answer to step 2 is 'refused' (else it is skipped), works on")
+    assert "only after a yes to step 2 (else it is skipped" in each
+
+
 def test_a_french_plan_keeps_its_words_inside_the_sentences() -> None:
     steps = [
         {"id": "1", "instruction": "Lister les événements", "service": "agenda", "tools": ["list_events"]},

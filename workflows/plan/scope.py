@@ -21,7 +21,6 @@ from holdfast.blueprint.plan import (
     StepUnit,
     Unit,
     asks,
-    confirms,
     informs,
 )
 from holdfast.protocol.agents import MadeCall, add_calls
@@ -160,24 +159,14 @@ class PlanScope:
             return skipped(reason)
         if (unmet := self._unmet_condition(unit, needs.get(asked or ""))) is not None:
             return unmet
-        if any(self._is_declined(id_) for id_ in self._declared(unit) if id_ != asked):
+        if any(self._is_declined(id_) for id_ in self.layout.list_gates(unit)):
             return skipped(DECLINED)
         return "run" if reason is None else skipped(reason)
 
-    def _declared(self, unit: Unit) -> list[str]:
-        """Return the units that a unit names as its dependencies."""
-        names: Sequence[str] = ()
-        if isinstance(unit, StepUnit):
-            names = unit.step.dependencies
-        elif isinstance(unit, LoopUnit):
-            names = unit.block.dependencies
-        return [named.id for name in names if (named := self.layout.find(name)) is not None]
-
     def _is_declined(self, id_: str) -> bool:
-        """Return whether a unit is a confirmation to which a person did not say yes."""
-        unit, answer = self.layout.units_by_id[id_], self.lookup(id_).data
-        is_confirmation = isinstance(unit, StepUnit) and confirms(unit.step)
-        return is_confirmation and is_answer(answer) and answer["outcome"] != "confirmed"
+        """Return whether a person did not say yes to a confirmation."""
+        answer = self.lookup(id_).data
+        return is_answer(answer) and answer["outcome"] != "confirmed"
 
     def _unmet_condition(self, unit: Unit, need: UnitResult | None) -> UnitResult | None:
         """Return the result of a unit whose condition keeps it from running; None if it does not."""
