@@ -30,7 +30,7 @@ from holdfast.client.retries import (
 from holdfast.client.starting import new_run_id
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, name_at, parts
-from holdfast.protocol.context import BadWrite, applied
+from holdfast.protocol.context import BadWrite, applied, with_value
 from holdfast.protocol.events import BranchStarted, Event, ItemStarted, LoopIteration, StepSkipped, StepStarted
 from holdfast.protocol.past import Fork, PastLink
 from holdfast.protocol.runs import Definition
@@ -92,6 +92,7 @@ class RunFork:
 
     async def start(self) -> Forked:
         """Start the new run; see `Runs.fork`."""
+        _check_paths(self._request.changes)
         described = await describe_past(self._tree, self._run)
         definition: Definition = await started_with(self._client, described)
         events = await below(self._tree, self._run)
@@ -137,6 +138,15 @@ class RunFork:
         return await reader.find_break(
             await read_run_failure(self._client, self._run), await read_end(self._client, described)
         )
+
+
+def _check_paths(changes: Mapping[str, JSON]) -> None:
+    """Raise `BadInput` for a path that leads nowhere."""
+    try:
+        for path, value in changes.items():
+            with_value({}, path, value)
+    except BadWrite as error:
+        raise BadInput(str(error)) from None
 
 
 def _is_of_input(path: str) -> bool:

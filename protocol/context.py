@@ -32,12 +32,14 @@ def keys_of(path: str) -> list[str]:
 def with_value(context: JSONObject, path: str, value: object) -> JSONObject:
     """Return the context with the value at the path, and with missing objects on the way created.
 
-    Raises `BadWrite` where something that is not an object stands in the way.
+    Raises `BadWrite` where something that is not an object stands in the way, and for a path with an empty key.
 
     >>> with_value({"a": {"b": 1}}, "a.c", [])
     {'a': {'b': 1, 'c': []}}
     """
-    return _put(context, keys_of(path), value, path)
+    if not all(keys := keys_of(path)):
+        raise BadWrite(f"cannot write {path!r}: a key in it is empty; write NAME or NAME.NAME")
+    return _put(context, keys, value, path)
 
 
 def read(context: JSONObject, path: str, default: object = None) -> JSON:

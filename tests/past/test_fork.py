@@ -180,6 +180,8 @@ async def test_a_first_step_without_an_input_of_its_own_gets_the_changed_one(hou
 async def test_an_input_that_does_not_fit_is_refused_and_a_changed_run_is_not_gone_on_with(house: Harness) -> None:
     run = await house.start(INPUT, {"tone": "warm", "to": "Ana"})
     await house.output(run)
+    with pytest.raises(BadInput, match="a key in it is empty"):
+        await house.runs.fork(run, "last", changes={"x.y.": 1})
     with pytest.raises(BadInput, match="does not fit: tone"):
         await house.runs.fork(run, "last", changes={"input.tone": 3})
     changed = await fork(house, run, "last", changes={"input.tone": "dry"})
