@@ -125,7 +125,8 @@ class Family:
             if time.monotonic() >= end:
                 return await self.reasons(await self.running()), []
             await asyncio.sleep(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
-        return [], await at_once(self._interrupted, list(at_work.values()))
+        interrupted = await at_once(self._interrupted, list(at_work.values()))
+        return [], [workflow for workflow in interrupted if workflow.in_flight]
 
     async def _interrupted(self, workflow: WorkflowExecutionDescription) -> Left:
         """Return what became of the activities that were under way when this workflow, which has ended, was cancelled.
@@ -136,7 +137,10 @@ class Family:
         events = await read_last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         names = await read_summaries(self.client, events)
         completed, in_flight, texts = _completed(events), [], []
+        later = _begun_after_cancel(events)
         for activity in _at_work(workflow):
+            if activity.activity_id in later:  # what the cancel itself has begun, such as an undo
+                continue
             name = _name_activity(activity, names)
             in_flight.append(name)
             texts.append(f"{name} ({'completed' if activity.activity_id in completed else 'outcome unknown'})")
@@ -290,6 +294,16 @@ def _completed(events: Iterable[HistoryEvent]) -> set[str]:
         if event.HasField("activity_task_completed_event_attributes"):
             completed.add(event.activity_task_completed_event_attributes.scheduled_event_id)
     return {id_ for number, id_ in ids.items() if number in completed}
+
+
+def _begun_after_cancel(events: Iterable[HistoryEvent]) -> set[str]:
+    """Return the ids of the activities that were begun once a cancel was asked for."""
+    is_cancelled, ids = False, set()
+    for event in sorted(events, key=lambda event: event.event_id):
+        is_cancelled |= event.HasField("workflow_execution_cancel_requested_event_attributes")
+        if is_cancelled and event.HasField("activity_task_scheduled_event_attributes"):
+            ids.add(event.activity_task_scheduled_event_attributes.activity_id)
+    return ids
 
 
 async def _is_cleaning_up(workflow: WorkflowExecutionDescription) -> bool:

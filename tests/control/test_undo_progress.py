@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
+from holdfast.client import stopping
 from holdfast.client.states import Steered
 from holdfast.protocol.undos import OpenUndo, UndoProgress
 from tests.conftest import Harness, until, worker_for
@@ -51,6 +53,33 @@ async def test_how_far_it_has_come_is_told(house: Harness) -> None:
     assert (await house.result(run)).status == "cancelled"
     told = [event.data for event in await house.runs.watch.events(run) if event.type == "step.undoing"]
     assert [(one.tool, one.number, one.total) for one in told] == [("cannot_undo", 1, 2), ("does", 2, 2)]
+
+
+async def test_an_undo_was_not_at_work_when_its_run_was_cancelled(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "GRACE_SECONDS", 0.0)  # it looks again each time
+    looks: list[bool] = []
+    found = stopping._at_work
+
+    def look(workflow: Any) -> Any:
+        looks.append(bool(found(workflow)))
+        return found(workflow)
+
+    monkeypatch.setattr(stopping, "_at_work", look)
+    undo = {"uses": "hangs_once", "arguments": {"folder": str(house.folder), "name": "a"}}
+    run = await house.start(written(block({**do(house, "a"), "undo": undo}, ASK)))
+    await house.one(run)
+    (house.folder / "hang").touch()
+    cancel = asyncio.create_task(house.runs.control.cancel(run, wait=60))
+
+    async def sees() -> bool:
+        return True in looks
+
+    await until(sees, "a look at the undo at work")
+    (house.folder / "hang").unlink()
+    cancelled = await cancel
+    assert (cancelled.status, cancelled.left, cancelled.undone) == ("cancelled", [], [])
 
 
 async def test_what_is_not_undone_is_listed_before_it_is_terminated(house: Harness) -> None:
