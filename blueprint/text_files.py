@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast.blueprint.expressions.error import nearest
 
 BLUEPRINT_SUFFIXES = (".yaml", ".yml", ".json")
+TEST_SUFFIX = ".test.yaml"
 
 
 def walk_files(

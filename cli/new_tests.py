@@ -9,13 +9,12 @@ from holdfast.blueprint.core import core_of, write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.load import examine
+from holdfast.blueprint.text_files import TEST_SUFFIX
 from holdfast.cli.output import say
 from holdfast.cli.session import open_session
 from holdfast.client.case_recorder import CaseRecorder, RecordedCase
 from holdfast.client.reading import BadUsage, document, text_of_file
 from holdfast.runtime.embedded import Startup
-
-TEST_SUFFIX = ".test.yaml"
 
 
 async def write_test(run: str, place: Path | None) -> Path:

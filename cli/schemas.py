@@ -17,6 +17,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.packages import import_packages
 from holdfast.blueprint.questions.custom import known_kinds
 from holdfast.blueprint.schema import language_schema
+from holdfast.blueprint.text_files import TEST_SUFFIX
 from holdfast.cli.output import print_json, say
 from holdfast.runtime.config.sections import File
 
@@ -153,7 +154,7 @@ def find_file_kind(path: Path, text: str) -> FileKind | None:
         return FileKind.CONFIG
     if path.suffix != ".yaml":
         return None
-    if path.name.endswith(".test.yaml"):
+    if path.name.endswith(TEST_SUFFIX):
         return FileKind.TEST
     return FileKind.BLUEPRINT if "\nsteps:" in f"\n{text}" else None
 

@@ -18,11 +18,10 @@ from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.blueprint.requirements import requirements_of
-from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, walk_files
+from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, TEST_SUFFIX, walk_files
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, Check
 from holdfast.cli.lookup import is_server_named, look_up_in
-from holdfast.cli.new_tests import TEST_SUFFIX, write_test
 from holdfast.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.cli.sarif import sarif_log
 from holdfast.client.archive import is_record_installed
@@ -217,6 +216,8 @@ async def _test(files: list[Path], run: str | None, as_json: bool) -> int:
     if run is not None:
         if len(files) > 1:
             raise BadUsage("a run becomes a test of one blueprint: name one FILE")
+        from holdfast.cli.new_tests import write_test  # noqa: PLC0415  it loads the client, which no other path needs
+
         files = [await write_test(run, files[0] if files else None)]
     options = ["--json"] if as_json else []
     command = [sys.executable, "-P", "-m", "holdfast.testkit", *options, *map(str, files)]

@@ -27,7 +27,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, Worker
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.answering import Answering, Sender
+from holdfast.client.answering import Answering, Sender, Sent
 from holdfast.client.history import histories
 from holdfast.client.reading import ENTRY_KEYS, Entry
 from holdfast.client.runs import Runs
@@ -181,11 +181,14 @@ class Environment:
         DEPLOYMENT.inbox = INBOX
         runs = self.runs.acting_as(Sender(answer.by, proof=question.proof)) if question.proof else self.runs
         try:
-            await runs.answer(handle.id, [answer.entry.answer(question)], by=answer.by)
+            receipts = await runs.answer(handle.id, [answer.entry.answer(question)], by=answer.by)
         except ServerError as error:
             if failures := await self._find_failures(handle.id):
                 raise NoAnswer(f"{handle.id} does not go on: {failures}") from error
             raise
+        unconfirmed = any(isinstance(receipt, Sent) for receipt in receipts)
+        if unconfirmed and (failures := await self._find_failures(handle.id)):
+            raise NoAnswer(f"{handle.id} does not go on: {failures}")
 
     async def _settle(self, handle: WorkflowHandle[Any, Any]) -> list[Question]:
         """Return the open questions once each workflow waits for people or timers; [] once the workflow has ended.

@@ -117,8 +117,8 @@ class Message(Value):
 class ModelRequest(ActivityRequest):
     """One request to a model.
 
-    What stays the same stands first, then the conversation, then the number: so that a store of payloads, which keeps
-    equal parts once, keeps of each further request what is new.
+    What stays the same stands first, then the conversation, then number and place: so that a store of payloads, which
+    keeps equal parts once, keeps of each further request what is new.
     """
 
     retry: Retry = Retry(attempts=5)
@@ -133,11 +133,11 @@ class ModelRequest(ActivityRequest):
     settings: JSONObject = {}
     use: ObjectUse | None = None
     """For an agent object: its run. The object has the tools and the output's type, and `instructions` come on top."""
-    address: str = ""
-    """Where the run asks: replies of a script may be of one place."""
     messages: list[Message]
     n: int = 1
     """Number of the request in its step, from 1: counts over iterations and turns, but not retries."""
+    address: str = ""
+    """Where the run asks: replies of a script may be of one place. It is new in each iteration."""
 
 
 class Usage(Value):

@@ -80,7 +80,8 @@ _OF_A_RUN += (
     "watch.has_ended",
     "plans.read",
 )
-_OF_A_RUN += tuple(f"control.{name}" for name in ("pause", "is_paused", "resume", "unpause", "cancel"))
+_OF_A_RUN += tuple(f"control.{name}" for name in ("pause", "is_paused", "resume", "unpause"))
+_OF_A_RUN += tuple(f"control.{name}" for name in ("cancel", "list_open_undos", "read_undoing"))
 CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "start": lambda runs: runs.start(ASK),
     "fork": lambda runs: runs.fork("x", "ask"),

@@ -15,7 +15,7 @@ from holdfast.protocol.elicitations import ELICIT, ELICITED
 from holdfast.protocol.incoming import CLAIM_EVENT, GRANT, HINT, RETURN, SEND_EVENT
 from holdfast.protocol.past import PAST
 from holdfast.protocol.plans import PLAN, PLAN_OUTPUT
-from holdfast.protocol.runs import ANSWER, CONTEXT, EVENTS, PAUSE, RESUME, SHOWN, TELL, VIEW
+from holdfast.protocol.runs import ANSWER, CONTEXT, EVENTS, PAUSE, RESUME, SHOWN, TELL, UNDOS, VIEW
 
 CONTENTS = (
     '"warm"',
@@ -255,6 +255,7 @@ queries: dict[str, st.SearchStrategy[str]] = {
     ELICITED: st.fixed_dictionaries({"call": texts, "path": texts}).map(_object) | values,
     PLAN_OUTPUT: values,
     PAST: offsets,
+    UNDOS: offsets,
     ATTACHMENT: st.fixed_dictionaries({"question": st.just('"QUESTION"'), "n": offsets}).map(_object) | values,
 }
 """Arguments of queries."""
