@@ -61,6 +61,8 @@ class Reply:
     hangs: bool = False
     resets: bool = False
     """Whether the connection is cut in the place of an answer."""
+    once: Callable[[], bool] | None = None
+    """It is sent when this is true."""
     cut: float | None = None
     """Which part of the body is missing at its end, as the connection closes."""
 
@@ -151,6 +153,8 @@ class Provider:
         if reply.resets:
             writer.transport.abort()
             return
+        while reply.once is not None and not reply.once():
+            await asyncio.sleep(0.01)
         body, headers = self.encoded(reply, request)
         headers |= reply.headers
         lines = [f"HTTP/1.1 {reply.status} Said", *(f"{name}: {value}" for name, value in headers.items()), "", ""]

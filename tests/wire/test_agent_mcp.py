@@ -88,7 +88,8 @@ async def test_a_picture_of_a_server_reaches_the_model(wired: Harness, fake: Fak
 async def test_a_server_that_has_died_is_started_again(wired: Harness, fake: Fake) -> None:
     def kill(request: Request) -> Reply:
         os.kill(int(request.messages[-1]["content"]), signal.SIGKILL)
-        return Reply(calls=(("process_id", {}, "call_2"),))
+        # Before that, the call is sent, and lost: a person is asked for it, or the model told.
+        return Reply(calls=(("process_id", {}, "call_2"),), once=tests.mcp_agents.transport._is_session_dead)
 
     fake.calls(("process_id", {}))
     fake.reply(kill)
