@@ -281,7 +281,9 @@ def _check_undone(events: Sequence[Event], effects: Mapping[tuple[str, str], int
     completed = {event.address for event in events if event.type == "step.completed"}
     undone = {event.address for event in events if event.type == "step.undone"}
     for _, address in effects:
-        block, _, step = address.rpartition(";")
+        around, _, step = address.rpartition(";")
+        before, _, name = around.rpartition(";block:")
+        block = f"{before};block:{name.partition(';')[0]}"
         if step.startswith(f"step:{UNDONE}") and block not in completed and address not in undone:
             raise Violation(f"{address} was not undone, and its block has not completed")
 
