@@ -98,35 +98,6 @@ def misfit(schema: JSONObject, value: JSON) -> str | None:
     return None
 
 
-def fill_defaults(schema: JSONObject, value: JSON) -> JSON:
-    """Return the value with the defaults of the properties that it lacks, at every depth of its objects.
-
-    >>> fill_defaults({"properties": {"tags": {"default": []}, "who": {"$ref": "#/$defs/who"}},
-    ...                "$defs": {"who": {"properties": {"n": {"default": 1}}}}}, {"who": {}})
-    {'who': {'n': 1}, 'tags': []}
-    """
-    return _fill(schema, value, schema, 0)
-
-
-def _fill(schema: JSON, value: JSON, root: JSONObject, level: int) -> JSON:
-    if not isinstance(schema, dict) or level > MAX_LEVELS:
-        return value
-    match schema:
-        case {"$ref": str(reference)} if reference.startswith("#/"):
-            inner: JSON = root
-            for key in reference[2:].split("/"):
-                inner = inner.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(inner, dict) else None
-            value = _fill(inner, value, root, level + 1)
-    match value, schema:
-        case dict(), {"properties": dict(properties)}:
-            filled = {k: _fill(properties[k], v, root, level + 1) if k in properties else v for k, v in value.items()}
-            missing = {k: p["default"] for k, p in properties.items() if isinstance(p, dict) and "default" in p}
-            return filled | {k: default for k, default in missing.items() if k not in value}
-        case list(), {"items": dict(items)}:
-            return [_fill(items, one, root, level + 1) for one in value]
-    return value
-
-
 def shown_path(path: Path) -> str:
     """Return a path as text, as problems show it.
 

@@ -13,7 +13,8 @@ from temporalio.common import (
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from holdfast.blueprint.jsonschemas import fill_defaults, problems_of
+from holdfast.blueprint.defaults import with_defaults
+from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
@@ -49,7 +50,7 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
     if len(run.encode()) > LONGEST_RUN_ID or "/" in run or not run.strip():
         raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
     wanted = blueprint.inputs
-    problems = [] if wanted is None else list(problems_of(wanted, fill_defaults(wanted, input)))
+    problems = [] if wanted is None else list(problems_of(wanted, with_defaults(wanted, input)))
     if problems:
         details = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
         none = "; no input was given (on the command line: --input VALUE)" if input is None else ""

@@ -8,9 +8,10 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
 
+from holdfast.blueprint.defaults import with_defaults
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import fill_defaults, misfit
+from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.wait import waits_in
 from holdfast.blueprint.model_problems import describe_problem
@@ -49,7 +50,7 @@ class PipelineWorkflow(RunWorkflow):
         self.host.events.awaited_schemas = self._list_awaited_schemas
         self.host.progress.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)
-        self.input = begun.input if blueprint.inputs is None else fill_defaults(blueprint.inputs, begun.input)
+        self.input = begun.input if blueprint.inputs is None else with_defaults(blueprint.inputs, begun.input)
         began = read_history(blueprint.context)
         self.host.speakers.note_written(began, began)
 
