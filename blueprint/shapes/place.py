@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.expressions.fields import SKIP_REASONS
@@ -33,6 +33,18 @@ class Place:
     def assume(self, looked_at: Collection[str]) -> Place:
         """Return the place where a condition has looked at the outputs of these steps."""
         return replace(self, looked_at=self.looked_at | set(looked_at))
+
+    def join(self, others: Sequence[Place], previous: Shape) -> Place:
+        """Return the place that sees the steps of these others, too; which answer was the last one is not known."""
+        steps = {name: entry for one in others for name, entry in one.steps.items()}
+        causes = {name: cause for one in others for name, cause in one.null_causes.items()}
+        return replace(
+            self,
+            steps={**self.steps, **steps},
+            previous=previous,
+            heard=UNKNOWN,
+            null_causes={**self.null_causes, **causes},
+        )
 
     def find(self, name: str) -> Shape:
         if name in self.names:

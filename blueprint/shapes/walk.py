@@ -100,26 +100,9 @@ class Walk:
         after: dict[str, Place] = {}
         for index, step in enumerate(steps):
             before = [after[name] for name in step.needs if name in after]
-            seen = {name: entry for one in before for name, entry in one.steps.items()}
-            causes = {name: cause for one in before for name, cause in one.null_causes.items()}
-            previous = before[0].previous if before else place.previous
-            begin = replace(
-                place,
-                steps={**place.steps, **seen},
-                previous=previous,
-                heard=UNKNOWN,
-                null_causes={**place.null_causes, **causes},
-            )
+            begin = place.join(before, before[0].previous if before else place.previous)
             after[step.name] = self._walk_step(step, f"{path}[{index}]", begin)
-        entries = {name: entry for one in after.values() for name, entry in one.steps.items()}
-        causes = {name: cause for one in after.values() for name, cause in one.null_causes.items()}
-        return replace(
-            place,
-            steps={**place.steps, **entries},
-            previous=after[steps[-1].name].previous,
-            heard=UNKNOWN,
-            null_causes={**place.null_causes, **causes},
-        )
+        return place.join(list(after.values()), after[steps[-1].name].previous)
 
     def _walk_step(self, step: AnyStep, path: str, place: Place) -> Place:
         if step.when is not None:
