@@ -304,8 +304,7 @@ class Answering:
         if not await is_polled(tree.client, tree.task_queue):
             return None
         owner = recalled.questions[0].owner
-        payload = json.loads(batch.model_dump_json(exclude={"token", "groups"}))
-        argument = self._signed("answer", SignedCommand(recalled.run, owner, ANSWER, payload))
+        argument = self._sign_batch(recalled.run, owner, batch)
         return await tree.try_update(owner, ANSWER, argument, list[Receipt], id=update_id(batch))
 
     async def _by_update(
@@ -372,9 +371,12 @@ class Answering:
             raise Refusal("key_conflict", f"key {key!r} was used for another answer; use a new key")
         return answer.model_copy(update={"content": before.content})
 
-    async def _update(self, tree: Tree, run: str, owner: str, batch: AnswerBatch) -> list[Receipt]:
+    def _sign_batch(self, run: str, owner: str, batch: AnswerBatch) -> JSONObject:
         payload = json.loads(batch.model_dump_json(exclude={"token", "groups"}))
-        argument = self._signed("answer", SignedCommand(run, owner, ANSWER, payload))
+        return self._signed("answer", SignedCommand(run, owner, ANSWER, payload))
+
+    async def _update(self, tree: Tree, run: str, owner: str, batch: AnswerBatch) -> list[Receipt]:
+        argument = self._sign_batch(run, owner, batch)
         try:
             receipts: list[Receipt] = await tree.update(owner, ANSWER, argument, list[Receipt], id=update_id(batch))
             return receipts

@@ -29,8 +29,6 @@ from holdfast.protocol.events import QuestionAsked, is_beginning
 from holdfast.protocol.past import PastReply
 from holdfast.runtime.errors import BadInput
 
-MODEL, TOOL, CACHE = "call_model", "call_tool", "cache_get"
-"""The activities whose results a test gives."""
 EVENT_KEYS = {"name", "key", "payload", "id"}
 """The keys of an accepted event."""
 STAND_IN = "not-the-secret"
