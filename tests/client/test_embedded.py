@@ -102,6 +102,16 @@ async def is_parked(config: Config) -> bool:
     return described.status is WorkflowExecutionStatus.RUNNING
 
 
+async def kill_server(config: Config) -> server.Server:
+    """Start what is missing, kill the server, and return what was found of it before."""
+    await ensure(config)
+    killed = find_server(config.home)
+    assert killed
+    os.kill(killed.pid, signal.SIGKILL)
+    await eventually(lambda: find_server(config.home) is None)
+    return killed
+
+
 async def test_from_nothing_it_is_up_and_the_next_command_finds_it(project: Config) -> None:
     first = await ensure(project)
     before = find_server(project.home), find_workers(project.home)
@@ -155,11 +165,7 @@ async def test_a_killed_server_comes_back_where_it_was_with_its_runs(running: Co
 async def test_a_killed_server_that_holds_its_ports_a_moment_longer_than_its_lock_comes_back_where_it_was(
     running: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await ensure(running)
-    killed = find_server(running.home)
-    assert killed
-    os.kill(killed.pid, signal.SIGKILL)
-    await eventually(lambda: find_server(running.home) is None)
+    killed = await kill_server(running)
     tried: list[int] = []
 
     def is_free(port: int) -> bool:
@@ -174,11 +180,7 @@ async def test_a_killed_server_that_holds_its_ports_a_moment_longer_than_its_loc
 async def test_a_server_that_was_just_ending_when_it_was_found_is_started_again(
     running: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await ensure(running)
-    killed = find_server(running.home)
-    assert killed
-    os.kill(killed.pid, signal.SIGKILL)
-    await eventually(lambda: find_server(running.home) is None)
+    killed = await kill_server(running)
     found = [killed]
     monkeypatch.setattr(embedded, "find_server", lambda home: found.pop() if found else find_server(home))
     await ensure(running)
