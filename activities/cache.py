@@ -25,6 +25,7 @@ from holdfast.activities.imports import import_alone
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
+from holdfast.protocol.sqlite_log import turn_on_log
 
 log = logging.getLogger("holdfast.cache")
 
@@ -166,7 +167,7 @@ class SqliteStore:
             Path(self._path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection = sqlite3.connect(self._path, timeout=SECONDS)
             self._connection.text_factory = bytes  # damaged text then fails in `_hit`, and not inside sqlite3
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            turn_on_log(self._connection, SECONDS)
             # A crash of the machine may cost the last values, and their steps run again. FULL would wait for the disk
             # each time.
             self._connection.execute("PRAGMA synchronous = NORMAL")

@@ -16,6 +16,8 @@ from sqlalchemy import Connection, Engine, Float, create_engine, event, make_url
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from holdfast.protocol.sqlite_log import turn_on_log
+
 WAIT_MS = 10_000
 """Milliseconds that a command waits for another process's transaction on a SQLite file."""
 _WRITES = "holdfast_writes"
@@ -41,7 +43,9 @@ def make_engine(place: str) -> Engine:
 def _set_up_sqlite(connection: Any, _: object) -> None:
     # The driver's own BEGIN comes too late for a transaction that reads before it writes.
     connection.isolation_level = None
-    for pragma in (f"busy_timeout={WAIT_MS}", "journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON"):
+    connection.execute(f"PRAGMA busy_timeout={WAIT_MS}")
+    turn_on_log(connection, WAIT_MS / 1000)
+    for pragma in ("synchronous=NORMAL", "secure_delete=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -9,9 +9,11 @@ import re
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from holdfast.activities.cache import (
     store_at,
 )
 from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
+from holdfast.protocol.sqlite_log import turn_on_log
 from holdfast.runtime.config import ConfigError, load_config
 from holdfast.worker import main
 from tests.repository import ROOT
@@ -210,6 +213,25 @@ async def test_processes_that_write_the_same_key_leave_one_whole_value(file: Pat
     assert [await process.wait() for process in writing] == [0, 0]
     async with opened(store_at(f"sqlite:{file}")) as store:
         assert (await store.get("k")).value in (["ana"] * 5000, ["ben"] * 5000)
+
+
+async def test_a_new_file_that_another_process_is_making_is_waited_for(file: Path, monkeypatch) -> None:
+    file.parent.mkdir()
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waited: list[float] = []
+
+    def release(seconds: float) -> None:
+        waited.append(seconds)
+        other.close()
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=release)
+    monkeypatch.setattr("holdfast.protocol.sqlite_log.time", clock)
+    connection = sqlite3.connect(file)
+    turn_on_log(connection, 60)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert len(waited) == 1
+    connection.close()
 
 
 async def test_a_file_that_another_process_holds_may_be_tried_again(file: Path, monkeypatch) -> None:
