@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.fields import CONDITION_FALSE
@@ -38,6 +38,9 @@ from holdfast.workflows.failures import (
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.steps import EXECUTORS
 
+Execute = Callable[[Any, Frame], Awaitable[Any]]
+"""Does what a step says, in its frame, and returns its output."""
+
 
 async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object, max_parallel: int | None = None) -> JSON:
     """Run the steps, the first on `value`; return the last one's output.
@@ -57,7 +60,15 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object, max_p
     return value
 
 
-async def run_step(step: AnyStep, frame: Frame, previous: object) -> JSON:
+async def run_step(step: AnyStep, frame: Frame, previous: object, execute: Execute | None = None) -> JSON:
+    """Run a step in the frame of its list, and return its output.
+
+    Args:
+        step: The step.
+        frame: The frame of the list; the end of the step is recorded in its scope.
+        previous: The output of the step before.
+        execute: Does what the step says; None: as its kind does it. A plan's steps also record more than an output.
+    """
     await frame.host.until_resumed()
     inner = frame.at(step.segment, step.name).after(previous)
     for path, value in frame.host.earlier.take_changes(inner.address).items():
@@ -65,7 +76,7 @@ async def run_step(step: AnyStep, frame: Frame, previous: object) -> JSON:
     if frame.host.earlier.next_input and frame.reads_run_input and step is frame.blueprint.steps[0]:
         inner = inner.after(inner.input)  # the first step of a run gets its input
     while True:
-        outcome = await _attempt(step, frame, inner)
+        outcome = await _attempt(step, frame, inner, execute or EXECUTORS[step.kind])
         if not isinstance(outcome, _RetryRequested):
             return outcome
         inner = replace(inner, new_input=outcome.input)
@@ -77,7 +88,7 @@ class _RetryRequested(NamedTuple):
     input: tuple[JSON] | None
 
 
-async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
+async def _attempt(step: AnyStep, frame: Frame, inner: Frame, execute: Execute) -> JSON:
     """Run the step; return its output, or a person's request to run it again."""
     previous = inner.previous
     try:
@@ -85,12 +96,12 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame) -> JSON:
             inner.note(StepSkipped(name=step.name, kind=step.kind, when=step.when))
             inner.scope.remember(step.name, None, "skipped", reason=CONDITION_FALSE)
             return previous
-        inner.note(StepStarted(name=step.name, kind=step.kind))
+        inner.note(StepStarted(name=step.name, kind=step.kind, title=step.shown_title))
         inner.scope.replies.pop(step.name, None)  # of an attempt before
         await inner.within_limits()
         inner.meter.count(Usage(steps=1))
         frame.host.count(Usage(steps=1))
-        output = await EXECUTORS[step.kind](step, inner)
+        output = await execute(step, inner)
         _record(step, inner, output)
     except Skip as skip:
         inner.note(StepSkipped(name=step.name, kind=step.kind, reason=skip.reason))

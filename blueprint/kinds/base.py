@@ -283,6 +283,11 @@ class Step(Part):
         """The name of the step for people."""
         return self.name
 
+    @property
+    def shown_title(self) -> str | None:
+        """The title that the trace shows beside the name."""
+        return None
+
     def people(self, names: Vocabulary) -> str:
         """Return in words who is asked what the step asks; empty if it is anyone."""
         return people_phrase(self.asked(), names)

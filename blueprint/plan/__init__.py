@@ -1,12 +1,12 @@
 """JSON plans: their texts, questions and conditions, compiled so that they can run."""
 
 from holdfast.blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
-from holdfast.blueprint.plan.calls import compile_call
 from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id
 from holdfast.blueprint.plan.questions import compile_question
 from holdfast.blueprint.plan.references import Reference
+from holdfast.blueprint.plan.work import compile_work
 
 __all__ = [
     "Condition",
@@ -20,9 +20,9 @@ __all__ = [
     "asks",
     "confirms",
     "informs",
-    "compile_call",
     "compile_plan",
     "compile_question",
+    "compile_work",
     "options_of",
     "question_text",
     "known_id",

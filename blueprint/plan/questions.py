@@ -129,6 +129,7 @@ class PlanQuestion(Hitl):
     """The step that asks a plan's question."""
 
     kind: Literal["hitl"] = "hitl"
+    title: str | None
     meanings: list[Literal[0, 1, 2] | None]
     """What each of its options means, where the plan says it."""
     suggestions: list[str]
@@ -141,6 +142,10 @@ class PlanQuestion(Hitl):
     needs_yes: bool
     """True if something depends on a yes or a no: what it is for, and how it is said, are then the plan's alone."""
     unclear: str
+
+    @property
+    def shown_title(self) -> str | None:
+        return self.title
 
     def make_question(
         self,
@@ -208,6 +213,8 @@ def compile_question(
     item = {"item": "{{ item }}", "index": "{{ index }}"} if unit.around else {}
     return PlanQuestion.model_construct(  # its parts were checked with the plan
         name=unit.id,
+        title=step.title,
+        on_error="continue",
         message=layout.write_template(question_text(step.instruction), unit),
         options=[
             Option(id=str(index), label=layout.write_template(option.text, unit))

@@ -224,6 +224,17 @@ async def test_a_loop_that_is_ended_by_the_failure_of_another_is_told(plans: Pla
     assert len(loops["long"]["iteration_results"]) > 1
 
 
+async def test_a_step_that_ends_the_run_is_told_with_its_own_reason(plans: Plans) -> None:
+    ids = [f"w{number}" for number in range(10)]
+    plan = {"goal": "A test", "agent": "clerk", "steps": [step(id_) for id_ in ids]}
+    plans.harness.script(json.dumps(dict.fromkeys(ids, "written")))
+    outcome = await plans.harness.result(await plans.harness.start(LIMITED.format(plan=json.dumps(plan))))
+    told = outcome.output["steps"]
+    [failure] = [one["error"] for one in told.values() if one["status"] == "failed"]
+    assert failure == {"type": outcome.error.type, "message": outcome.error.message}
+    assert set(reasons(outcome.output).values()) == {"plan_failed"}
+
+
 async def test_of_a_plan_that_is_cancelled_before_it_acts_it_is_told_that_nothing_was_called(plans: Plans) -> None:
     steps = [step("1", "CONFIRM_ACTION: Go on?"), step("2", tools=["plan_send"], dependencies=["1"])]
     run = await plans.start({"steps": steps}, {})

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, compile_plan
-from holdfast.blueprint.plan.tools import TOOL_ERRORS, authored, lack_of, ruling_agent
+from holdfast.blueprint.plan.tools import authored, lack_of, ruling_agent
+from holdfast.blueprint.plan.work import DEFAULT_MODEL, PlanWork
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.runs import Failure, ToolBounds
 from holdfast.workflows.agents import AgentCall
 from holdfast.workflows.failures import failure
 from holdfast.workflows.plan.catalogue import Catalogue
-from holdfast.workflows.steps.plan import DEFAULT_MODEL
 
 
 class PlanContext:
@@ -59,31 +59,32 @@ class PlanContext:
 
     # Agents
 
-    def agent_call(self, step: PlanStep) -> AgentCall:
-        """Return the call of the agent that works on a step: the step's own, the plan's, or the default model."""
-        agent = self.plan.agent if step.agent is None else step.agent
-        if agent is None:
-            return AgentCall(Agent(model=DEFAULT_MODEL), None, step.id)
-        call = AgentCall.of(agent, step.id, self.blueprint)
+    def call_agent(self, agent: str | Agent, step: str) -> AgentCall:
+        """Return the call of an agent that works on a step."""
+        call = AgentCall.of(agent, step, self.blueprint)
         if call.agent.source is not None:
-            text = f"step {step.id}: the agent {call.name!r} comes with 'from', and cannot work on a plan"
+            text = f"step {step}: the agent {call.name!r} comes with 'from', and cannot work on a plan"
             raise failure("agent_unsupported", f"{text}; name an agent with a model", Address(""))
         return call
 
-    def toolless_call(self, step: PlanStep) -> AgentCall:
+    def call_without_tools(self, work: PlanWork) -> AgentCall:
         """Return the call of the agent that works on a step without tools: those of the agent are not the step's."""
-        call = self.agent_call(step)
+        call = self.call_agent(work.agent or "", work.name)
         return replace(call, agent=call.agent.model_copy(update={"tools": []}))
 
-    def tools_call(self, step: PlanStep, specs: Sequence[ToolSpec], tries: Mapping[str, int]) -> AgentCall:
+    def call_with_tools(
+        self, work: PlanWork, step: PlanStep, specs: Sequence[ToolSpec], tries: Mapping[str, int]
+    ) -> AgentCall:
         """Return the call of the agent that calls a step's tools, and ends when each of them has returned."""
-        call, bounds = self.agent_call(step), self.bounds(step)
+        call, bounds = self.call_agent(work.agent or "", work.name), self.bounds(step)
         listed = bounds.agents[0].tools
         names = {tool.name for tool in listed}
         others = [AgentTool(name=spec.reference) for spec in specs if spec.reference not in names]
-        own = {"tools": [*listed, *others], "permissions": [], "output_schema": None, "tool_errors": TOOL_ERRORS}
+        own = {"tools": [*listed, *others], "permissions": [], "output_schema": None, "tool_errors": work.tool_errors}
         agent = call.agent.model_copy(update=own)
-        return replace(call, agent=agent, ends_with_tool=True, specs=tuple(specs), bounds=bounds, tries=tries)
+        return replace(
+            call, agent=agent, ends_with_tool=work.ends_with_tool, specs=tuple(specs), bounds=bounds, tries=tries
+        )
 
     def bounds(self, step: PlanStep) -> ToolBounds:
         """Return which tools the step may call, and under whose rules.

@@ -30,10 +30,9 @@ from holdfast.workflows.plan.navigation import (
     step_named,
     what_is_next,
 )
-from holdfast.workflows.plan.questions import ask
 from holdfast.workflows.plan.results import end_by_error, failed, name_error, skipped
 from holdfast.workflows.plan.step_run import StepRun
-from holdfast.workflows.plan.tools import bound_tools
+from holdfast.workflows.plan.units import ask_for_driver
 from holdfast.workflows.tool_calls import ToolErrorFailure
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
@@ -76,7 +75,7 @@ async def execute_step_tool(at: ControlCall, step_id: str, tool_name: str, param
     if asks(run.step) and run.result.data is None:
         text = f"step {run.id!r} asks a person first: call request_user_info"
         raise ControlError("answer_missing", text)
-    tools = bound_tools(run, _TOOL_ERRORS, by_model=True)
+    tools = run.bind_tools(_TOOL_ERRORS, by_model=True)
     spec = await _tool_named(at, tool_name, run, tools)
     if run.step.arguments is not None:
         parameters = _arguments_in_plan(run, parameters)
@@ -196,7 +195,7 @@ async def request_user_info(
     await _begin(run)
     run.mark(status="waiting_input")
     try:
-        answer = await ask(run, question, options or [])
+        answer = await ask_for_driver(run, question, options or [])
     except ApplicationError as error:
         answer = failed(find_failure(error, at.frame.address).type, error.message)
     run.mark()

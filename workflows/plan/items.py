@@ -9,6 +9,7 @@ from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
+from holdfast.blueprint.plan.work import choose_agent
 from holdfast.blueprint.questions import Input
 from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.protocol.runs import Failure
@@ -73,7 +74,7 @@ def _may_ask(unit: LoopUnit, scope: PlanScope) -> bool:
     context = scope.context
     if any(map(asks, context.plan.steps)) or unit.block.on_item_error == "ask":
         return True
-    return "ask" in context.agent_call(PlanStep(id=unit.id)).agent.human
+    return "ask" in context.call_agent(choose_agent(PlanStep(id=unit.id), context.plan), unit.id).agent.human
 
 
 def read_items(value: JSON, loop: LoopUnit, scope: PlanScope) -> list[JSON] | None:

@@ -19,7 +19,7 @@ from holdfast.workflows.plan.results import Ending, result_in
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.plan.step_run import StepRun
-from holdfast.workflows.plan.step_runner import run_step
+from holdfast.workflows.plan.units import run_unit
 from holdfast.workflows.rest import await_rest
 
 
@@ -94,7 +94,7 @@ class Scheduler:
 
     async def _run(self, unit: Unit) -> None:
         if isinstance(unit, StepUnit):
-            await run_step(StepRun(unit, self.scope))
+            await run_unit(StepRun(unit, self.scope))
         elif isinstance(unit, LoopUnit) and (items := await begin_loop(unit, self.scope)):
             await self._run_loop(unit, items)
 

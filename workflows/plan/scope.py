@@ -201,10 +201,14 @@ class PlanScope:
         self.mark(unit)
         self.at(unit).note(StepStarted(name=unit.id, kind="loop"))
 
+    def record(self, unit: Unit, result: UnitResult) -> UnitResult:
+        """Set the result with which a unit ends, without an event; return it with the results of a step's tools."""
+        self.close(unit, self._with_calls(unit, result))
+        return self.results[unit.id]
+
     def finish(self, unit: Unit, result: UnitResult) -> None:
         """End a unit with a result, to which the results of a step's tools are added."""
-        result = self._with_calls(unit, result)
-        self.close(unit, result)
+        result = self.record(unit, result)
         frame, kind, is_step = self.at(unit), segment_of(unit), isinstance(unit, StepUnit)
         match result.status:
             case "skipped":

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
+from holdfast.blueprint.parts import ToolErrors
 from holdfast.blueprint.plan import StepUnit, asks
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import StepStarted
 from holdfast.protocol.plans import UnitResult
+from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.scope import PlanScope, asked_of, segment_of
 
@@ -70,6 +73,32 @@ class StepRun:
     def mark(self, **changes: Any) -> None:
         """Change the record of the step, which is under way."""
         self.scope.mark(self.unit, **changes)
+
+    def bind_tools(self, rules: ToolErrors | None, *, by_model: bool = False) -> BoundedTools:
+        """Return the tools of the step, within the bounds of the plan.
+
+        The record counts the calls and the errors, and goes on from those so far.
+
+        Args:
+            rules: What follows errors.
+            by_model: True if a model calls again after an error.
+        """
+        context, frame, before = self.scope.context, self.beside("step", self.id), self.result
+        return BoundedTools(
+            context.bounds(self.step),
+            rules,
+            frame,
+            context.catalogue.specs,
+            partial(context.find_lack, self.step, address=frame.address),
+            by_model=by_model,
+            tries=before.tries,
+            made=before.made,
+            keep=self.mark,
+        )
+
+    def record(self, result: UnitResult) -> None:
+        """End the step with a result, whose event the interpreter has noted."""
+        self.scope.record(self.unit, result)
 
     def finish(self, result: UnitResult) -> None:
         self.scope.finish(self.unit, result)

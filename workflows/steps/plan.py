@@ -11,6 +11,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS
 from holdfast.blueprint.kinds.walk import lists_within
+from holdfast.blueprint.plan.work import DEFAULT_MODEL
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     DrivenDefinition,
@@ -29,8 +30,6 @@ from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import HANDLED, find_failure, make_error
 from holdfast.workflows.frame import Frame
 
-DEFAULT_MODEL = "default"
-"""Name in the worker's `[models]` of the model for a plan without an agent."""
 _ROOM = {"max_turns": DRIVER_TURNS, "max_tool_calls_per_turn": 100}
 """Defaults for an agent that drives a plan: it needs more turns and calls than others."""
 DRIVING = """You drive a plan by control tools. The engine keeps the state: ask it, do not guess.

@@ -1,0 +1,56 @@
+"""The work of a plan's step as the ordinary step that does it: by an agent, or by a call of a tool."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from holdfast.blueprint.kinds import Agent, PlainStep
+from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
+from holdfast.blueprint.plan.layout import Layout, StepUnit
+from holdfast.blueprint.plan.tools import TOOL_ERRORS, TOOL_ERRORS_AS_WRITTEN
+
+DEFAULT_MODEL = "default"
+"""Name in the worker's `[models]` of the model for a plan without an agent."""
+
+
+class PlanWork(PlainStep):
+    """The step that does what a step of a plan says."""
+
+    kind: Literal["step"] = "step"
+    title: str | None
+
+    @property
+    def shown_title(self) -> str | None:
+        return self.title
+
+    @property
+    def segment(self) -> str:
+        """See base class: the same for an agent and a tool, as who works on a step may change with the plan."""
+        return "step"
+
+
+def compile_work(unit: StepUnit, plan: PlanBody, layout: Layout) -> PlanWork:
+    """Return the ordinary step that does the work of a step of a plan.
+
+    It calls the only tool where the plan gives the arguments. Else an agent works on it, which ends with the tools of
+    the step, or, where it has none, with its output.
+    """
+    step, is_call = unit.step, unit.step.arguments is not None
+    agent_errors = TOOL_ERRORS if step.tools else None
+    return PlanWork.model_construct(  # its parts were checked with the plan
+        name=unit.id,
+        title=step.title,
+        on_error="continue",
+        uses=step.tools[0] if is_call else None,
+        arguments=layout.write_template(step.arguments, unit) if is_call else None,
+        agent=None if is_call else choose_agent(step, plan),
+        input=layout.write_template(step.instruction, unit),
+        ends_with_tool=bool(step.tools) and not is_call,
+        tool_errors=TOOL_ERRORS_AS_WRITTEN if is_call else agent_errors,
+    )
+
+
+def choose_agent(step: PlanStep, plan: PlanBody) -> str | Agent:
+    """Return the agent that works on a step: the step's own, the plan's, or the default model."""
+    agent = plan.agent if step.agent is None else step.agent
+    return Agent(model=DEFAULT_MODEL) if agent is None else agent
