@@ -104,6 +104,8 @@ def _describe_step(event: Event, name: str) -> Text | None:
             line = Text(f"· {name} skipped" + (f": {one_line(reason)}" if reason else ""), "dim")
         case StepFailed(message=message):
             line = Text(f"✗ {name}  {one_line(message)}", "red")
+        case StepRetrying(tool=str(other), instead_of=str(missing)):
+            line = Text(f"↻ {one_line(other)} is called in place of {one_line(missing)}", "yellow")
         case StepRetrying():
             line = Text(f"↻ {name} is tried again", "yellow")
         case StepUndoing(number=number, total=total):

@@ -80,6 +80,8 @@ def test_the_command_that_answers_fits_the_question() -> None:
         (event("step.completed", name="s", kind="step", output={"a": 1}), '  ✓ s  {"a":1}'),
         (event("step.completed", name="s", kind="hitl", output="x"), None),
         (event("step.failed", name="s", kind="step", error="bad", message="bad\nluck"), "  ✗ s  bad luck"),
+        (event("step.retrying", tool="post\n2", instead_of="send"), "  ↻ post 2 is called in place of send"),
+        (event("step.retrying", tool="send", error="http_500", message="down"), "  ↻ s is tried again"),
         (event("question.answered", id="q", content="x", by="user:ana"), "  ← s  'x'  user:ana"),
         (event("model.requested", model="echo"), None),
         (event("of.a.newer.version", model="echo"), None),
