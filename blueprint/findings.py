@@ -24,6 +24,8 @@ class Findings:
     tree: PlacedDict
     prefix: Parts
     repaired: frozenset[Parts]
+    unread: frozenset[Parts] = frozenset()
+    """Values that do not fit: they are told already, and are left out."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
@@ -65,6 +67,10 @@ class Findings:
         """Return whether something inside the value of a path was repaired, so that parts of it may be missing."""
         parts = parts_of(self.tree, path)
         return any(repaired[: len(parts)] == parts for repaired in self.repaired)
+
+    def is_unread(self, path: str) -> bool:
+        """Return whether the author has written a value there that was left out: it is no missing one."""
+        return parts_of(self.tree, path) in self.unread
 
     def place(self, path: str) -> Position:
         return place_of(self.tree, parts_of(self.tree, path))

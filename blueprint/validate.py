@@ -56,24 +56,28 @@ class Validated:
     problems: list[Problem]
     repaired: frozenset[Parts]
     """The objects in which something was repaired."""
+    unread: frozenset[Parts] = frozenset()
+    """The values that do not fit, and are left out."""
 
 
 def validate(tree: PlacedDict, imports: Mapping[str, Blueprint], prefix: Parts = ()) -> Validated:
     """Validate the tree; return the blueprint and every problem of its form. Repairs the tree on the way."""
     problems: dict[Problem, None] = {}
     repaired: set[Parts] = set()
+    unread: set[Parts] = set()
     guessed: set[Parts] = set()
     for _ in range(_ROUNDS):
         try:
             # Strict: else pydantic would take the text "3" for a number, and 1 for true.
             blueprint = Blueprint.model_validate({**plain(tree), **_parsed_imports(tree, imports)}, strict=True)
-            return Validated(blueprint, list(problems), frozenset(repaired))
+            return Validated(blueprint, list(problems), frozenset(repaired), frozenset(unread))
         except ValidationError as error:
             misfits = _read_misfits(tree, error.errors(include_url=False))
         guessed |= {misfit.parts for misfit in misfits if misfit.error == "union_tag_invalid"}
         reportable = [misfit for misfit in misfits if not _follows(misfit, repaired, guessed)]
         problems.update(dict.fromkeys(misfit.problem(tree, prefix) for misfit in reportable))
         repaired |= {misfit.parts[:-1] for misfit in misfits}
+        unread |= {misfit.parts for misfit in misfits}
         if not repair_tree(tree, [misfit.repair for misfit in misfits]):
             break
     return Validated(None, list(problems), frozenset(repaired))

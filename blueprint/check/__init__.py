@@ -19,10 +19,14 @@ from holdfast.blueprint.source import PlacedDict
 
 
 def check(
-    blueprint: Blueprint, tree: PlacedDict, prefix: Parts = (), repaired: frozenset[Parts] = frozenset()
+    blueprint: Blueprint,
+    tree: PlacedDict,
+    prefix: Parts = (),
+    repaired: frozenset[Parts] = frozenset(),
+    unread: frozenset[Parts] = frozenset(),
 ) -> Findings:
     """Return what is wrong in one document, its imports left out; `tree` is its core form with positions."""
-    findings = Findings(tree, prefix, repaired)
+    findings = Findings(tree, prefix, repaired, unread)
     check_names(blueprint, findings)
     judge(blueprint, findings)
     check_schemas(blueprint, findings)

@@ -36,7 +36,7 @@ CHOICES = {"more": "Give it as much time again", "finish": "End it without a res
 def check_deadline(deadline: object, on_deadline: str, path: str, findings: Findings) -> None:
     """Report a constant that is no time, and `on_deadline` without a deadline; `path` ends in a dot, or is empty."""
     if deadline is None:
-        if on_deadline != "fail":
+        if on_deadline != "fail" and not findings.is_unread(f"{path}deadline"):
             message = "'on_deadline' without a deadline is never used"
             findings.add_key(f"{path}on_deadline", "conflict", message, "add deadline: 3d")
         return

@@ -141,7 +141,7 @@ class _Loading:
         validated = validate(core, imports, prefix)
         problems = [*expansion.problems, *import_problems, *validated.problems]
         if validated.blueprint is not None:
-            found = check(validated.blueprint, core, prefix, validated.repaired)
+            found = check(validated.blueprint, core, prefix, validated.repaired, validated.unread)
             problems += found.problems
             if not problems:
                 self.warnings += [*found.warnings, *advise(validated.blueprint, core, prefix)]
