@@ -316,6 +316,7 @@ _OF_BLUEPRINT = frozenset(
         ),
         *("no_branch", "unknown_branch", "no_transition", "limit_reached", "max_loops", "max_visits", "no_progress"),
         *("bad_assignees", "bad_default", "bad_options", "bad_reduce", "bad_time", "bad_write"),
+        *("bad_escalation", "bad_quorum", "bad_reminder", "bad_risk", "bad_timeout"),
     }
 )
 """Failures on what a run already had: a retry of the same blueprint is refused."""

@@ -50,6 +50,8 @@ class Question(Value):
     """How often this address has asked, from 1."""
     asked_at: datetime
     deadline: datetime | None = None
+    escalates_at: datetime | None = None
+    """When other people are asked, if nobody has answered by then."""
     assignees: list[str] = []
     """Users and groups that may answer now; empty: anyone."""
     not_by: list[str] = []
@@ -184,6 +186,7 @@ def question_of(request: QuestionRequest, *, owner: str, history: str, run: str,
         round=round_,
         asked_at=at,
         deadline=None if request.timeout is None else at + timedelta(seconds=request.timeout),
+        escalates_at=at + timedelta(seconds=people.ladder[0].after) if people.ladder else None,
         assignees=people.assignees,
         not_by=people.not_by,
         quorum=people.quorum,

@@ -30,8 +30,6 @@ class DeclaredNames:
     """Tools as the trace names them."""
     open: bool = False
     """True if there may be others: those of a plan that is read when it runs."""
-    ladders: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds until each escalation, by step."""
 
 
 def names_of(blueprint: Blueprint) -> DeclaredNames:
@@ -99,5 +97,3 @@ def _collect_step(step: Step, names: DeclaredNames) -> None:
     for used in step.agents():
         if isinstance(used.agent, Agent):
             names.models[step.name] = used.agent.model or used.agent.title
-    if step.escalations:
-        names.ladders[step.name] = [*step.escalations]

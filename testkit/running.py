@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from temporalio.service import RPCError
 
@@ -198,7 +198,7 @@ class CaseRun:
         if question.id in answer.entry.tried or not answer.entry.fits(question):
             return False
         may = why_not(question.people, answer.by, DEPLOYMENT.groups) is None
-        return may or self.case.status == "waiting" or not self._rungs(question)
+        return may or self.case.status == "waiting" or question.escalates_at is None
 
     async def _answer(self, question: Question, written_answer: _TestAnswer) -> None:
         answer = written_answer.entry.answer(question)
@@ -259,14 +259,9 @@ class CaseRun:
             raise DidNotSettle(f"this `temporal` cannot skip time: {error}") from error
 
     def _moments(self, question: Question) -> list[datetime]:
-        """Return when something happens to an unanswered question: its deadline and its escalations."""
-        deadline = [] if question.deadline is None else [question.deadline]
-        return [moment for moment in deadline if (question.id, moment) not in self.passed] + self._rungs(question)
-
-    def _rungs(self, question: Question) -> list[datetime]:
-        ladder = self.file.names.ladders.get(find_step_name(question), [])
-        moments = [question.asked_at + timedelta(seconds=after) for after in ladder]
-        return [moment for moment in moments if (question.id, moment) not in self.passed]
+        """Return when something happens to an unanswered question: its deadline and its next escalation."""
+        moments = (question.deadline, question.escalates_at)
+        return [at for at in moments if at is not None and (question.id, at) not in self.passed]
 
     async def _wait_until_noticed(self, question: Question) -> None:
         """Wait until the question is closed, or asked of others."""

@@ -7,54 +7,59 @@ from collections.abc import Sequence
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AskingStep, Step
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
+from holdfast.blueprint.kinds.question_times import QuestionTimes
 from holdfast.blueprint.people import REQUESTER, canonical_name, is_person
 from holdfast.blueprint.questions import brief
 from holdfast.protocol.people import People, Rung, user_of
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.template_values import check_reachable, render_quorum, render_rungs, render_times
 
 
-def render_people(step: HitlFields, frame: Frame) -> People:
-    """Return who may answer a step. The frame is the one in which its message is rendered."""
-    assignees = _render_assignees(step, frame)
+def render_people(step: HitlFields, frame: Frame) -> tuple[People, QuestionTimes]:
+    """Return who may answer a step, and when. The frame is the one in which its message is rendered."""
+    times = render_times(step, rungs := render_rungs(step, frame), frame)
+    assignees = _render_assignees(step.assignees, step, frame)
     not_by = [
         _read_requester(step, frame) if name == REQUESTER else name
         for name in _render_names("not_by", step.not_by, step, frame)
     ]
-    rungs = [
-        Rung(after=rung.after, assignees=_render_names(f"escalate[{index}].assignees", rung.assignees, step, frame))
-        for index, rung in enumerate(step.escalate)
+    ladder = [
+        Rung(after=after, assignees=_render_assignees(rung.assignees, step, frame, f"escalate[{index}].assignees"))
+        for index, (rung, after) in enumerate(zip(step.escalate, rungs, strict=True))
     ]
-    return People(
+    people = People(
         assignees=assignees,
         not_by=not_by,
-        quorum=step.quorum,
+        quorum=render_quorum(step, frame),
         proof=step.proof,
-        remind_every=step.remind_every,
-        ladder=rungs,
+        remind_every=times.remind_every,
+        ladder=ladder,
         notify=None if step.notify is True else step.notify or [],
     )
+    check_reachable(people, step, frame)
+    return people, times
 
 
 def render_asked_people(step: AskingStep, frame: Frame) -> People:
     """Return who may answer what is asked while a step runs."""
-    return People(assignees=_render_assignees(step, frame)) if step.assignees != [] else frame.people
+    return People(assignees=_render_assignees(step.assignees, step, frame)) if step.assignees != [] else frame.people
 
 
 def render_reviewers(step: Step, frame: Frame) -> People:
     """Return who may decide about a failure of the step: those whom it asks, as they could give its output, too."""
     match step:
         case HitlFields():
-            return render_people(step, frame)
+            return render_people(step, frame)[0]
         case AskingStep():
             return render_asked_people(step, frame)
     return frame.people
 
 
-def _render_assignees(step: HitlFields | AskingStep, frame: Frame) -> list[str]:
-    assignees = [] if step.assignees == [] else _render_names("assignees", step.assignees, step, frame)
-    if step.assignees != [] and not assignees:
-        message = f"the assignees of {step.name} are an empty list, so nobody could answer"
+def _render_assignees(named: Sequence[str] | str, step: Step, frame: Frame, key: str = "assignees") -> list[str]:
+    assignees = [] if named == [] else _render_names(key, named, step, frame)
+    if named != [] and not assignees:
+        message = f"{key} of {step.name} are an empty list, so nobody could answer"
         raise failure("bad_assignees", message, frame.address)
     return assignees
 

@@ -19,6 +19,7 @@ from holdfast.blueprint.ask_options import (
 )
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.kinds.question_times import QuestionTimes, find_time_problems
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.people import is_person
 from holdfast.blueprint.questions import Asked, Draft, InvalidAnswer, list_kinds_for_steps
@@ -27,7 +28,6 @@ from holdfast.protocol.people import People, Rung
 from holdfast.workflows.failures import failure
 
 Time = TypeVar("Time")
-SHORTEST_REMINDER = 15 * 60
 _TIME_FAILURES = {"timeout": "bad_timeout", "remind_every": "bad_reminder", "escalate": "bad_escalation"}
 
 
@@ -170,12 +170,9 @@ def _check_audience(audience: Audience, address: Address) -> None:
     _check_names("not_by", audience.not_by, address)
     if not isinstance(audience.quorum, int) or audience.quorum < 1:
         raise failure("bad_quorum", f"a quorum is at least 1, not {audience.quorum!r}", address)
-    every = audience.remind_every
-    if every is not None and every < SHORTEST_REMINDER:
-        raise failure("bad_reminder", f"reminders are at least 15m apart, not {every:g}s", address)
-    times = [after for after, _ in audience.escalate]
-    if times != sorted(set(times)):
-        raise failure("bad_escalation", "the times of escalate must rise", address)
+    times = QuestionTimes(remind_every=audience.remind_every, rungs=[after for after, _ in audience.escalate])
+    for problem in find_time_problems(times, has_default=False):
+        raise failure(_TIME_FAILURES[problem.key.partition("[")[0]], problem.message, address)
     for _, names in audience.escalate:
         _check_names("escalate", names, address)
 

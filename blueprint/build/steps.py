@@ -40,15 +40,15 @@ class AskKeys(StepKeys, total=False):
     multiple: bool | int
     default: object
     on_timeout: Literal["fail", "default", "skip", "escalate"]
-    risk: str
+    risk: str | ValueReference
     action: object
     details: object
-    timeout: str | float
+    timeout: str | float | ValueReference
     assignees: Sequence[str] | ValueReference
-    quorum: int
+    quorum: int | str | ValueReference
     not_by: Sequence[str] | ValueReference
     proof: Literal["person"]
-    remind_every: str | float
+    remind_every: str | float | ValueReference
     escalate: Sequence[JSONObject]
     attachments: Sequence[JSONObject]
     verify: JSONObject | str

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings, check_path
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
@@ -140,6 +141,10 @@ class Step(Part):
         """Return the templates rendered in the scope of this step, by their path in the step."""
         return {self.input_key: self.input_template}
 
+    def template_schemas(self) -> Mapping[str, JSONObject]:
+        """Return the JSON Schemas of what templates of `reads()` must give, by their path in the step."""
+        return {}
+
     def conditions(self) -> Mapping[str, str]:
         """Return the expressions evaluated in the scope of this step, by their path in the step."""
         return {"when": self.when} if self.when is not None else {}
@@ -228,11 +233,6 @@ class Step(Part):
         return None
 
     @property
-    def escalations(self) -> Sequence[float]:
-        """Seconds until each escalation of the question that the step asks."""
-        return ()
-
-    @property
     def segment(self) -> str:
         """The type of the step's segment in an address."""
         return str(self.__dict__["kind"])
@@ -303,7 +303,7 @@ class Step(Part):
 
     def people_templates(self) -> Mapping[str, Template]:
         """Return the lists of people in the step, by their path in it."""
-        return {key: value for key, value in self.reads().items() if key in ("assignees", "not_by")}
+        return {key: value for key, value in self.reads().items() if key.rpartition(".")[2] in ("assignees", "not_by")}
 
     @property
     def takes_proof(self) -> bool:

@@ -31,12 +31,13 @@ class Ask:
     """The message in words; None if only the run knows it."""
     choices: tuple[str, ...] = ()
     who: tuple[str, ...] = ("anyone",)
-    quorum: int = 1
-    by: float | None = None
+    quorum: int | str = 1
+    """Of a template, as of the other times here: what it says, in words."""
+    by: float | str | None = None
     """Seconds after the question is asked."""
     on_timeout: str | None = None
     on_decline: str | None = "fail"
-    remind_every: float | None = None
+    remind_every: float | str | None = None
     step: str = ""
     at: str = ""
 

@@ -11,12 +11,11 @@ from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.kinds.attachments import check_contents
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.people_lists import check_people
+from holdfast.blueprint.kinds.question_times import find_time_problems
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.people import USER, canonical_name
-from holdfast.blueprint.positions import parts_of
 from holdfast.blueprint.questions import Asked, InvalidAnswer, KindDefinition
 
-SHORTEST_REMINDER = 15 * 60
 _LADDER = "escalate: [{after: 2d, assignees: [group:heads]}]"
 _ANNOTATIONS = ("title", "description")
 _OF_HIDDEN = {
@@ -156,10 +155,11 @@ def _check_hidden_field(field: object, path: str, findings: Findings) -> None:
 
 
 def _deadline(step: HitlFields, path: str, findings: Findings) -> None:
-    if step.default is not None and step.timeout is None:
+    has_no_deadline = step.timeout is None and not findings.is_unread(f"{path}.timeout")
+    if step.default is not None and has_no_deadline:
         message = "a default needs a deadline: without 'timeout' it is never used"
         findings.add_key(f"{path}.default", "conflict", message, "add timeout: 2d, or remove the default")
-    elif step.on_timeout not in (None, "escalate") and step.timeout is None:
+    elif step.on_timeout not in (None, "escalate") and has_no_deadline:
         message = "'on_timeout' needs a deadline: without 'timeout' it never happens"
         findings.add_key(f"{path}.on_timeout", "conflict", message, "add timeout: 2d, or remove it")
     if step.on_timeout == "default" and step.default is None:
@@ -218,9 +218,12 @@ def _check_people(step: HitlFields, path: str, findings: Findings) -> None:
         check_people(names, key, f"{path}.{key}", findings)
     _quorum(step, path, findings)
     _ladder(step, path, findings)
-    if step.remind_every is not None and step.remind_every < SHORTEST_REMINDER:
-        message = f"reminders must be at least 15m apart, not {step.remind_every:g}s"
-        findings.add(f"{path}.remind_every", "bad_value", message)
+    for problem in find_time_problems(step.known_times, has_default=step.default is not None):
+        if problem.key == "default":
+            findings.add_key(f"{path}.default", "conflict", problem.message, problem.hint)
+        else:
+            code = "conflict" if problem.key == "timeout" else "bad_value"
+            findings.add(f"{path}.{problem.key}", code, problem.message, problem.hint)
 
 
 def _check_hold(step: HitlFields, path: str, findings: Findings) -> None:
@@ -259,7 +262,7 @@ def _quorum(step: HitlFields, path: str, findings: Findings) -> None:
         return
     named = {canonical_name(name) for key, names in _lists(step) if key != "not_by" for name in names}
     allowed = named - (set() if isinstance(step.not_by, str) else set(map(canonical_name, step.not_by)))
-    if len(allowed) < step.quorum:
+    if isinstance(step.quorum, int) and len(allowed) < step.quorum:
         listed = ", ".join(sorted(allowed)) or "nobody"
         key = "quorum" if step.quorum > 1 else "not_by"
         message = f"a quorum of {step.quorum} cannot be reached: {listed} may answer"
@@ -272,7 +275,7 @@ def _are_users(names: Sequence[str] | str) -> bool:
 
 def _ladder(step: HitlFields, path: str, findings: Findings) -> None:
     climbs = step.on_timeout == "escalate"
-    if climbs and not step.escalate and not _was_repaired(f"{path}.escalate", findings):
+    if climbs and not step.escalate and not findings.is_repaired_within(f"{path}.escalate"):
         findings.add(f"{path}.on_timeout", "missing_key", "'on_timeout: escalate' needs 'escalate'", f"add {_LADDER}")
     if step.escalate and not climbs:
         hint = "write on_timeout: escalate, or remove 'escalate'"
@@ -281,32 +284,3 @@ def _ladder(step: HitlFields, path: str, findings: Findings) -> None:
         if not rung.assignees:
             message = "each step of the escalation must name assignees"
             findings.add(f"{path}.escalate[{index}].assignees", "bad_value", message, "name a user or a group")
-    for index in range(1, len(step.escalate)):
-        before, after = step.escalate[index - 1].after, step.escalate[index].after
-        if after <= before:
-            message = (
-                f"each step of the escalation must come after the one before: {after:g}s is not later than {before:g}s"
-            )
-            findings.add(
-                f"{path}.escalate[{index}].after", "bad_value", message, "`after` counts from the start of the question"
-            )
-    if climbs and step.escalate:
-        _end_of_ladder(step, path, findings)
-
-
-def _was_repaired(path: str, findings: Findings) -> bool:
-    """Return whether something inside was repaired, so that the rest is not what the author wrote."""
-    parts = parts_of(findings.tree, path)
-    return any(repaired[: len(parts)] == parts for repaired in findings.repaired)
-
-
-def _end_of_ladder(step: HitlFields, path: str, findings: Findings) -> None:
-    first, last = step.escalate[0].after, step.escalate[-1].after
-    ends = step.timeout is not None and step.timeout > last
-    if step.timeout is not None and not ends and step.timeout != first:
-        message = "the timeout ends the escalation: it must be later than its last step"
-        hint = "make it later, or leave it out: then the last ones are waited for as long as it takes"
-        findings.add(f"{path}.timeout", "conflict", message, hint)
-    elif step.default is not None and step.timeout is not None and not ends:
-        message = "with an escalation a default needs a timeout that is later than its last step"
-        findings.add_key(f"{path}.default", "conflict", message, "add timeout: 7d, or remove the default")

@@ -12,7 +12,18 @@ from holdfast.blueprint.kinds.agents import Agent, AgentReference
 from holdfast.blueprint.kinds.attachments import AttachmentSource
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.people_lists import groups_in
-from holdfast.blueprint.parts import Name, Option, Part, Requirement, Risk, Seconds, Template
+from holdfast.blueprint.kinds.question_times import QuestionTimes
+from holdfast.blueprint.kinds.template_values import (
+    DURATION_SCHEMA,
+    PEOPLE_SCHEMA,
+    QUORUM_SCHEMA,
+    RISK_SCHEMA,
+    DurationTemplate,
+    QuorumTemplate,
+    RiskTemplate,
+    find_constant,
+)
+from holdfast.blueprint.parts import Name, Option, Part, Requirement, Template
 from holdfast.blueprint.questions import Asked, Draft, KindDefinition, list_kinds_for_steps
 
 
@@ -25,8 +36,13 @@ def _check_kind(name: str) -> str:
 class Escalation(Part):
     """One rung of the ladder."""
 
-    after: Seconds = Field(description="From the moment of asking.", examples=["1d"])
-    assignees: list[str] = Field(description="Who may answer from then on.", examples=[["group:leads"]])
+    after: DurationTemplate = Field(
+        description="From the moment of asking: a duration, or a template of one.", examples=["1d"]
+    )
+    assignees: list[str] | str = Field(
+        description="Who may answer from then on: `user:x`, `group:y`, or a template of a list.",
+        examples=[["group:leads"]],
+    )
 
     def requires(self) -> Iterator[Requirement]:
         yield from groups_in(self.assignees, "assignees")
@@ -78,14 +94,20 @@ class HitlFields(Step):
     default: Template | None = Field(
         None, description="The answer if nobody answers by the deadline.", examples=["refuse"]
     )
-    timeout: Seconds | None = Field(
-        None, description="The deadline, from the moment of asking. None: no deadline.", examples=["2d"]
+    timeout: DurationTemplate | None = Field(
+        None,
+        description="The deadline, from the moment of asking: a duration, or a template of one. None: no deadline.",
+        examples=["2d", "{{ input.days }}d"],
     )
     on_timeout: Literal["fail", "default", "skip", "escalate"] | None = Field(
         None,
         description="At the deadline: fail, take the default, or go on with null; escalate: ask other people in steps.",
     )
-    risk: Risk | None = Field(None, description="For `ask: permission`: how much may go wrong if it is granted.")
+    risk: RiskTemplate | None = Field(
+        None,
+        description="For `ask: permission`: how much may go wrong if it is granted, or a template of it.",
+        examples=["high", "{{ 'high' if input.amount > 1000 else 'low' }}"],
+    )
     action: Template | None = Field(
         None,
         description="For `ask: permission`: what will be done if it is granted.",
@@ -101,7 +123,11 @@ class HitlFields(Step):
         description="Who may answer: `user:x`, `group:y`, or a template of a list; default: anyone.",
         examples=[["user:ana", "group:editors"], "{{ context.owners }}"],
     )
-    quorum: int = Field(1, ge=1, le=100, description="How many different people must accept.", examples=[2])
+    quorum: QuorumTemplate = Field(
+        1,
+        description="How many different people must accept, from 1 to 100, or a template of it.",
+        examples=[2, "{{ 2 if input.amount > 1000 else 1 }}"],
+    )
     not_by: list[str] | str = Field(
         [],
         description="Who may not answer: `requester` (who started the run), `user:x`, `group:y`, or a template.",
@@ -111,8 +137,10 @@ class HitlFields(Step):
         None,
         description="`person`: only answers of people who have signed in are taken, as in the inbox; default: any.",
     )
-    remind_every: Seconds | None = Field(
-        None, description="Reminders while nobody answers; at least 15m apart.", examples=["1d"]
+    remind_every: DurationTemplate | None = Field(
+        None,
+        description="Reminders while nobody answers, at least 15m apart: a duration, or a template of one.",
+        examples=["1d"],
     )
     escalate: list[Escalation] = Field(
         [],
@@ -177,6 +205,12 @@ class HitlFields(Step):
         return self.ask.answer if isinstance(self.ask, KindDefinition) else self.input_schema
 
     @property
+    def known_times(self) -> QuestionTimes:
+        """The times that are constants; those of templates are known when the question is asked."""
+        timeout, every = find_constant(self.timeout), find_constant(self.remind_every)
+        return QuestionTimes(timeout, every, [find_constant(rung.after) for rung in self.escalate])
+
+    @property
     def takes_own_words(self) -> bool:
         """True if a person may answer in their own words beside the options."""
         return self.question.takes_own_words
@@ -195,14 +229,25 @@ class HitlFields(Step):
         yield from groups_in(self.not_by, "not_by")
 
     def reads(self) -> Mapping[str, Template]:
-        rungs = [{"assignees": rung.assignees} for rung in self.escalate]
-        people = {"assignees": self.assignees, "not_by": self.not_by, "escalate": rungs}
+        people: dict[str, Template] = {"assignees": self.assignees, "not_by": self.not_by, "quorum": self.quorum}
+        for index, rung in enumerate(self.escalate):
+            people |= {f"escalate[{index}].after": rung.after, f"escalate[{index}].assignees": rung.assignees}
         asked = {"message": self.message, "options": self._option_texts(), "default": self.default}
-        asked |= {"action": self.action, "details": self.details}
+        asked |= {"timeout": self.timeout, "remind_every": self.remind_every}
+        asked |= {"risk": self.risk, "action": self.action, "details": self.details}
         asked["attachments"] = [source.model_dump(exclude={"type"}) for source in self.attachments]
         if self.verify is not None and isinstance(self.verify.agent, Agent):
             asked["verify.agent.instructions"] = self.verify.agent.instructions
         return {**super().reads(), **asked, **people}
+
+    def template_schemas(self) -> Mapping[str, JSONObject]:
+        rungs = {f"escalate[{index}]": rung for index, rung in enumerate(self.escalate)}
+        return {
+            "quorum": QUORUM_SCHEMA,
+            "risk": RISK_SCHEMA,
+            **dict.fromkeys(["timeout", "remind_every", *(f"{key}.after" for key in rungs)], DURATION_SCHEMA),
+            **dict.fromkeys(["assignees", "not_by", *(f"{key}.assignees" for key in rungs)], PEOPLE_SCHEMA),
+        }
 
     def schemas(self) -> Mapping[str, JSONObject | None]:
         own = {"ask.answer": self.ask.answer} if isinstance(self.ask, KindDefinition) else {}
@@ -213,7 +258,3 @@ class HitlFields(Step):
 
     def _option_texts(self) -> Template:
         return self.options if isinstance(self.options, str) else [option.model_dump() for option in self.options]
-
-    @property
-    def escalations(self) -> Sequence[float]:
-        return [rung.after for rung in self.escalate]

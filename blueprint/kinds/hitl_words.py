@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.description import PREVIOUS, Ask
@@ -15,6 +17,7 @@ from holdfast.blueprint.words.text import (
     Vocabulary,
     as_sentence,
     constant,
+    describe_span,
     duration,
     filled,
     listed,
@@ -22,6 +25,8 @@ from holdfast.blueprint.words.text import (
     unquoted,
     value_of,
 )
+
+_Constant = TypeVar("_Constant", int, float)
 
 
 def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
@@ -33,20 +38,26 @@ def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
         None if question.is_pause else unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
         people_asked(step.asked(), names),
-        step.quorum,
-        by,
+        _describe_template(step.quorum, names),
+        None if by is None else _describe_template(by, names),
         on_timeout,
         step.on_decline or question.declined_as,
-        step.remind_every,
+        None if step.remind_every is None else _describe_template(step.remind_every, names),
     )
 
 
-def deadline(step: HitlFields) -> tuple[float | None, str | None]:
-    """Return the seconds until an unanswered question ends, and what happens then.
+def _describe_template(value: _Constant | str, names: Vocabulary) -> _Constant | str:
+    """Return a constant as it is, and a template in words."""
+    return unquoted(value, names) if isinstance(value, str) else value
+
+
+def deadline(step: HitlFields) -> tuple[float | str | None, str | None]:
+    """Return the seconds until an unanswered question ends, or their template, and what happens then.
 
     A `timeout` up to the last rung of `escalate` only starts the escalation; the question itself then has no end.
     """
-    if step.timeout is None or (step.escalate and step.timeout <= step.escalate[-1].after):
+    is_template = isinstance(step.timeout, str)
+    if step.timeout is None or not (is_template or step.known_times.ends):
         return None, "escalate" if step.escalate else None
     if step.on_timeout == "escalate":
         return step.timeout, "fail" if step.default is None else "default"
@@ -60,7 +71,7 @@ def describe_question(step: HitlFields, names: Vocabulary) -> str:
         _attachments_sentence(step, names),
         _choices_sentence(step, names),
         _risk_sentence(step, names),
-        _quorum_sentence(step),
+        _quorum_sentence(step, names),
         "Only people who have signed in may answer." if step.proof is not None else "",
         *_deadline_sentences(step, names),
         _verify_sentence(step),
@@ -170,28 +181,38 @@ def _attachments_sentence(step: HitlFields, names: Vocabulary) -> str:
 
 def _risk_sentence(step: HitlFields, names: Vocabulary) -> str:
     action = "" if step.action is None else f"It permits: {filled(step.action, _names_in_question(step, names))}."
-    risk = "" if step.risk is None else f"Risk: {step.risk}."
+    risk = "" if step.risk is None else f"Risk: {value_of(step.risk, names) if '{' in step.risk else step.risk}."
     return f"{action} {risk}".strip()
 
 
-def _quorum_sentence(step: HitlFields) -> str:
+def _quorum_sentence(step: HitlFields, names: Vocabulary) -> str:
     if step.quorum == 1:
         return ""
     same = "choose the same" if step.options else "agree"
+    if isinstance(step.quorum, str):
+        return f"How many different people must {same}: {value_of(step.quorum, names)}."
     return f"{step.quorum} different people must {same}."
 
 
 def _deadline_sentences(step: HitlFields, names: Vocabulary) -> list[str]:
-    sentences = [f"Reminders every {_interval(step.remind_every)}."] if step.remind_every is not None else []
+    sentences = [_reminder_sentence(step.remind_every, names)] if step.remind_every is not None else []
     for rung in step.escalate:
         assignees = people_phrase(rung.assignees, names)
-        sentences.append(f"If nobody answers within {duration(rung.after)}, {assignees} is asked instead.")
+        verb = "are" if isinstance(rung.assignees, str) else "is"
+        span = describe_span(rung.after, names)
+        sentences.append(f"If nobody answers within {span}, {assignees} {verb} asked instead.")
     by, then = deadline(step)
     return (
-        [*sentences, f"If nobody answers within {duration(by)}, {_timeout_clause(step, then, names)}."]
+        [*sentences, f"If nobody answers within {describe_span(by, names)}, {_timeout_clause(step, then, names)}."]
         if by is not None
         else sentences
     )
+
+
+def _reminder_sentence(every: float | str, names: Vocabulary) -> str:
+    if isinstance(every, str):
+        return f"Reminders at intervals of {unquoted(every, names)}."
+    return f"Reminders every {_interval(every)}."
 
 
 def _interval(seconds: float) -> str:

@@ -8,17 +8,19 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.findings import Findings
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.schema_forms import Schema, object_form
-from holdfast.blueprint.parts import EVENT_NAME, Part, Seconds, Template
+from holdfast.blueprint.kinds.template_values import DURATION_SCHEMA, DurationTemplate
+from holdfast.blueprint.parts import EVENT_NAME, Part, Template
 from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
-from holdfast.blueprint.words.text import Vocabulary, duration, filled
+from holdfast.blueprint.words.text import Vocabulary, describe_span, filled
 
 _OWN = ("for", "key", "schema", "timeout", "on_timeout", "default")
 
@@ -47,7 +49,10 @@ class Wait(Step):
         description="JSON Schema of the event's payload; one that does not fit is refused.",
         examples=[{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}}],
     )
-    timeout: Seconds | None = Field(None, description="The deadline, from the moment of waiting. None: no deadline.")
+    timeout: DurationTemplate | None = Field(
+        None,
+        description="The deadline, from the moment of waiting: a duration, or a template of one. None: no deadline.",
+    )
     on_timeout: Literal["fail", "default", "skip"] | None = Field(
         None, description="At the deadline: fail, give the default, or go on with null; default: fail."
     )
@@ -64,7 +69,10 @@ class Wait(Step):
         return True
 
     def reads(self) -> Mapping[str, Template]:
-        return {**super().reads(), "key": self.key, "default": self.default}
+        return {**super().reads(), "key": self.key, "default": self.default, "timeout": self.timeout}
+
+    def template_schemas(self) -> Mapping[str, JSONObject]:
+        return {"timeout": DURATION_SCHEMA}
 
     @property
     def null_cause(self) -> str | None:
@@ -111,7 +119,7 @@ class Wait(Step):
         if self.default is not None and self.on_timeout != "default":
             message = f"a default is not used with on_timeout: {self.on_timeout}"
             findings.add_key(f"{path}.default", "conflict", message, "remove one of them")
-        if self.on_timeout is not None and self.timeout is None:
+        if self.on_timeout is not None and self.timeout is None and not findings.is_unread(f"{path}.timeout"):
             key = "default" if self.default is not None else "on_timeout"
             message = f"{key!r} without a timeout is never used"
             findings.add_key(f"{path}.{key}", "conflict", message, "add timeout: 3d")
@@ -122,12 +130,15 @@ class Wait(Step):
         text = f"waits for the event {self.event} with the key {filled(self.key, inside)}{form}."
         if self.timeout is not None:
             then = {"default": f"returns {filled(self.default, inside)}", "skip": "goes on without it"}
-            text += f" If none comes within {duration(self.timeout)}, it {then.get(self.on_timeout or '', 'fails')}."
+            what = then.get(self.on_timeout or "", "fails")
+            text += f" If none comes within {describe_span(self.timeout, inside)}, it {what}."
         return StepDescription(text)
 
     def draw(self, names: Vocabulary) -> Drawing:
         lines = [f"waits for {self.event}"]
-        return Drawing("plain", lines if self.timeout is None else [*lines, f"{duration(self.timeout)} at most"])
+        return Drawing(
+            "plain", lines if self.timeout is None else [*lines, f"{describe_span(self.timeout, names)} at most"]
+        )
 
 
 def waits_in(value: object) -> Iterator[Wait]:

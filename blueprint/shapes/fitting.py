@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.findings import is_literal
 from holdfast.blueprint.json_values import JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.knowledge import ToolShapes
@@ -121,6 +122,15 @@ def check_input(step: AnyStep, value: Shape, path: str, report: Report) -> None:
     if wrong := find_misfit(value, Shape(step.input_schema)):
         hint = "see input_schema of the step"
         report.add(f"{path}.{step.input_key}", "bad_shape", f"the input of {step.name} does not fit: {wrong}", hint)
+
+
+def check_template(step: AnyStep, key: str, value: Shape, path: str, report: Report) -> None:
+    """Report a template that cannot give what its key needs; constants are checked where they are read."""
+    wanted = step.template_schemas().get(key)
+    if wanted is None or is_literal(_read_at(step, key)):
+        return
+    if wrong := find_misfit(value, Shape(wanted)):
+        report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {wrong}", "see `holdfast docs reference`")
 
 
 def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint, path: str, report: Report) -> None:

@@ -16,7 +16,14 @@ from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
 from holdfast.blueprint.shapes.branches import check_branches
 from holdfast.blueprint.shapes.context import gather_writes, make_context
-from holdfast.blueprint.shapes.fitting import check_arguments, check_import, check_input, check_operation, check_writes
+from holdfast.blueprint.shapes.fitting import (
+    check_arguments,
+    check_import,
+    check_input,
+    check_operation,
+    check_template,
+    check_writes,
+)
 from holdfast.blueprint.shapes.place import Place, make_entry
 from holdfast.blueprint.shapes.reader import ExpressionReader
 from holdfast.blueprint.shapes.report import Report, Sink, describe_types
@@ -117,6 +124,7 @@ class Walk:
         for key, template in step.reads().items():
             if key != step.input_key:
                 given[key] = self._reader(f"{path}.{key}", inside).render(template)
+                check_template(step, key, given[key], path, self.report)
         check_import(step, given, self.blueprint, path, self.report)
         check_arguments(step, rendered, self.tools, path, self.report)
         for key, condition in step.conditions().items():

@@ -205,12 +205,14 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
         case nodes.Add() | nodes.Sub():
             sign = "plus" if isinstance(node, nodes.Add) else "minus"
             return f"{_noun(node.left, names)} {sign} {_single(node.right, names)}"
+        case nodes.CondExpr(test=test, expr1=then, expr2=nodes.Expr() as otherwise):
+            return f"{_single(then, names)} if {_clause(test, names)}, else {_single(otherwise, names)}"
     raise _NotSimple
 
 
 def _single(node: nodes.Node, names: Vocabulary) -> str:
     """Return a noun that stays unambiguous inside a longer phrase. Raises `_NotSimple` for others."""
-    if isinstance(node, nodes.BinExpr):
+    if isinstance(node, nodes.BinExpr | nodes.CondExpr):
         raise _NotSimple
     return _noun(node, names)
 
@@ -432,6 +434,15 @@ def duration(seconds: float) -> str:
         count, rest = divmod(rest, size)
         parts += [counted(int(count), unit)] if count else []
     return " ".join([*parts, *([_seconds(rest)] if rest or not parts else [])])
+
+
+def describe_span(span: float | str, names: Vocabulary) -> str:
+    """Return a duration in words, or what a template of one says.
+
+    >>> describe_span(5400, RUN), describe_span("{{ input.days }}d", RUN)
+    ('1 hour 30 minutes', "[the input's days]d")
+    """
+    return unquoted(span, names) if isinstance(span, str) else duration(span)
 
 
 def _seconds(rest: float) -> str:

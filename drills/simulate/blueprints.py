@@ -145,10 +145,10 @@ def _make_plain(gen: Generator, depth: int) -> Json:
 
 def _make_hitl(gen: Generator, depth: int) -> Json:
     if gen.choices.chance(0.15):
-        return {"message": f"{NOBODY} this.", "timeout": "2h", "default": "nothing", "on_timeout": "default"}
+        return {"message": f"{NOBODY} this.", "timeout": "{{ 2 }}h", "default": "nothing", "on_timeout": "default"}
     ask = {"message": "Which?", **ASKS[gen.choices.below(len(ASKS))]}
     if ask["ask"] != "hold" and gen.choices.chance(0.2):
-        ask["remind_every"] = "30m"
+        ask["remind_every"] = "{{ 15 * 2 }}m"
     return ask
 
 

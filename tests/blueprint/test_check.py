@@ -441,3 +441,18 @@ def test_a_bound_of_the_schema_is_said(text: str) -> None:
     with pytest.raises(BlueprintError) as caught:
         loads(text)
     assert OUT_OF_BOUNDS[text] in caught.value.problems[0].message
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "kind: hitl, name: ask, message: Go?, timeout: 0s, default: x",
+        "kind: hitl, name: ask, message: Go?, timeout: soon, on_timeout: skip",
+        "kind: hitl, name: ask, message: Go?, on_timeout: escalate, escalate: soon",
+        "kind: wait, name: paid, for: paid, key: k, timeout: 0s, default: x",
+        "kind: block, name: b, steps: [{name: s}], deadline: [1], on_deadline: finish",
+        "kind: hitl, name: ask, message: Go?, timout: 2d, default: x",
+    ],
+)
+def test_a_value_that_does_not_fit_is_no_missing_one(keys: str) -> None:
+    assert len(found(f"steps: [{{{keys}}}]")) == 1

@@ -915,7 +915,7 @@ def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: 
         ("{{ input.items[0].name | trim }}", "name from the first of the input's items"),
         ("{{ input.name | upper }}", "`input.name | upper`"),
         ("{{ history | join('\n') }}", "the conversation, line by line"),
-        ("{{ 'a' if input.x else 'b' }}", "`'a' if input.x else 'b'`"),
+        ("{{ 'a' if input.x else 'b' }}", "'a' if the input's x is true or not empty, else 'b'"),
         ("{{ context.all + [item.x] }}", "all from the context with the item's x added"),
         ("{{ context.total + 1 }}", "total from the context plus 1"),
         ("{{ input | batch(3) }}", "`input | batch(3)`"),

@@ -77,8 +77,12 @@ class Timetable:
     @property
     def next(self) -> datetime | None:
         """Return the next moment at which something happens if nobody answers."""
-        rung = self._at(self._ladder[0]) if self._ladder else None
-        return min((at for at in (self.deadline, rung, self._next_reminder) if at is not None), default=None)
+        moments = (self.deadline, self.escalates_at, self._next_reminder)
+        return min((at for at in moments if at is not None), default=None)
+
+    @property
+    def escalates_at(self) -> datetime | None:
+        return self._at(self._ladder[0]) if self._ladder else None
 
     def has_expired(self, now: datetime) -> bool:
         return self.deadline is not None and self.deadline <= now
@@ -272,7 +276,7 @@ class Questions:
             self._close(entry.question, Reply("expired"), None, None, default=default)
             return
         for step in entry.times.take_escalations(now):
-            entry.show(assignees=step.assignees, delegations={}, **UNCLAIMED)
+            entry.show(assignees=step.assignees, delegations={}, escalates_at=entry.times.escalates_at, **UNCLAIMED)
             self._note(entry, QuestionEscalated(id=entry.question.id, assignees=step.assignees))
         if entry.times.take_reminder(now):
             entry.show(reminders=entry.times.reminders)

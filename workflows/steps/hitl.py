@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Option
+from holdfast.blueprint.kinds.question_times import QuestionTimes
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.questions import Asked, Hold, InvalidAnswer
 from holdfast.protocol.questions import QuestionRequest
@@ -17,6 +18,7 @@ from holdfast.workflows.attachments import read_attachments
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
+from holdfast.workflows.template_values import render_duration, render_risk
 from holdfast.workflows.verification import ask_until_settled
 
 HOLD_SAYS_NOTHING = Hitl.model_fields["message"].default
@@ -27,8 +29,8 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
     if step.question.is_pause:
         return await _run_hold(step, frame)
     seen = frame.after(frame.render(step.input))
-    asked, people = _make_question(step, seen), render_people(step, seen)
-    timeout, takes_default = _choose_deadline(step)
+    asked, (people, times) = _make_question(step, seen), render_people(step, seen)
+    timeout, takes_default = _choose_deadline(step, times)
     attached = await read_attachments(step, seen)
     request = QuestionRequest(
         asked,
@@ -70,24 +72,25 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
     return output if goes_on else _fail_declined(step, reply, frame)
 
 
-def _choose_deadline(step: Hitl) -> tuple[float | None, bool]:
+def _choose_deadline(step: Hitl, times: QuestionTimes) -> tuple[float | None, bool]:
     """Return the seconds until the question expires, if ever, and whether it takes its default then.
 
     With escalation, a `timeout` that is not after the last rung only says when escalation begins.
     """
     if step.on_timeout != "escalate":
-        return step.timeout, step.on_timeout == "default"
-    last = step.escalate[-1].after
-    return (step.timeout if step.timeout and step.timeout > last else None), step.default is not None
+        return times.timeout, step.on_timeout == "default"
+    return (times.timeout if times.ends else None), step.default is not None
 
 
 async def _run_hold(step: Hitl, frame: Frame) -> JSON:
     """Wait without a question; return the input unchanged."""
     value = frame.render(step.input)
-    text = "" if step.message == HOLD_SAYS_NOTHING else text_of(frame.after(value).render(step.message))
+    seen = frame.after(value)
+    text = "" if step.message == HOLD_SAYS_NOTHING else text_of(seen.render(step.message))
     message = text if text.strip() else f"The run is on hold at {step.name}."
     asked = Hold(message=message)
-    reply = await frame.host.ask(QuestionRequest(asked, frame.address, frame.iteration, step.timeout))
+    timeout = render_duration("timeout", step.timeout, step, seen)
+    reply = await frame.host.ask(QuestionRequest(asked, frame.address, frame.iteration, timeout))
     frame.scope.replies[step.name] = describe_reply(asked, reply)
     match reply.status:
         case "answered":
@@ -116,7 +119,7 @@ def _describe_action(step: Hitl, frame: Frame) -> JSONObject:
     """Return what the author says of the action that is to be permitted."""
     action = None if step.action is None else text_of(frame.render(step.action))
     details = None if step.details is None else frame.render(step.details)
-    weights = {"action": action, "risk": step.risk, "details": details}
+    weights = {"action": action, "risk": render_risk(step, frame), "details": details}
     return {key: value for key, value in weights.items() if value is not None}
 
 

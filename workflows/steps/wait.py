@@ -11,6 +11,7 @@ from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.replies import DEFAULT, describe_reply
+from holdfast.workflows.template_values import render_duration
 
 
 async def run_wait(step: Wait, frame: Frame) -> JSON:
@@ -23,7 +24,8 @@ async def run_wait(step: Wait, frame: Frame) -> JSON:
     default = seen.render(step.default)
     asked = AwaitedEvent(message=message, name=step.event, key=key, payload=step.payload or {}, default=default)
     takes_default = step.on_timeout == "default"
-    request = QuestionRequest(asked, frame.address, frame.iteration, step.timeout, takes_default, label=frame.label)
+    timeout = render_duration("timeout", step.timeout, step, seen)
+    request = QuestionRequest(asked, frame.address, frame.iteration, timeout, takes_default, label=frame.label)
     reply = await frame.put(request)
     described = describe_reply(asked, reply)
     frame.scope.replies[step.name] = described
