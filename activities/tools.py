@@ -243,8 +243,16 @@ class ToolActivities:
         tool = await asyncio.to_thread(find, name, self._allowed)
         # Providers take only these characters, and at most 64 of them.
         fit_name = re.sub(r"[^A-Za-z0-9_-]+", "_", tool.name.rpartition(":")[2])[:64]
-        parameters, rule = tool.parameters(), tool.rule
-        return [ToolSpec(name=fit_name, description=tool.description, parameters=parameters, reference=name, rule=rule)]
+        return [
+            ToolSpec(
+                name=fit_name,
+                description=tool.description,
+                parameters=tool.parameters(),
+                reference=name,
+                rule=tool.rule,
+                idempotent=tool.idempotent,
+            )
+        ]
 
 
 def _check_parameters(spec: ToolSpec) -> None:

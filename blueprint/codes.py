@@ -58,6 +58,7 @@ WARNINGS = {
     "unused_agent": "A named agent is never used.",
     "unused_default": "A default branch is never chosen, as there is a branch for true and one for false.",
     "unused_import": "An imported blueprint is never used.",
+    "unused_replans": "A plan has `max_replans`, but no planner.",
     "unused_revisions": "A plan has `max_revisions`, but nobody is asked to approve it.",
 }
 """A blueprint with these runs, but hardly as intended; a comment can silence each."""

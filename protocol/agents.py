@@ -17,6 +17,10 @@ MOST_CALLS = 200
 """Largest number of calls that a step or an agent keeps one by one: a payload has its limits."""
 
 
+LONGEST_KEPT = 500
+"""Characters of the arguments, and of the result, that are kept of each of them."""
+
+
 class ToolCall(Value):
     """A call of a tool that a model requests."""
 
@@ -34,8 +38,12 @@ class MadeCall(Value):
     tool: str
     args: str = ""
     """Digest of the arguments."""
+    arguments: JSON = None
+    """Of long arguments the beginning of their text."""
     outcome: Literal["begun", "returned", "failed"] = "begun"
     """`begun`: how it ended is not known, or not yet."""
+    output: JSON = None
+    """What it returned, of a long result the beginning of its text; of a failed call the message."""
 
 
 def add_calls(made: Iterable[MadeCall], more: Iterable[MadeCall]) -> list[MadeCall]:
@@ -78,6 +86,8 @@ class ToolSpec(Value):
     """The function to call: a registered tool, `pkg.mod:function`, or `mcp:<server>/<tool>`."""
     rule: OwnerRule | None = None
     """What its owner demands before a call."""
+    idempotent: bool = False
+    """True if it may run twice, as its owner says."""
     problem: str = ""
     """Reason why it cannot be called; only filled in for a lenient `ToolsRequest`."""
 

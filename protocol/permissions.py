@@ -2,7 +2,8 @@
 
 An author restricts an agent's tools by `human: [approve]` (every call), by `approve` and `review` of a tool, and by
 rules (`permissions`); in a plan several agents may have a say. The owner of a tool demands approval or review in its
-decorator. A person may permit a tool for the rest of the run. The loop guard stops a call that is repeated.
+decorator. A person may permit a tool for the rest of the run. The loop guard stops a call that is repeated. What an
+earlier plan has done is not done again unless a person wants that.
 `decide` is where all of these meet. Workflows then ask a person where one must be asked (`workflows/approvals.py`),
 and so do workers for a step, which calls its tool at once (`activities/owner_gate.py`).
 """
@@ -19,6 +20,7 @@ from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Risk, Rule
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.protocol.agents import ToolSpec
+from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.tool_rules import Consent, needs_approval
 from holdfast.protocol.values import digest_of
 
@@ -56,6 +58,8 @@ class ProposedCall:
     consent: Consent = ""
     """What a person has said: of these arguments, or of the tool for the rest of the run."""
     repetition: Repetition = ""
+    earlier: LedgerEntry | None = None
+    """The same call of an earlier plan, which nobody has been told of yet."""
     note: str = ""
     """Follows the question: why it is asked, where neither the arguments nor the tool say so."""
 
@@ -103,7 +107,11 @@ def decide(call: ProposedCall) -> CallDecision:
         text = f"{name} is about to be called. May it be called with these arguments?"
         return CallDecision("review", _question(text, call), _risk(policies))
     if action == "ask" and call.consent == "":
-        return CallDecision("approve", _question(f"May {name} be called?", call), _risk(policies), permits=True)
+        return CallDecision(
+            "approve", _question(f"May {name} be called?", call), _risk(policies), permits=call.earlier is None
+        )
+    if call.earlier is not None:
+        return CallDecision("approve", _question(f"May {name} be called again?", call), _risk(policies))
     if call.repetition == "asks":
         return CallDecision("approve", f"{name} {_REPEATED}. Go on?", _risk(policies))
     return CallDecision("allow")
@@ -113,7 +121,8 @@ def _question(text: str, call: ProposedCall) -> str:
     """Return the question of the tool's owner, or this one, with a note that the call is repeated."""
     rule = call.spec.rule
     asked = text if rule is None or not rule.permission else rule.permission
-    asked = f"{asked} {call.note}".rstrip()
+    earlier = "" if call.earlier is None else call.earlier.describe()
+    asked = " ".join(part for part in (asked, call.note, earlier) if part)
     return f"{asked} ({call.spec.name} {_REPEATED}.)" if call.repetition else asked
 
 
@@ -211,6 +220,12 @@ def _covers(agent: Agent, spec: ToolSpec) -> bool:
 def policies_of(spec: ToolSpec, agent: Agent, others: Iterable[Agent]) -> list[Policy]:
     """Return who has a say in a tool: the agent that has it, and those of the others whose authors cover it."""
     return [Policy.of(source, spec) for source in (agent, *(other for other in others if _covers(other, spec)))]
+
+
+def is_repeatable(spec: ToolSpec, policies: Sequence[Policy]) -> bool:
+    """Return whether the same call may be made twice: as the blueprint says, else as the tool's owner says."""
+    stated = [policy.tool.idempotent for policy in policies if policy.tool.idempotent is not None]
+    return all(stated) if stated else spec.idempotent
 
 
 def permit_of(spec: ToolSpec, blueprint: Blueprint) -> str:

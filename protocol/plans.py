@@ -191,6 +191,13 @@ class PlannerCall(Value):
     retry: Retry | None = None
 
 
+class FailedPlan(Value):
+    """A plan that has failed, for its planner."""
+
+    plan: JSONObject
+    why: str
+
+
 class PlanOrigin(Value):
     """The value that a plan is read from, if its step does not hold it, and the input of that step."""
 
@@ -200,6 +207,8 @@ class PlanOrigin(Value):
     """The agent that wrote the value."""
     task: JSON = None
     """The input; every step of the plan sees it."""
+    failed: FailedPlan | None = None
+    """The plan before, where the planner is to plan what is left of it."""
 
 
 class PlanDefinition(ChildDefinition):
@@ -276,6 +285,8 @@ class PlanResult(ChildResult):
 
     status: PlanStatus = "completed"
     output: JSONObject = {}
+    plan: JSONObject = {}
+    """The plan as it was at its end."""
     reply: JSONObject | None = None
     """Of the person who approved it, as expressions read it."""
     state: DrivenState | None = None
@@ -349,7 +360,8 @@ def fitting(output: JSONObject) -> JSONObject:
         return output
     kept = ("status", "error", "called")
     ends = {id_: {key: step[key] for key in kept if key in step} for id_, step in output["steps"].items()}
-    return {"status": output["status"], "steps": ends, "loops": {}}
+    ledger = {"ledger": output["ledger"]} if "ledger" in output else {}
+    return {"status": output["status"], "steps": ends, "loops": {}, **ledger}
 
 
 def text_of_result(value: JSON) -> str:

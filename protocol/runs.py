@@ -19,6 +19,7 @@ from holdfast.protocol.context import Change
 from holdfast.protocol.display import markdown, one_line
 from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.incoming import KeptHint
+from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.past import Past
 from holdfast.protocol.people import EVERYBODY, CanonicalName, People
 from holdfast.protocol.questions import Question
@@ -229,6 +230,8 @@ class HandedBack(Value):
     """For entries of the conversation whose text begins like one of the assistant's: by digest, True if it is one."""
     undos: list[PendingUndo] = []
     """How to undo what its steps have done, in the order in which they completed; for a block around it."""
+    ledgers: dict[str, list[LedgerEntry]] | None = None
+    """What plans did that have not completed, by their place; None: nothing is known."""
 
 
 class Carried(HandedBack):

@@ -10,7 +10,16 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Risk
 from holdfast.blueprint.questions import Permission, Review
 from holdfast.protocol.agents import ToolCall, ToolSpec
-from holdfast.protocol.permissions import CallDecision, Policy, ProposedCall, Repetition, decide, permit_of
+from holdfast.protocol.ledger import LedgerEntry
+from holdfast.protocol.permissions import (
+    CallDecision,
+    Policy,
+    ProposedCall,
+    Repetition,
+    decide,
+    is_repeatable,
+    permit_of,
+)
 from holdfast.protocol.tool_rules import Consent
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -33,6 +42,8 @@ class Allowed(NamedTuple):
 
     call: ToolCall
     consent: Consent = ""
+    earlier: LedgerEntry | None = None
+    """The same call of an earlier plan, if a person wants that to stand: then this one is not made."""
 
 
 async def approve_call(
@@ -49,18 +60,23 @@ async def approve_call(
     """
     permit = permit_of(spec, frame.blueprint) if frame.host.permits else ""
     consent: Consent = "approved" if permit in frame.host.permits else ""
-    decision = decide(ProposedCall(spec, call.args, policies, consent, repetition, note))
+    earlier = _find_earlier(call, spec, policies, frame)
+    decision = decide(ProposedCall(spec, call.args, policies, consent, repetition, earlier, note))
     if decision.action == "review":
         call, consent = add_defaults(await _ask_review(call, spec, decision, frame), spec), "reviewed"
-        # Once more: a rule may forbid the arguments that the person has put in.
-        decision = decide(ProposedCall(spec, call.args, policies, consent))
+        # Once more: a rule may forbid the arguments that the person has put in, and they may be those of another call.
+        told, earlier = earlier, _find_earlier(call, spec, policies, frame)
+        earlier = None if earlier == told else earlier
+        decision = decide(ProposedCall(spec, call.args, policies, consent, earlier=earlier))
     match decision.action:
         case "refuse":
             raise Refused(decision.reason)
         case "end":
             raise failure("doom_loop", decision.reason, frame.address)
         case "approve":
-            answer = await _ask_approval(call, decision, frame)
+            answer = await _ask_approval(call, decision, frame, earlier)
+            if earlier is not None and answer["granted"] is not True:
+                return Allowed(call, consent, earlier)
             if decision.permits and answer.get("scope") in ("run", "always"):
                 frame.host.permit(permit_of(spec, frame.blueprint))
             consent = "approved"
@@ -72,13 +88,26 @@ def add_defaults(call: ToolCall, spec: ToolSpec) -> ToolCall:
     return call.model_copy(update={"args": defaults.with_defaults(spec.parameters, call.args)})
 
 
-async def _ask_approval(call: ToolCall, decision: CallDecision, frame: Frame) -> JSONObject:
-    """Return a person's approval of a call. Raises `Denied` unless it is an explicit yes."""
-    asked = Permission(
-        message=decision.reason, info={"tool": call.name, "args": call.args, **_describe_risk(decision.risk)}
-    )
+def _find_earlier(call: ToolCall, spec: ToolSpec, policies: Sequence[Policy], frame: Frame) -> LedgerEntry | None:
+    """Return the same call of an earlier plan; None if there is none, or if it may be made twice."""
+    earlier = frame.host.ledgers.find(frame.address, spec.reference, call.args)
+    return None if earlier is None or is_repeatable(spec, policies) else earlier
+
+
+async def _ask_approval(
+    call: ToolCall, decision: CallDecision, frame: Frame, earlier: LedgerEntry | None
+) -> JSONObject:
+    """Return a person's approval of a call.
+
+    Raises `Denied` unless it is an explicit yes, or a no to a call that was made earlier.
+    """
+    done = {} if earlier is None else {"done": earlier.to_output()}
+    info = {"tool": call.name, "args": call.args, **_describe_risk(decision.risk), **done}
+    asked = Permission(message=decision.reason, info=info)
     reply = await frame.ask(asked)
     answer: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
+    if earlier is not None and reply.status == "answered":
+        return answer
     # Only True: whatever else stands there is no consent.
     if answer["granted"] is not True:
         raise Declined(f"not approved{_describe_reason(answer)}")

@@ -95,6 +95,8 @@ class BoundedTools:
             frame.note(ToolDenied(tool=spec.reference, reason=str(denied)))
             cause = Failure(type="not_approved", message=str(denied), address=frame.address)
             raise ToolErrorFailure(cause) from None
+        if allowed.earlier is not None:
+            return allowed.earlier.output
         agent, is_final = self._bounds.agents[0], self._rules is not None and self._rules.timeout is not None
         box = Toolbox(agent, agent.tools, [spec], unsure_is_final=is_final)
         result = await self.calls.make(spec.reference, allowed.call.args, partial(box.run, allowed, spec, frame), frame)

@@ -144,7 +144,9 @@ class Children:
             state = _begin_with(past.state, type(state))
         # Only now, for a pause may have been waited for: no signal tells a child of a guarded run that it has ended.
         permits = list(dict.fromkeys([*host.permits, *state.permits]))
-        state = state.model_copy(update={"paused": host.paused, "permits": permits, "kept": host.hints})
+        ledgers = host.ledgers.select(definition.address)
+        own = {"paused": host.paused, "permits": permits, "kept": host.hints, "ledgers": ledgers}
+        state = state.model_copy(update=own)
         summary = f"{host.identity.blueprint}: {address.rpartition(';')[2]}"
         start = prepare_start(name, [definition, state], result_type, summary, host.identity.blueprint)
         return await self.run_counted(id_, start, definition.address, event, paused=state.paused)

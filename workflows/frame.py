@@ -43,6 +43,7 @@ from holdfast.workflows.concurrency import CancelledWithResult, end_if_cancelled
 from holdfast.workflows.door import Door, RunIdentity
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.failures import HANDLED, failure, find_failure
+from holdfast.workflows.ledger import Ledgers
 from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.request_counts import RequestCounts
@@ -83,6 +84,7 @@ class Runtime(Protocol):
     identity: RunIdentity
     permits: list[str]
     """Tools that a person allowed for the rest of the run."""
+    ledgers: Ledgers
     speakers: Speakers
     activities: Activities
     door: Door
@@ -268,19 +270,22 @@ class Frame:
         try:
             result = await self.host.run_child(definition, begun)
         except CancelledWithResult as cancelled:
-            self._take_over(cancelled.result, budgets)
+            self._take_over(cancelled.result, budgets, definition)
             raise
         except ChildWorkflowError as error:
-            self._take_over(find_failure(error, self.address), budgets)
+            self._take_over(find_failure(error, self.address), budgets, definition)
             raise
-        self._take_over(result, budgets)
+        self._take_over(result, budgets, definition)
         return result
 
-    def _take_over(self, ended: HandedBack, budgets: Sequence[Budget]) -> None:
+    def _take_over(
+        self, ended: HandedBack, budgets: Sequence[Budget], definition: ChildDefinition | AgentDefinition
+    ) -> None:
         self.meter.count(ended.usage)
         self.request_counts.take(ended.request_counts)
         self.host.speakers.take(ended.speakers)
         self.host.permit(*ended.permits)
+        self.host.ledgers.take_over(definition.address, ended.ledgers)
         self.meter.adopt(budgets, ended.budgets)
         if self.undos is not None:
             self.undos.take_over(ended.undos)

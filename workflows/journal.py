@@ -73,7 +73,7 @@ def _log(address: Address, type_: str) -> None:
         workflow.logger.log(level, "%s %s", type_, address, extra={"event": type_, "address": str(address)})
 
 
-def preview(value: object) -> object:
+def preview(value: object, longest: int = LONGEST_VALUE) -> object:
     """Return the value if it is small, else the beginning of its text.
 
     >>> preview({"a": 1}), preview("x" * 300)[-1]
@@ -82,9 +82,9 @@ def preview(value: object) -> object:
     if value is None or isinstance(value, bool | int | datetime):
         return value
     if isinstance(value, str):
-        return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
+        return value if len(value) <= longest else f"{value[:longest]}…"
     try:
         text = text_of(value)
     except ExpressionError:  # no JSON, such as a NaN in an author's default: noting must never raise
-        return repr(value)[:LONGEST_VALUE]
-    return value if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+        return repr(value)[:longest]
+    return value if len(text) <= longest else f"{text[:longest]}…"

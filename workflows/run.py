@@ -158,6 +158,7 @@ class RunWorkflow:
             "request_counts": self.request_counts.counted,
             "speakers": speakers,
             "undos": [] if self.undos is None else self.undos.pending,
+            "ledgers": self.host.ledgers.entries,
         }
         return {"permits": self.host.permits, "budgets": self.meter.budgets, **counted}
 

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
 from holdfast.blueprint.questions import Decision
-from holdfast.protocol.agents import MadeCall, ToolSpec, add_calls
+from holdfast.protocol.agents import LONGEST_KEPT, MadeCall, ToolSpec, add_calls
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
@@ -22,6 +22,7 @@ from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.journal import preview
 
 FindOther = Callable[[str], Awaitable[ToolSpec | None]]
 
@@ -40,6 +41,10 @@ class ToolReplaced(ApplicationError):
         cause = cause.model_copy(update={"message": f"{cause.message}; call {other.name} in its place"})
         super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
         self.other = other
+
+
+def _end(call: MadeCall, outcome: str, output: object) -> MadeCall:
+    return call.model_copy(update={"outcome": outcome, "output": preview(output, LONGEST_KEPT)})
 
 
 def name_tool_error(error: BaseException) -> str | None:
@@ -80,7 +85,7 @@ class ToolCalls:
         Raises what the call raises, for a model to call again, `ToolErrorFailure` where there is no further call, and
         `ToolReplaced` where it is another tool's.
         """
-        made = MadeCall(tool=tool, args=digest_of(args))
+        made = MadeCall(tool=tool, args=digest_of(args), arguments=preview(args, LONGEST_KEPT))
         while True:
             # Before the call: what is broken off in the middle of it may have had its effect.
             self.note(made)
@@ -92,7 +97,7 @@ class ToolCalls:
             except HANDLED as error:
                 cause = find_failure(error, frame.address)
                 is_known = not is_cancelled(error) and cause.type not in (OUTCOME_UNKNOWN, *MAY_HAVE_HAPPENED)
-                self.note(*cause.made, *([made.model_copy(update={"outcome": "failed"})] if is_known else []))
+                self.note(*cause.made, *([_end(made, "failed", cause.message)] if is_known else []))
                 kind = kind_of_failure(cause.type, cause.message) or "other"
                 if is_cancelled(error) or cause.final or self._rule(kind) is None:
                     raise
@@ -100,7 +105,7 @@ class ToolCalls:
                     raise
             else:
                 found = kind_of_result(result)
-                self.note(made.model_copy(update={"outcome": "returned" if found is None else "failed"}))
+                self.note(_end(made, "returned" if found is None else "failed", result))
                 if found is None or self._rule(found[0]) is None:
                     return result
                 cause = Failure(type=found[0], message=f"{tool}: {found[1]}", address=frame.address)

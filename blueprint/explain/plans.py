@@ -43,6 +43,11 @@ class CompiledPlan(Plan):
             _driver_sentence(plan),
             *self._worker_sentences(words.layout, names),
             *_failure_sentences(plan, words.layout),
+            *(
+                []
+                if plan.done is None
+                else [f"What {filled(plan.done, names)} says was done is not done again unasked."]
+            ),
         ]
         people = total(unit.questions() for unit in words.steps(words.layout.units))
         if people != Amount():
@@ -148,7 +153,10 @@ def _failure_sentences(plan: PlanBody, layout: Layout) -> list[str]:
     if layout.loops():
         failure = f"a loop fails, or a step outside of loops{' that is not optional' if optional else ''}"
     then = "no further step starts" if plan.fail_fast else "the other steps still run"
-    return [*sentences, f"If {failure}, {then}, and the plan fails."]
+    again = ""
+    if plan.max_replans and not is_written:
+        again = f" Its planner then plans what is left, at most {counted(plan.max_replans, 'time')}."
+    return [*sentences, f"If {failure}, {then}, and the plan fails.{again}"]
 
 
 def _asks_of_whole(plan: PlanBody) -> tuple[Ask, ...]:

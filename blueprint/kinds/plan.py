@@ -43,7 +43,7 @@ class Plan(AskingStep):
     def reads(self) -> Mapping[str, Template]:
         agent = self.plan.agent
         instructions = {"plan.agent.instructions": agent.instructions} if isinstance(agent, Agent) else {}
-        return {**super().reads(), "plan.from": self.plan.source, **instructions}
+        return {**super().reads(), "plan.from": self.plan.source, "plan.done": self.plan.done, **instructions}
 
     def blocks(self) -> Mapping[str, Block]:
         return {}
@@ -89,12 +89,15 @@ class Plan(AskingStep):
         set_form(step, "options", {"type": "array", "items": {"anyOf": [TEXT, {"$ref": "#/$defs/PlanOption"}]}})
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
-        """Warn of `max_revisions` without `confirm`: only a person who is asked sends a plan back."""
+        """Warn of `max_revisions` without `confirm`, as only a person sends a plan back, and of `max_replans` alone."""
         if "max_revisions" in self.plan.model_fields_set and not self.plan.confirm:
             message = "nobody is asked whether the plan may run, so that it is never sent back"
             findings.add_key(
                 f"{path}.plan.max_revisions", "unused_revisions", message, "add confirm: true, or remove it"
             )
+        if self.plan.max_replans and self.plan.source is None:
+            message = "the plan is written here, and no planner can plan what is left of it"
+            findings.add_key(f"{path}.plan.max_replans", "unused_replans", message, "give it `from`, or remove it")
 
 
 # Short forms

@@ -175,4 +175,17 @@ class PlanBody(Part):
         description="With `confirm`: how often a person may send the plan back to the planner that it is read from.",
         examples=[2],
     )
+    max_replans: int = Field(
+        0,
+        ge=0,
+        le=20,
+        description="How often the planner that the plan is read from may plan what is left after the plan has failed.",
+        examples=[2],
+    )
+    done: Template | None = Field(
+        None,
+        description="What was done before: the output of a plan that failed, or its `ledger`. Such a call is not made "
+        "again unless a person agrees.",
+        examples=["{{ input.failed }}"],
+    )
     notes: JSONObject = Field({}, description=_NOTES, examples=[{"plan_id": "p-7", "version": 1}])

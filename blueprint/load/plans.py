@@ -18,7 +18,7 @@ from holdfast.blueprint.plan.recovery import from_text, mistakes_in, recovered, 
 from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, read_instructions
 from holdfast.blueprint.plan.tools import check_tools
 
-_AUTHORS = ("from", "confirm", "max_revisions", ASSIGNEES)
+_AUTHORS = ("from", "confirm", "max_revisions", "max_replans", "done", ASSIGNEES)
 """Keys that only the author of a blueprint may write."""
 _OVERRULING = ("agent", "language", "max_parallel", "fail_fast")
 """Keys by which the author overrules the plan."""

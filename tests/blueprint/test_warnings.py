@@ -282,6 +282,12 @@ def test_revisions_that_nobody_is_asked_about_are_told(warned) -> None:
     assert found.code == "unused_revisions"
 
 
+def test_replans_without_a_planner_are_told(warned) -> None:
+    plan = '{goal: g, agent: {model: echo}, max_replans: 2, steps: [{id: "1", instruction: Go}]}'
+    [found] = warned(f"steps:\n  - kind: plan\n    name: p\n    plan: {plan}")
+    assert found.code == "unused_replans"
+
+
 def test_who_answered_is_proved_or_warned_of(warned) -> None:
     sign = "{kind: hitl, name: sign, ask: permission, message: 'Pay?'%s}"
     second = "{kind: hitl, name: second, message: 'Pay?', not_by: ['{{ steps.sign.reply.by }}']}"

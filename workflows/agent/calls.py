@@ -13,6 +13,7 @@ from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AgentTool
 from holdfast.protocol.agents import FindTool, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied, ToolFailed
+from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.permissions import Policy, settings_of
 from holdfast.protocol.runs import AgentState, Failure, ToolBounds
 from holdfast.workflows.agent import commands
@@ -137,6 +138,8 @@ class AgentCalls:
     async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame, repeated: ToolCall | None) -> JSON:
         whole = add_defaults(call, spec)
         allowed = await self.approve(whole, spec, settings_of(self.work.tools, spec), frame, repeated)
+        if allowed.earlier is not None:
+            return self._tell_earlier(allowed.earlier)
         toolbox = self.work.toolbox
         work = partial(toolbox.run, allowed, spec, frame)
         result = await self.tool_calls.make(spec.reference, allowed.call.args, work, frame)
@@ -144,6 +147,12 @@ class AgentCalls:
         if allowed.call.args == whole.args or self.ending is not None:
             return result
         return {"note": "A person changed the arguments before the call.", "args": allowed.call.args, "result": result}
+
+    def _tell_earlier(self, earlier: LedgerEntry) -> JSON:
+        """Return what an earlier plan got by the same call, in place of a call that a person does not want again."""
+        if self.ending is not None:
+            return earlier.output
+        return {"note": f"Not called again. {earlier.describe()}", "result": earlier.output}
 
     async def _find_other(self, tool: str) -> ToolSpec | None:
         """Return another tool of the agent that can do what a missing one was for."""

@@ -146,6 +146,8 @@ class ObjectTurns:
         settings = objects.make_settings(self.work.agent, spec)
         whole = add_defaults(call, spec)
         allowed = await self.calls.approve(whole, spec, settings, frame, call if again else None)
+        if allowed.earlier is not None:
+            return Result(allowed.earlier.output)
         changed = allowed.call.args != whole.args
         if tool.demand == "external":
             return Result(await ask_result(allowed.call, frame))

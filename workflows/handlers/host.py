@@ -34,6 +34,7 @@ from holdfast.workflows.handlers.steering import Steering
 from holdfast.workflows.handlers.view import RunProgress, View
 from holdfast.workflows.history import History
 from holdfast.workflows.journal import Journal
+from holdfast.workflows.ledger import Ledgers
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.superseding import Superseding
@@ -61,6 +62,7 @@ class Host:
         self.journal = Journal(state.next_offset)
         self.progress = RunProgress(usage=state.usage, previous_run=state.previous_run)
         self.permits = list(state.permits)
+        self.ledgers = Ledgers(state.ledgers)
         self.speakers = Speakers(state.speakers)
         self.superseding = Superseding()
         self.earlier = EarlierRun(past)

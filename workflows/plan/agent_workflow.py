@@ -30,7 +30,6 @@ from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
 from holdfast.workflows.plan.handlers import PlanHandlers
 from holdfast.workflows.plan.navigation import ControlCall, ControlError, scope_around, what_is_next
-from holdfast.workflows.plan.outcome import output_of
 from holdfast.workflows.plan.results import Ending
 from holdfast.workflows.plan.revision import check_new_tools, check_questions_stay, needs_approval
 from holdfast.workflows.plan.scope import PlanScope
@@ -71,14 +70,9 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         root = await self.run_to_result(self._drive())
         if root is None:
             return PlanResult(status="cancelled", **self.collect_result())
-        is_loop = definition.loop is not None
-        return PlanResult(
-            status="completed" if is_loop else root.plan_status(),
-            output={} if is_loop else output_of(root),
-            reply=self.state.progress.reply,
-            state=self._handed_over() if is_loop else None,
-            **self.collect_result(),
-        )
+        if definition.loop is not None:
+            return PlanResult(state=self._handed_over(), **self.collect_result())
+        return PlanResult(**self.collect_plan(root), **self.collect_result())
 
     def on_failure(self, error: BaseException) -> None:
         """See base class: end the plan's steps, unless the workflow of an active loop has done so."""

@@ -21,6 +21,7 @@ from holdfast.blueprint.requirements import tools_behind
 from holdfast.protocol.agents import Message, ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import StepRetrying
+from holdfast.protocol.ledger import tell_ledger
 from holdfast.protocol.permissions import Expected, expected, policies_of
 from holdfast.protocol.plans import PlannerCall, PlanOrigin, PlanReview
 from holdfast.workflows.agents import AgentCall, run_agent
@@ -34,6 +35,7 @@ MOST_CORRECTIONS = 3
 """Most corrections of an invalid plan by its planner."""
 CORRECT = "Return the whole plan again, with every error corrected."
 REVISE = "Return the whole plan again, with the changes that are asked for."
+REPLAN = "Your plan has failed. Plan what is left: what stands under `done` as returned must not be done again."
 
 
 MARKS: dict[Expected, str] = {
@@ -68,10 +70,17 @@ class PlanStart:
         author = plan = self.author
         await self.frame.host.until_resumed()
         if author.source is not None:
-            plan = await self._read(self.origin.given)
+            plan = await self._read(await self._propose())
         elif author.confirm or author.driver == "agent":
             await self.catalogue.look_up(tools_of(author), self.frame)
         return await self._confirmed(plan) if author.confirm else plan
+
+    async def _propose(self) -> JSON:
+        """Return the value that the plan is read from; after a plan that failed, one that its planner makes anew."""
+        failed, planner = self.origin.failed, self.planner
+        if failed is None or planner is None:
+            return self.origin.given
+        return await self._again(planner, failed.plan, failed=failed.why, to_do=REPLAN)
 
     async def _read(self, value: object) -> PlanBody:
         """Return the plan in a value; the planner corrects it, a bounded number of times."""
@@ -108,7 +117,8 @@ class PlanStart:
         # Its instructions are handed over as they were rendered at its step: here the names in them would mean others.
         agent = planner.agent.model_copy(update={"instructions": ""})
         call = AgentCall(agent, planner.name, planner.step, planner.timeout, planner.retry)
-        value = {"task": planner.input, "your_plan": plan, **more}
+        done = tell_ledger(self.frame.host.ledgers.read(self.frame.address))
+        value = {"task": planner.input, "your_plan": plan, **({"done": done} if done else {}), **more}
         opening = [Message(role="user", content=value)]
         return (await run_agent(call, opening, frame, planner.instructions)).output
 
@@ -116,7 +126,8 @@ class PlanStart:
         """Return the plan as a person approves it, who may edit it, or send it back to its planner."""
         revisions = 0 if self.planner is None else self.author.max_revisions
         wrong: Sequence[str] = ()
-        before: PlanBody | None = None
+        failed = self.origin.failed
+        before = None if failed is None else PlanBody.model_validate(failed.plan)
         while True:
             self.proposed = plan
             asked = words_of(plan.language).may_run.format(plan.goal)

@@ -9,6 +9,7 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.load.plans import plain_plan
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import PlanCompleted
@@ -77,6 +78,12 @@ class PlanHandlers(RunWorkflow):
 
     def note_end(self, scope: PlanScope) -> None:
         self.host.note(self.address, PlanCompleted(status=scope.plan_status(), note=note_of(scope)))
+
+    def collect_plan(self, scope: PlanScope) -> dict[str, Any]:
+        """Return the fields of the result that say how the plan ended."""
+        status = scope.plan_status()
+        plan = plain_plan(scope.context.plan) if status == "failed" else {}
+        return {"status": status, "output": output_of(scope), "plan": plan, "reply": self.state.progress.reply}
 
     def collect_state(self) -> dict[str, Any]:
         """See base class."""

@@ -10,9 +10,11 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
 from holdfast.blueprint.plan import asks
+from holdfast.protocol.ledger import tell_ledger
 from holdfast.protocol.plans import Iteration, PlanSnapshot, UnitResult, outputs
 from holdfast.workflows.handlers import Host
 from holdfast.workflows.journal import preview
+from holdfast.workflows.plan.ledger import collect_ledger
 from holdfast.workflows.plan.results import may_have_acted
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
@@ -29,7 +31,16 @@ def output_of(scope: PlanScope, ended: str | None = None) -> JSONObject:
         "steps": outputs(scope.all_steps())[0],
         "loops": outputs(scope.results)[1],
         **({} if note is None else {"note": note}),
+        **_tell_ledger(scope, ended),
     }
+
+
+def _tell_ledger(scope: PlanScope, ended: str | None) -> JSONObject:
+    """Return the calls that were made, for whoever plans what is left; none of a plan that has reached its goal."""
+    if ended is None and scope.plan_status() == "completed":
+        return {}
+    entries = collect_ledger(scope)
+    return {"ledger": tell_ledger(entries)} if entries else {}
 
 
 def note_of(scope: PlanScope) -> str | None:

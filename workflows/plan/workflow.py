@@ -8,7 +8,6 @@ from holdfast.blueprint.expressions import ExpressionError
 from holdfast.protocol.plans import PLAN_WORKFLOW, PlanDefinition, PlanResult, ScheduledState
 from holdfast.workflows.plan.definitions import frame_of
 from holdfast.workflows.plan.handlers import PlanHandlers
-from holdfast.workflows.plan.outcome import output_of
 from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import PlanScope
 
@@ -29,8 +28,7 @@ class PlanWorkflow(PlanHandlers):
         scope = await self.run_to_result(self._work())
         if scope is None:
             return PlanResult(status="cancelled", **self.collect_result())
-        reply = self.state.progress.reply
-        return PlanResult(status=scope.plan_status(), output=output_of(scope), reply=reply, **self.collect_result())
+        return PlanResult(**self.collect_plan(scope), **self.collect_result())
 
     async def _work(self) -> PlanScope:
         frame = frame_of(self, self.definition)

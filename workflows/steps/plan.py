@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from temporalio.exceptions import ChildWorkflowError, TerminatedError
+
 from holdfast.blueprint.dependencies import reach_of, reach_of_tools, resolve_agent
 from holdfast.blueprint.expressions import ExpressionError, names_in, text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -12,10 +14,13 @@ from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS
 from holdfast.blueprint.kinds.walk import lists_within
 from holdfast.blueprint.plan.work import DEFAULT_MODEL
+from holdfast.protocol.events import StepRetrying
+from holdfast.protocol.ledger import ANY_TOOL, LedgerEntry, read_ledger
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     DrivenDefinition,
     DrivenState,
+    FailedPlan,
     PlanDefinition,
     PlannerCall,
     PlanOrigin,
@@ -27,7 +32,8 @@ from holdfast.protocol.runs import Failure
 from holdfast.workflows.agents import AgentCall, add_own_limits, define_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.children import define_child
-from holdfast.workflows.failures import HANDLED, find_failure, make_error
+from holdfast.workflows.concurrency import is_cancelled
+from holdfast.workflows.failures import HANDLED, failure, find_failure, make_error
 from holdfast.workflows.frame import Frame
 
 _ROOM = {"max_turns": DRIVER_TURNS, "max_tool_calls_per_turn": 100}
@@ -53,16 +59,53 @@ async def run_plan(step: Plan, frame: Frame) -> JSON:
     value = frame.read_input(step)
     frame = replace(frame, people=render_asked_people(step, frame))
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
+    _take_done(step, value, frame)
     origin = PlanOrigin(given=source, planner=planner_of(step, frame), task=_task(step, value, frame))
+    for left in reversed(range(step.plan.max_replans + 1)):
+        result = await _run_once(step, origin, frame)
+        if result.status == "completed":
+            frame.host.ledgers.clear(frame.address)
+        if result.status in ("completed", "completed_with_errors"):
+            return result.output
+        failed = _failure(step, result, frame)
+        if failed.final or origin.planner is None or not left:
+            raise make_error(failed)
+        frame.note(StepRetrying(error=failed.type, message=failed.message))
+        origin = origin.model_copy(update={"failed": FailedPlan(plan=result.plan, why=failed.message)})
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _run_once(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanResult:
+    """Run a plan to its end, and keep what it did where the next plan of the step finds it."""
     try:
         result = await _run_child(step, origin, frame)
     except HANDLED as error:
-        _take_reply(step, find_failure(error, frame.address).reply, frame)
+        cause = find_failure(error, frame.address)
+        _take_reply(step, cause.reply, frame)
+        if not is_cancelled(error):
+            frame.host.ledgers.add(frame.address, _read_done(step, error, cause))
         raise
     _take_reply(step, result.reply, frame)
-    if result.status in ("failed", "cancelled"):
-        raise make_error(_failure(step, result, frame))
-    return result.output
+    frame.host.ledgers.add(frame.address, read_ledger(result.output))
+    return result
+
+
+def _read_done(step: Plan, error: BaseException, cause: Failure) -> list[LedgerEntry]:
+    """Return what a plan did whose workflow has failed; of one that was terminated nothing is known."""
+    if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TerminatedError):
+        return [LedgerEntry(tool=ANY_TOOL, status="unknown")]
+    return read_ledger(cause.output) if cause.output is not None else []
+
+
+def _take_done(step: Plan, value: JSON, frame: Frame) -> None:
+    """Take what the author says was done before."""
+    if step.plan.done is None:
+        return
+    try:
+        done = read_ledger(frame.after(value).render(step.plan.done))
+    except ValueError as error:
+        raise failure("bad_ledger", f"plan.done: {error}", frame.address) from None
+    frame.host.ledgers.add(frame.address, done)
 
 
 async def _run_child(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanResult:
@@ -182,7 +225,8 @@ def _step_read(step: Plan, blueprint: Blueprint) -> tuple[PlainStep, AnyStep | N
 
 def _bare(step: Plan) -> Plan:
     """Return the step without the templates that are rendered here, so that the child need not carry what they read."""
-    return step.model_copy(update={"input": None, "when": None, "assignees": []})
+    plan = step.plan.model_copy(update={"done": None})
+    return step.model_copy(update={"input": None, "when": None, "assignees": [], "plan": plan})
 
 
 def _read(step: Plan, frame: Frame) -> JSONObject:

@@ -1,0 +1,163 @@
+"""The ledger of a plan: the calls that it made, for whoever plans what is left, and before a call is made again.
+
+A plan that ended otherwise than `completed` leaves its ledger to the next plan of the same step, and to its planner.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.kinds.references import AGENT
+from holdfast.protocol.address import Address, is_within
+from holdfast.protocol.agents import MadeCall
+from holdfast.protocol.values import Value, digest_of
+
+EntryStatus = Literal["returned", "failed", "unknown"]
+ANY_TOOL = "*"
+"""Stands for every tool, where nothing is known of what a plan did."""
+MOST_ENTRIES = 1_000
+LONGEST_LEDGER = 60_000
+"""Characters of a ledger with arguments and outputs; a longer one has the digests of the arguments alone."""
+_ITERATION = re.compile(r"(?<=;)(loop:[^:;]+):\d+(?=;|$)")
+_STATUSES: dict[str, EntryStatus] = {"begun": "unknown", "returned": "returned", "failed": "failed"}
+
+
+class LedgerEntry(Value):
+    """One call of a tool that a plan made."""
+
+    step: str = ""
+    """Id of the step."""
+    item: str | None = None
+    """Which item of which loop it was for: `item 2 of events`."""
+    tool: str
+    arguments: JSON = None
+    """Of long arguments the beginning of their text; None where they are not known."""
+    digest: str | None = Field(None, max_length=64)
+    """Digest of the arguments. Without it and without `arguments` the entry stands for every call of the tool."""
+    status: EntryStatus = "returned"
+    """`unknown`: the call was begun, and nobody knows whether it took effect."""
+    output: JSON = None
+    """What it returned, of a long result the beginning of its text; of a failed call the message."""
+
+    @property
+    def arguments_digest(self) -> str | None:
+        return digest_of(self.arguments) if self.digest is None and self.arguments is not None else self.digest
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether the call took effect, or may have."""
+        return self.status != "failed"
+
+    def matches(self, tool: str, digest: str) -> bool:
+        """Return whether it is the same call as one of this tool with arguments of this digest."""
+        if not self.may_have_acted or self.tool not in (tool, ANY_TOOL):
+            return False
+        if tool.startswith(AGENT) and self.status == "returned":  # what it called stands in the ledger itself
+            return False
+        return self.arguments_digest in (None, digest)
+
+    def to_output(self) -> JSONObject:
+        """Return the entry as a plan's output and its planner have it."""
+        own: JSONObject = self.model_dump(mode="json", exclude_defaults=True)
+        if self.digest is not None and self.digest == digest_of(self.arguments):
+            del own["digest"]
+        return {**own, "status": self.status}
+
+    def describe(self) -> str:
+        """Return what was done, for a person who is asked whether it is done again."""
+        item = f" ({self.item})" if self.item else ""
+        who = f"Step {self.step}{item} of the plan before" if self.step else "The plan before"
+        if self.arguments_digest is None:
+            called = "this tool" if self.tool != ANY_TOOL else "tools"
+            return f"{who} may have called {called}; it is not known with which arguments."
+        if self.status == "unknown":
+            return f"{who} made this call, and it is unknown whether it took effect."
+        returned = "" if self.output is None else f" It returned {text_of(self.output)}."
+        return f"{who} has made this call.{returned}"
+
+
+def read_ledger(value: JSON) -> list[LedgerEntry]:
+    """Return the entries in a value: a list of them, the output of a plan, or the error or result of a plan or a run.
+
+    Raises `ValueError` with a message for a value that is none of these; None is an empty ledger.
+
+    >>> [entry.tool for entry in read_ledger({"output": {"status": "failed", "ledger": [{"tool": "send"}]}})]
+    ['send']
+    """
+    match value:
+        case None | "":
+            return []
+        case {"ledger": entries}:
+            return read_ledger(entries)
+        case {"output": dict(inner)}:
+            return read_ledger(inner)
+        case {"steps": dict(), "status": str()}:
+            return []  # of a plan that called no tool
+        case list():
+            return [_read_entry(entry, index) for index, entry in enumerate(value)]
+    raise ValueError("it is no ledger: give the output of a plan, or a list of {step, tool, arguments, status}")
+
+
+def _read_entry(value: JSON, index: int) -> LedgerEntry:
+    try:
+        return LedgerEntry.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in ("", *first["loc"]))
+        raise ValueError(f"[{index}]{place}: {first['msg']}") from None
+
+
+def make_entry(call: MadeCall, step: str, item: str | None) -> LedgerEntry:
+    """Return the entry of a call."""
+    return LedgerEntry(
+        step=step,
+        item=item,
+        tool=call.tool,
+        arguments=call.arguments,
+        digest=call.args,
+        status=_STATUSES[call.outcome],
+        output=call.output,
+    )
+
+
+def add_entries(entries: Iterable[LedgerEntry], more: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """Return a ledger with further entries; of equal calls the last counts, but no failed one hides an effect."""
+    found: dict[tuple[str, str | None], LedgerEntry] = {}
+    for entry in (*entries, *more):
+        key = (entry.tool, entry.arguments_digest)
+        before = found.pop(key, None)
+        found[key] = before if before is not None and before.may_have_acted and not entry.may_have_acted else entry
+    return list(found.values())[-MOST_ENTRIES:]
+
+
+def tell_ledger(entries: Sequence[LedgerEntry]) -> list[JSONObject]:
+    """Return a ledger as the output of a plan has it; of a long one without the values."""
+    told = [entry.to_output() for entry in entries]
+    if len(text_of(told)) <= LONGEST_LEDGER:
+        return told
+    bare = [
+        entry.model_copy(update={"digest": entry.arguments_digest, "arguments": None, "output": None})
+        for entry in entries
+    ]
+    return [entry.to_output() for entry in bare]
+
+
+def place_of(address: Address) -> str:
+    """Return the place of a plan: its address, the same in each iteration of the loops around it.
+
+    >>> place_of(Address("pipeline:p;loop:again:2;map:each:3;plan:work"))
+    'pipeline:p;loop:again;map:each:3;plan:work'
+    """
+    return _ITERATION.sub(r"\1", address)
+
+
+def select_near(ledgers: Mapping[str, list[LedgerEntry]], address: Address) -> dict[str, list[LedgerEntry]]:
+    """Return the ledgers of the plans around an address and below it."""
+    place = place_of(address)
+    return {key: value for key, value in ledgers.items() if is_within(place, key) or is_within(key, place)}

@@ -1,0 +1,293 @@
+"""The ledger of a plan that failed: its planner gets it, and what stands in it is not done again without a person."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.protocol.address import Address
+from holdfast.protocol.ledger import LedgerEntry, add_entries, read_ledger, tell_ledger
+from holdfast.workflows.ledger import Ledgers
+from tests.plans import plan_tools  # noqa: F401 (registers the tools)
+from tests.plans.conftest import DRIVERS, Plans, call, finish, step
+
+Json = dict[str, Any]
+MODEL = {"model": "scripted:replies.yaml"}
+FAILING: Json = {"to": "ben", "fail": [0, 500]}
+
+
+def replanned(plan: Json, *before: Json, **more: Any) -> str:
+    """A blueprint of a planner and of a plan that is read from its output; `more`: keys of the plan."""
+    agents = {
+        "planner": {**MODEL, "instructions": "Plan it", "output_schema": "plan"},
+        "clerk": {**MODEL, "tools": ["plan_send", "plan_list", "agent:helper"]},
+        "helper": {**MODEL, "tools": ["plan_send"], "description": "Helps"},
+    }
+    think = {"name": "think", "uses": "agents.planner", "input": "Invite Ana and Ben"}
+    work = {"kind": "plan", "name": "work", "plan": {"from": "{{ steps.think.output }}", "agent": "clerk", **plan}}
+    return json.dumps({"agents": agents, "steps": [*before, think, {**work, **more}]})
+
+
+def two_steps(*later: str) -> list[Json]:
+    """Steps that write to Ana and then to Ben, with ids of their own."""
+    first, second = later or ("ana", "ben")
+    return [
+        step(first, "Write to Ana", tools=["plan_send"]),
+        step(second, "Write to Ben", tools=["plan_send"], dependencies=[first]),
+    ]
+
+
+def script_for(plans: Plans, driver: str, second: Json, after: list[Json] | None = None) -> None:
+    """A first plan that fails at Ben, and a second that begins with Ana again."""
+    think = [
+        {"output": {"goal": "Invite both", "steps": two_steps()}},
+        {
+            "output": {"goal": "Invite both", "steps": two_steps("one", "two")},
+            "expect": '"status":"returned"',
+            **second,
+        },
+    ]
+    wants = {
+        **{id_: plans.wants("plan_send", to="ana") for id_ in ("ana", "one")},
+        **{id_: plans.wants("plan_send", **FAILING) for id_ in ("ben", "two")},
+    }
+    turns = [plans.runs("ana", "plan_send", to="ana"), finish("ana"), plans.runs("ben", "plan_send", **FAILING)]
+    turns += [plans.runs("one", "plan_send", to="ana"), finish("one"), plans.runs("two", "plan_send", **FAILING)]
+    own = {"work": [*turns, finish("two")]} if driver == "agent" else wants
+    plans.harness.script(json.dumps({"think": think, **own}))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("answer", "sent"), [(False, ["ana", "ben", "ben"]), (True, ["ana", "ben", "ana", "ben"])])
+async def test_what_the_plan_before_has_done_is_asked_about(
+    plans: Plans, driver: str, answer: bool, sent: list[str]
+) -> None:
+    """The planner begins with Ana once more; a no lets her first mail stand, and the plan goes on with its result."""
+    script_for(plans, driver, {})
+    run = await plans.harness.start(replanned({"driver": driver, "max_replans": 1}))
+    question = await plans.harness.one(run)
+    assert question.message.startswith("May plan_send be called again? Step ana of the plan before has made this call.")
+    assert question.info["done"]["output"]["data"]["message_id"] == "m1"
+    await plans.harness.answer(run, {"granted": answer}, question)
+    output = await plans.harness.output(run)
+    assert [made["to"] for made in plans.calls()] == sent
+    assert output["steps"]["one"]["data"]["message_id"] == ("m3" if answer else "m1")
+    assert output["status"] == "completed" and "ledger" not in output
+
+
+async def test_the_planner_gets_what_was_done_step_by_step(plans: Plans) -> None:
+    script_for(plans, "engine", {})
+    run = await plans.harness.start(replanned({"max_replans": 1}))
+    await plans.harness.answer(run, {"granted": False}, await plans.harness.one(run))
+    await plans.harness.output(run)
+    [first, again] = [one for one in await plans.requests(run) if one["step"] == "think"]
+    asked = again["messages"][0]["content"]
+    assert (asked["task"], first["messages"][0]["content"]) == ("Invite Ana and Ben",) * 2
+    assert "plan work failed: ben: plan_send" in asked["failed"]
+    assert [(done["step"], done["arguments"]["to"], done["status"]) for done in asked["done"]] == [
+        ("ana", "ana", "returned"),
+        ("ben", "ben", "failed"),
+    ]
+
+
+async def test_the_second_plan_is_shown_with_what_differs_from_the_first(plans: Plans) -> None:
+    script_for(plans, "engine", {})
+    run = await plans.harness.start(replanned({"max_replans": 1, "confirm": True}))
+    first = await plans.harness.one(run)
+    await plans.harness.answer(run, {"verdict": "unchanged"}, first)
+    second = await plans.harness.one(run)
+    assert "changes" not in first.info["about"] and "step one is new" in second.info["about"]["changes"]
+    await plans.harness.answer(run, {"verdict": "rejected"}, second)
+    assert "rejected the plan" in str((await plans.harness.result(run)).error)
+
+
+async def test_no_planner_is_asked_more_often_than_the_author_says(plans: Plans) -> None:
+    fails = {**FAILING, "fail": [500] * 9}
+    think = {"output": {"goal": "Write", "steps": [step("ben", tools=["plan_send"])]}}
+    plans.harness.script(json.dumps({"think": think, "ben": plans.wants("plan_send", **fails)}))
+    run = await plans.harness.start(replanned({"max_replans": 2}))
+    outcome = await plans.harness.result(run)
+    assert outcome.error is not None
+    assert (outcome.error.type, len(plans.calls())) == ("plan_failed", 3)
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.slow)])
+async def test_the_next_iteration_of_a_loop_knows_what_was_done(plans: Plans, rounds: int) -> None:
+    """Whatever the author hands on: it is kept over continue-as-new, too."""
+    script_for(plans, "engine", {"expect": "Plan"})
+    inner = json.loads(replanned({}, on_error="continue"))
+    loop = {"max_loops": 2, "exit_expression": "steps.work.status == 'completed'", "body": inner["steps"]}
+    text = {**inner, "steps": [{"kind": "loop", "name": "again", "loop": {**loop, "checkpoint_every": rounds}}]}
+    run = await plans.harness.start(json.dumps(text))
+    question = await plans.harness.one(run)
+    assert "Step ana of the plan before" in question.message
+    await plans.harness.answer(run, {"granted": False}, question)
+    await plans.harness.output(run)
+    assert [made["to"] for made in plans.calls()] == ["ana", "ben", "ben"]
+
+
+async def test_a_new_run_goes_on_from_what_a_run_gave_that_failed(plans: Plans) -> None:
+    script_for(plans, "engine", {})
+    first = await plans.harness.result(await plans.harness.start(replanned({})))
+    run = await plans.harness.start(replanned({"done": "{{ input }}"}), input=first.output)
+    question = await plans.harness.one(run)
+    assert "Step ana of the plan before" in question.message
+    await plans.harness.answer(run, {"granted": False}, question)
+    await plans.harness.output(run)
+    assert [made["to"] for made in plans.calls()] == ["ana", "ben", "ben"]
+
+
+async def test_what_is_no_ledger_is_told(plans: Plans) -> None:
+    plans.harness.script(json.dumps({"think": {"output": {"goal": "x", "steps": [step("1")]}}}))
+    run = await plans.harness.start(replanned({"done": "{{ input }}"}), input=[{"tol": "plan_send"}])
+    outcome = await plans.harness.result(run)
+    assert outcome.error is not None and outcome.error.type == "bad_ledger"
+    assert "plan.done: [0].tool" in outcome.error.message
+
+
+async def test_a_plan_that_reached_its_goal_leaves_nothing_to_the_next(plans: Plans) -> None:
+    """Each week the same mails: that is no repetition."""
+    think = {"output": {"goal": "Write", "steps": [step("ana", tools=["plan_send"])]}}
+    plans.harness.script(json.dumps({"think": think, "ana": plans.wants("plan_send", to="ana")}))
+    inner = json.loads(replanned({}))
+    text = {**inner, "steps": [{"kind": "loop", "name": "weeks", "loop": {"max_loops": 2, "body": inner["steps"]}}]}
+    await plans.harness.output(await plans.harness.start(json.dumps(text)))
+    assert len(plans.calls()) == 2
+
+
+DONE = {"step": "4", "tool": "plan_send", "status": "returned", "output": {"message_id": "m0"}}
+
+
+def made(plans: Plans, **args: Any) -> Json:
+    """An entry of the ledger with the whole arguments of a call, as the tool's defaults fill them in."""
+    return {**DONE, "arguments": {"log": str(plans.log), "fail": None, "words": "", **args}}
+
+
+async def run_done(plans: Plans, steps: list[Json], script: Json, done: list[Json], **plan: Any) -> str:
+    """Start a plan whose author says what was done before."""
+    plan = {"goal": "Write", "steps": steps, "agent": "clerk", "done": done, **plan}
+    whole = json.loads(replanned({}))
+    plans.harness.script(json.dumps(script))
+    return await plans.harness.start(json.dumps({**whole, "steps": [{"kind": "plan", "name": "work", "plan": plan}]}))
+
+
+async def test_a_call_of_an_agent_that_is_a_tool_is_asked_about(plans: Plans) -> None:
+    script = {
+        "1": {"tool_calls": [{"name": "helper", "args": {"input": "send it"}}]},
+        "helper": [plans.wants("plan_send", to="ana"), {"output": "told", "expect": "Not called again"}],
+    }
+    run = await run_done(plans, [step("1", tools=["agent:helper"])], script, [made(plans, to="ana")])
+    await plans.harness.answer(run, {"granted": False}, await plans.harness.one(run))
+    await plans.harness.output(run)
+    assert plans.calls() == []
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_an_item_of_a_loop_is_asked_about(plans: Plans, driver: str) -> None:
+    send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "CURRENT_ITEM"})
+    turn = call("execute_step_tool", step_id="s", tool_name="plan_send", parameters={})
+    items = [call("start_loop", loop_id="all"), turn, finish("s"), call("advance_loop", loop_id="all")]
+    script = {"work": [*items, turn, finish("s"), call("advance_loop", loop_id="all")]} if driver == "agent" else {}
+    loops = {"all": {"over": ["ana", "ben"], "steps": ["s"]}}
+    run = await run_done(plans, [send], script, [made(plans, to="ben")], loop_blocks=loops, driver=driver)
+    question = await plans.harness.one(run)
+    assert question.info["args"]["to"] == "ben"
+    await plans.harness.answer(run, {"granted": False}, question)
+    output = await plans.harness.output(run)
+    assert [sent["to"] for sent in plans.calls()] == ["ana"]
+    assert output["loops"]["all"]["iteration_results"][1]["steps"]["s"]["data"] == {"message_id": "m0"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"status": "unknown"}, "made this call, and it is unknown whether it took effect."),
+        ({"status": "unknown", "arguments": None}, "may have called this tool; it is not known with which arguments."),
+    ],
+)
+async def test_a_call_that_may_have_been_made_is_asked_about(plans: Plans, entry: Json, words: str) -> None:
+    done = {**made(plans, to="ana"), **entry}
+    send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "ana"})
+    run = await run_done(plans, [send], {}, [done])
+    question = await plans.harness.one(run)
+    assert question.message == f"May plan_send be called again? Step 4 of the plan before {words}"
+    await plans.harness.answer(run, {"granted": True}, question)
+    await plans.harness.output(run)
+    assert plans.tools() == ["send"]
+
+
+@pytest.mark.parametrize("entry", [{"status": "failed"}, {"arguments": {"to": "ben"}}, {"tool": "plan_update"}])
+async def test_another_call_or_one_that_failed_is_not_asked_about(plans: Plans, entry: Json) -> None:
+    send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "ana"})
+    await plans.harness.output(await run_done(plans, [send], {}, [{**made(plans, to="ana"), **entry}]))
+    assert plans.tools() == ["send"]
+
+
+async def test_a_tool_that_may_run_twice_is_not_asked_about(plans: Plans) -> None:
+    args = {"log": str(plans.log), "events": [1]}
+    done = {"step": "4", "tool": "plan_list", "arguments": args}
+    look = step("s", tools=["plan_list"], arguments=args)
+    await plans.harness.output(await run_done(plans, [look], {}, [done]))
+    assert plans.tools() == ["list"]
+
+
+async def test_an_approval_that_is_asked_anyway_says_what_was_done(plans: Plans) -> None:
+    """One question, not two; and a tool that was allowed for the rest of the run is asked about all the same."""
+    send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "ana"})
+    agent = {**MODEL, "tools": [{"name": "plan_send", "approve": "always"}]}
+    run = await run_done(plans, [send, {**send, "id": "t"}], {}, [made(plans, to="ana")], agent=agent)
+    first = await plans.harness.one(run)
+    assert first.message.startswith("May plan_send be called? Step 4 of the plan before has made this call.")
+    await plans.harness.answer(run, {"granted": True, "scope": "run"}, first)
+    second = await plans.harness.one(run)
+    await plans.harness.answer(run, {"granted": False}, second)
+    await plans.harness.output(run)
+    assert plans.tools() == ["send"]
+
+
+# The values
+
+
+def entry(tool: str = "send", **more: Any) -> LedgerEntry:
+    return LedgerEntry(step="1", tool=tool, **more)
+
+
+def test_of_equal_calls_no_failed_one_hides_an_effect() -> None:
+    sent = entry(arguments={"to": "ana"})
+    failed = entry(arguments={"to": "ana"}, status="failed")
+    assert add_entries([sent], [failed]) == [sent]
+    assert add_entries([failed], [sent]) == [sent]
+
+
+def test_a_long_ledger_still_tells_calls_apart() -> None:
+    entries = [entry(arguments={"to": f"guest {n}", "text": "x" * 400}) for n in range(200)]
+    told = tell_ledger(entries)
+    assert "arguments" not in told[0]
+    assert [one.matches("send", entries[7].arguments_digest or "") for one in read_ledger(told)].count(True) == 1
+
+
+def test_the_ledger_is_found_at_its_plan_and_below_it_in_every_iteration() -> None:
+    ledgers = Ledgers(None)
+    ledgers.add(Address("pipeline:p;loop:l:1;map:m:1;plan:w"), [entry(arguments={})])
+    found = [
+        ledgers.find(Address(address), "send", {}) is not None
+        for address in (
+            "pipeline:p;loop:l:2;map:m:1;plan:w;step:1",
+            "pipeline:p;loop:l:2;map:m:2;plan:w;step:1",
+            "pipeline:p;loop:l:2;map:m:1;plan:work",
+        )
+    ]
+    assert found == [True, False, False]
+
+
+def test_what_a_child_has_forgotten_is_forgotten() -> None:
+    ledgers = Ledgers(None)
+    inside, beside = Address("pipeline:p;loop:l:1;plan:w"), Address("pipeline:p;plan:w")
+    for plan in (inside, beside):
+        ledgers.add(plan, [entry(arguments={})])
+    ledgers.take_over(Address("pipeline:p;loop:l"), {})
+    assert list(ledgers.entries) == ["pipeline:p;plan:w"]
+    ledgers.take_over(Address("pipeline:p"), None)
+    assert list(ledgers.entries) == ["pipeline:p;plan:w"]

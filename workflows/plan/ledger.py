@@ -1,0 +1,44 @@
+"""The ledger of one plan, made of the results of its steps, its loops and their items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
+from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.protocol.ledger import LedgerEntry, add_entries, make_entry
+from holdfast.protocol.plans import Iteration, UnitResult
+from holdfast.workflows.plan.results import CALLS_UNKNOWN, ITEMS_UNKNOWN
+from holdfast.workflows.plan.scope import PlanScope
+
+
+def collect_ledger(scope: PlanScope) -> list[LedgerEntry]:
+    """Return the calls of a plan in the order of its steps, each once."""
+    found = (entry for unit in scope.layout.units for entry in _list_entries(unit, scope.result(unit.id), None))
+    return add_entries([], found)
+
+
+def _list_entries(unit: Unit, result: UnitResult, item: str | None) -> Iterator[LedgerEntry]:
+    if isinstance(unit, StepUnit):
+        yield from (make_entry(call, unit.id, item) for call in result.made)
+        if result.reason == CALLS_UNKNOWN:
+            yield from _list_unknown(unit, item)
+    elif isinstance(unit, LoopUnit):
+        for iteration in result.iterations or []:
+            yield from _list_of_item(unit, iteration, item)
+        if result.reason == ITEMS_UNKNOWN:
+            for inner in with_bodies([unit]):
+                yield from _list_unknown(inner, f"an item of {unit.id}")
+
+
+def _list_of_item(loop: LoopUnit, iteration: Iteration, outer: str | None) -> Iterator[LedgerEntry]:
+    own = f"item {iteration.index + 1} of {loop.id}"
+    for unit in loop.body:
+        if unit.id in iteration.results:
+            yield from _list_entries(unit, iteration.results[unit.id], own if outer is None else f"{own}, {outer}")
+
+
+def _list_unknown(unit: Unit, item: str | None) -> Iterator[LedgerEntry]:
+    """Yield an entry for each tool that a step may have called, with no arguments: nobody has told them."""
+    if isinstance(unit, StepUnit):
+        yield from (LedgerEntry(step=unit.id, item=item, tool=tool, status="unknown") for tool in unit.step.tools)
