@@ -95,12 +95,15 @@ def create_worker(
     activities: Sequence[Callable[..., Any]],
     settings: WorkerSettings | None = None,
     runner: WorkflowRunner = RUNNER,
+    own_runner: WorkflowRunner = OWN_RUNNER,
     identity: str | None = None,
 ) -> Worker:
     """Return a worker for our workflows and these activities. The caller runs it.
 
     Args:
         activities: Empty: the worker takes answers and queries only.
+        runner: The runner of authors' workflow classes.
+        own_runner: The runner of ours.
         identity: Name of the worker among the pollers of the task queue; None: the client's.
     """
     check_executors()
@@ -113,7 +116,7 @@ def create_worker(
         workflows=WORKFLOWS,
         activities=activities,
         workflow_runner=runner,
-        unsandboxed_workflow_runner=OWN_RUNNER,
+        unsandboxed_workflow_runner=own_runner,
         interceptors=[MetricsInterceptor()],
         activity_executor=ThreadPoolExecutor(settings.max_activities, thread_name_prefix="activity"),
         max_concurrent_activities=settings.max_activities,

@@ -43,7 +43,30 @@ _ENDS = {
 }
 
 
-class OneJobInstance(WorkflowInstance):
+class InnerInstance(WorkflowInstance):
+    """The base of instances around one of the SDK's: what they do not change is asked of that."""
+
+    def __init__(self, inner: WorkflowInstance) -> None:
+        self._inner = inner
+
+    def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
+        """See base class."""
+        return self._inner.get_serialization_context(command_info)
+
+    def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
+        """See base class."""
+        return self._inner.get_external_store_context(command_info)
+
+    def get_info(self) -> Info:
+        """See base class."""
+        return self._inner.get_info()
+
+    def get_thread_id(self) -> int | None:
+        """See base class."""
+        return self._inner.get_thread_id()
+
+
+class OneJobInstance(InnerInstance):
     """An instance of the SDK that is given one job at a time."""
 
     def __init__(self, create: Create, details: WorkflowInstanceDetails) -> None:
@@ -57,7 +80,7 @@ class OneJobInstance(WorkflowInstance):
         self._depends_on_task = False
         """Whether what the activation before has led to depends on where its task ends, and it was a live one."""
         extern = {**details.extern_functions, REST: self._await_rest}
-        self._inner = create(replace(details, extern_functions=extern))
+        super().__init__(create(replace(details, extern_functions=extern)))
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """See base class."""
@@ -84,22 +107,6 @@ class OneJobInstance(WorkflowInstance):
             # another query brings after it would be taken for a task.
             self._evict()
         return total
-
-    def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
-        """See base class."""
-        return self._inner.get_serialization_context(command_info)
-
-    def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
-        """See base class."""
-        return self._inner.get_external_store_context(command_info)
-
-    def get_info(self) -> Info:
-        """See base class."""
-        return self._inner.get_info()
-
-    def get_thread_id(self) -> int | None:
-        """See base class."""
-        return self._inner.get_thread_id()
 
     def _note_arrival(self, act: WorkflowActivation) -> bool:
         """Return whether a query has brought this activation: only a task that was started moves the clock."""

@@ -101,10 +101,14 @@ class OwnRunner(UnsandboxedWorkflowRunner):
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         """See base class."""
         if issubclass(det.defn.cls, HumanInTheLoop):
-            return OneJobInstance(super().create_instance, _with_interceptor(det))
+            return OneJobInstance(self.create_inner, _with_interceptor(det))
         if det.defn.cls.__module__.startswith(f"{__package__}."):
-            return OneJobInstance(super().create_instance, det)
+            return OneJobInstance(self.create_inner, det)
         return super().create_instance(det)
+
+    def create_inner(self, details: WorkflowInstanceDetails) -> WorkflowInstance:
+        """Return the instance that is given one job at a time."""
+        return super().create_instance(details)
 
 
 def _with_interceptor(details: WorkflowInstanceDetails) -> WorkflowInstanceDetails:
