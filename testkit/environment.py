@@ -10,12 +10,11 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
 
-from temporalio.client import WorkflowHandle, WorkflowHistory
+from temporalio.client import WorkflowHistory
 from temporalio.testing import TimeSkippingConfig, WorkflowEnvironment
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker, WorkflowReplayResult
 
@@ -29,10 +28,11 @@ from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.namespace import ATTRIBUTE_KEYS
 from holdfast.runtime.secrets import keeper
+from holdfast.testkit.clock import CLOCK_RUNNER
 from holdfast.testkit.fakes import OwnCaches, Tools
 from holdfast.testkit.own_workflows import OwnWorkflows
 from holdfast.worker import activities_of, create_worker, mcp_servers
-from holdfast.workflows import OWN_RUNNER, WORKFLOWS
+from holdfast.workflows import WORKFLOWS
 from holdfast.workflows.calls import CALL_TOOL
 
 INBOX = Key("inbox", token_hex(32), "person")
@@ -50,7 +50,7 @@ SERVER_OPTIONS = [word for value in DYNAMIC_CONFIG for word in ("--dynamic-confi
 UNSANDBOXED = UnsandboxedWorkflowRunner()
 """Tests run blueprints, not workflow code of an author; the sandbox would only cost a tenth of a second a workflow."""
 CLOCK_STOPPED = TimeSkippingConfig(enabled=False, disable_propagation=True)
-"""Time skipping starts switched off; the test moves the clock of each workflow by itself."""
+"""Time skipping starts switched off; a test moves the clock of each workflow by itself."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,9 @@ class TestEnvironment:
         self._exits.push_async_callback(servers.close)
         self._exits.push_async_callback(caches.close)
         everything = [*others, tools.call_tool]
-        worker = create_worker(client, task_queue=queue, activities=everything, runner=UNSANDBOXED)
+        worker = create_worker(
+            client, task_queue=queue, activities=everything, runner=UNSANDBOXED, own_runner=CLOCK_RUNNER
+        )
         await self._exits.enter_async_context(worker)
         own = Worker(
             client,
@@ -131,7 +133,7 @@ class TestEnvironment:
             replayer = Replayer(
                 workflows=WORKFLOWS,
                 workflow_runner=UNSANDBOXED,
-                unsandboxed_workflow_runner=OWN_RUNNER,
+                unsandboxed_workflow_runner=CLOCK_RUNNER,
                 data_converter=self._environment.client.data_converter,
             )
             replaying = replayer.workflow_replay_iterator(self._queued_histories())
@@ -142,12 +144,6 @@ class TestEnvironment:
     async def _queued_histories(self) -> AsyncIterator[WorkflowHistory]:
         while True:
             yield await self._histories.get()
-
-    async def pass_time(self, workflow: WorkflowHandle[Any, Any], until: datetime) -> None:
-        """Move the workflow's clock forward."""
-        now = await self._environment.get_current_time(workflow)
-        if until > now:
-            await self._environment.fast_forward(workflow, until - now)
 
 
 def _real_tools(activities: Sequence[Callable[..., Any]]) -> Callable[..., Any]:

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from temporalio.service import RPCError
-
 from holdfast.blueprint.changes import with_model, with_workflows
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
@@ -27,6 +25,7 @@ from holdfast.protocol.questions import Question
 from holdfast.runtime.config import load_config
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
+from holdfast.testkit.clock import name_signal
 from holdfast.testkit.environment import INBOX, ConfiguredRuns, TestEnvironment
 from holdfast.testkit.files import Case, CaseFile
 from holdfast.testkit.matching import At, Difference
@@ -249,14 +248,7 @@ class CaseRun:
         return (moment, owner) in [*state.timers, *state.deadlines]
 
     async def _move_clock(self, workflow: str, moment: datetime) -> None:
-        handle = self.runs.client.get_workflow_handle(workflow)
-        try:
-            await asyncio.wait_for(self.environment.pass_time(handle, moment), MOMENT_PATIENCE)
-        except TimeoutError as error:  # it moves no clock of a workflow that waits for a child
-            message = "the test's server does not skip time up to a deadline around a loop, an agent or a plan"
-            raise DidNotSettle(message) from error
-        except RPCError as error:
-            raise DidNotSettle(f"this `temporal` cannot skip time: {error}") from error
+        await self.runs.client.get_workflow_handle(workflow).signal(name_signal(moment))
 
     def _moments(self, question: Question) -> list[datetime]:
         """Return when something happens to an unanswered question: its deadline and its next escalation."""

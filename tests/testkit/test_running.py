@@ -348,3 +348,43 @@ async def test_a_secret_is_kept_for_as_long_as_the_tests_are(desk: Desk) -> None
         expect: {output: "secret:dir/"}
         """,
     )
+
+
+AROUND = {
+    "a loop": (
+        "kind: loop, name: w, loop: {deadline: 3d, on_deadline: finish, max_loops: 9, body: [%s]}",
+        "{kind: hitl, name: ask, message: More?}",
+    ),
+    "a block around a loop": (
+        "kind: block, name: w, deadline: 3d, on_deadline: finish, steps: [{kind: loop, name: l, loop: {max_loops: 9, "
+        "body: [%s]}}]",
+        "{kind: hitl, name: ask, message: More?}",
+    ),
+    "a block around a clarify": (
+        "kind: block, name: w, deadline: 3d, on_deadline: finish, steps: [%s]",
+        "{kind: clarify, name: ask, goal: g, schema: {type: object, properties: {a: {type: string}}}}",
+    ),
+    "a block around a map": (
+        "kind: block, name: w, deadline: 3d, on_deadline: finish, steps: [{kind: map, name: m, map: {iterable_input: "
+        "[1, 2], max_concurrency: 2, body: [{kind: loop, name: l, loop: {max_loops: 2, body: [%s]}}]}}]",
+        "{kind: hitl, name: ask, message: More?}",
+    ),
+    "a loop around a loop": (
+        "kind: loop, name: o, loop: {max_loops: 1, body: [{kind: loop, name: w, loop: {deadline: 3d, on_deadline: "
+        "finish, max_loops: 9, body: [%s]}}]}",
+        "{kind: hitl, name: ask, message: More?}",
+    ),
+}
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("around", AROUND)
+async def test_a_deadline_around_a_child_passes(desk: Desk, around: str) -> None:
+    outer, ask = AROUND[around]
+    flow = f"""
+    steps:
+      - {{{outer % ask}}}
+      - {{kind: timer, name: rest, for: 2d}}
+      - {{kind: hitl, name: late, message: Late?, timeout: 1d, default: too late}}
+    """
+    await desk.passes(flow, "expect: {status: completed, output: too late, trace: {w: {status: completed}}}")
