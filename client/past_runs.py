@@ -20,7 +20,9 @@ from holdfast.protocol.past import (
     PastCall,
     PastChild,
     PastReply,
+    ResumePoint,
     digest_request,
+    is_inside,
 )
 from holdfast.protocol.plans import PLAN
 from holdfast.protocol.runs import TELL, Failure
@@ -108,7 +110,7 @@ class PastReader:
             around = [
                 child
                 for child in path[-1].children
-                if _has_failed(child, failure) and not child.is_own and _is_inside(failure.address, child.place)
+                if _has_failed(child, failure) and not child.is_own and is_inside(failure.address, child.place)
             ]
             if not around:
                 return path
@@ -129,14 +131,14 @@ class PastReader:
         return Break(closed, failure.address, around, again)
 
     async def read(
-        self, broken: Break, workflow: str | None = None, fork: Fork | None = None, iteration: int | None = None
+        self, broken: Break, workflow: str | None = None, place: ResumePoint | None = None, iteration: int | None = None
     ) -> Past:
         """Return what a workflow did, and all below it. Raises `BadInput` for what cannot be gone through again.
 
         Args:
             broken: Where the run broke off.
             workflow: The workflow; None: the run's own.
-            fork: Where what it did is met no more, if that is in this workflow or below it.
+            place: Where the other run goes on, if that is in this workflow or below it; from a fork on nothing is met.
             iteration: For a loop around that place: the iteration in which it is.
         """
         workflow = workflow or self._run
@@ -153,10 +155,11 @@ class PastReader:
         waits = await self._histories.read_waits(history)
         return Past(
             run=self._run,
-            fork=fork,
+            fork=place if isinstance(place, Fork) else None,
+            until=None if isinstance(place, Fork) else place,
             state=history.state,
             calls=await self._collect_calls(history, broken),
-            children=await self._collect_children(history, broken, fork),
+            children=await self._collect_children(history, broken, place),
             replies=[reply for reply in map(_Met(broken), waits.replies) if reply is not None],
             done=waits.done,
             orders=self._orders,
@@ -181,14 +184,16 @@ class PastReader:
         return calls
 
     async def _collect_children(
-        self, history: WorkflowHistory, broken: Break, fork: Fork | None
+        self, history: WorkflowHistory, broken: Break, place: ResumePoint | None
     ) -> dict[str, list[PastChild]]:
-        around = [] if fork is None else [child for child in history.children if _is_around(child, fork)]
+        around = [] if place is None else [child for child in history.children if _is_around(child, place)]
         own: dict[str, list[PastChild]] = {}
         for child in history.children:
-            is_forked = fork is not None and around and child is around[-1]
+            inner = place if around and child is around[-1] else None
             met = await (
-                self._read_forked(child, broken, fork) if is_forked and fork else self._read_child(child, broken)
+                self._read_forked(child, broken, inner)
+                if isinstance(inner, Fork)
+                else self._read_child(child, broken, inner)
             )
             if met is not None:
                 own.setdefault(child.address, []).append(met)
@@ -202,8 +207,11 @@ class PastReader:
         past = await self.read(broken, child.workflow, fork, iteration)
         return PastChild(workflow=child.workflow, status="open", past=past)
 
-    async def _read_child(self, child: ChildRun, broken: Break) -> PastChild | None:
-        """Return what a child did; None for one that is no part of the run, and is started again."""
+    async def _read_child(self, child: ChildRun, broken: Break, place: ResumePoint | None) -> PastChild | None:
+        """Return what a child did; None for one that is no part of the run, and is started again.
+
+        `place` is where the other run goes on, if that is inside.
+        """
         id_ = child.workflow
         if child.cancelled is not None and child.cancelled < broken.at:
             return PastChild(workflow=id_, status="left")
@@ -214,7 +222,8 @@ class PastReader:
                 return PastChild(workflow=id_, status="completed", result=result)
         elif child.status == "failed" and self._is_handled(child, broken):
             return PastChild(workflow=id_, status="failed", failure=await self._histories.read_failure(child.failure))
-        return None if child.is_own else PastChild(workflow=id_, status="open", past=await self.read(broken, id_))
+        past = None if child.is_own else await self.read(broken, id_, place)
+        return None if past is None else PastChild(workflow=id_, status="open", past=past)
 
     def _is_handled(self, child: ChildRun, broken: Break) -> bool:
         """Return whether the run went on after a child had failed."""
@@ -252,21 +261,21 @@ class _Met:
         return reply
 
 
-def _is_around(child: ChildRun, fork: Fork) -> bool:
-    """Return whether the place of a fork is inside a child; a page of a map has some of its items."""
-    if child.is_own or not _is_inside(fork.address, child.place):
+def _is_around(child: ChildRun, place: ResumePoint) -> bool:
+    """Return whether a place is inside a child; a page of a map has some of its items."""
+    if child.is_own or not is_inside(place.address, child.place):
         return False
     _, _, page = child.address.rpartition(";page:")
     if child.address == child.place or not page:
         return True
     first, _, last = page.partition("-")
-    index = _find_iteration(child, fork)
+    index = _find_iteration(child, place)
     return index is not None and int(first) <= index <= int(last)
 
 
-def _find_iteration(child: ChildRun, fork: Fork) -> int | None:
-    """Return the number of the iteration, or of the item, of a loop or map in which a fork is."""
-    sub = parts(fork.address)[len(parts(child.place)) - 1][2]
+def _find_iteration(child: ChildRun, place: ResumePoint) -> int | None:
+    """Return the number of the iteration, or of the item, of a loop or map in which a place is."""
+    sub = parts(place.address)[len(parts(child.place)) - 1][2]
     return int(sub) if sub is not None and sub.isdigit() else None
 
 
@@ -315,7 +324,3 @@ def _list_calls(history: WorkflowHistory, activity: str, address: str) -> list[C
 def _is_at(reply: PastReply, address: str) -> bool:
     """Return whether a question was asked at an address, or right there about a limit."""
     return reply.address == address or reply.address.startswith(f"{address};hitl:")
-
-
-def _is_inside(inner: str, outer: str) -> bool:
-    return inner == outer or inner.startswith((f"{outer}:", f"{outer};"))

@@ -16,11 +16,12 @@ from holdfast.client.events import below
 from holdfast.client.history import read_input, started_with
 from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.permissions import read_access
+from holdfast.client.places import describe_place, find_goal
 from holdfast.client.starting import check_start, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
-from holdfast.protocol.past import PAST_MEMO, Fork, Past, PastLink
+from holdfast.protocol.past import PAST_MEMO, Past, PastLink, ResumePoint
 from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Failure
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import BadInput, RunExists, read_failure
@@ -134,7 +135,7 @@ class RunRetry:
         events = await below(self._tree, self._run)
         reader = PastReader(self._tree, self._run, events)
         broken = await self._find_break(reader, described, events)
-        past = await reader.read(broken)
+        past = await reader.read(broken, place=await self._find_place(described, events, broken))
         link = PastLink(run=self._run, by=self._by, digest=digest_change(self._changed))
         successor = Successor(self._client, self._answering, described)
         try:
@@ -144,6 +145,16 @@ class RunRetry:
                 raise
             return self._find_same(new, before)
         return Retried(new, self._run, broken.address)
+
+    async def _find_place(
+        self, described: WorkflowExecutionDescription, events: Sequence[Event], broken: Break
+    ) -> ResumePoint | None:
+        """Return up to where another blueprint must do the same; None without one, and if that is not known."""
+        if self._changed is None:
+            return None
+        definition = await started_with(self._client, described)
+        at = find_goal(events, broken.address, broken.at)
+        return None if at is None else describe_place(definition.blueprint, at)
 
     def _find_same(self, new: str, before: PastLink) -> Retried:
         if before.digest != digest_change(self._changed):
@@ -180,7 +191,7 @@ def _find_failed_step(events: Sequence[Event], broken: Break) -> int:
     return at[-1] if at else next(later, len(events))
 
 
-def check_not_undone(run: str, events: Sequence[Event], place: int, fork: Fork | None = None) -> None:
+def check_not_undone(run: str, events: Sequence[Event], place: int, fork: ResumePoint | None = None) -> None:
     """Raise `BadInput` if a step that another run would meet as done was undone later, which it would not meet.
 
     Args:

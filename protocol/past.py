@@ -95,25 +95,25 @@ class PastChild(Value):
     past: Past | None = None
 
 
-class Fork(Value):
-    """The place from which on a run does not meet what the earlier run did: it calls, asks and waits."""
+class ResumePoint(Value):
+    """Where a run goes on from another one: what stands before it, in the same line, must be what that one did."""
 
     address: Address
     """Of a step, of an iteration of a loop, of an item of a map, or of a branch."""
     lines: list[Address] = []
     """The maps around it whose items run one after the other; those of others are independent of each other."""
-    changes: dict[str, JSON] = {}
-    """What is written into the context there, by path."""
-    input: list[JSON] = []
-    """The run's input from there on, in a list; [] where it stays."""
+    independent: list[Address] = []
+    """The steps of lists around it that neither need it nor are needed by it, in lists that say what steps need."""
 
     def is_beside(self, address: str) -> bool:
-        """Return whether what stands at an address is independent of the place: another branch, or another item.
+        """Return whether what stands at an address is independent of the place: another branch, item or such a step.
 
-        >>> fork = Fork(address=Address("pipeline:p;parallel:x;branch:a;step:s"))
-        >>> fork.is_beside("pipeline:p;parallel:x;branch:b;step:t"), fork.is_beside("pipeline:p;step:end")
+        >>> place = ResumePoint(address=Address("pipeline:p;parallel:x;branch:a;step:s"))
+        >>> place.is_beside("pipeline:p;parallel:x;branch:b;step:t"), place.is_beside("pipeline:p;step:end")
         (True, False)
         """
+        if any(is_inside(address, step) for step in self.independent):
+            return True
         there, here = address.split(";"), self.address.split(";")
         for depth, (one, other) in enumerate(zip(there, here, strict=False)):
             if one == other:
@@ -127,7 +127,16 @@ class Fork(Value):
 
     def is_around(self, address: str) -> bool:
         """Return whether an address is the place, or inside it."""
-        return address == self.address or address.startswith((f"{self.address};", f"{self.address}:"))
+        return is_inside(address, self.address)
+
+
+class Fork(ResumePoint):
+    """The place from which on a run does not meet what the earlier run did: it calls, asks and waits."""
+
+    changes: dict[str, JSON] = {}
+    """What is written into the context there, by path."""
+    input: list[JSON] = []
+    """The run's input from there on, in a list; [] where it stays."""
 
 
 class Past(Value):
@@ -149,6 +158,18 @@ class Past(Value):
     """By the address of a step the branches in the order in which they ended, where that is not the declared one."""
     fork: Fork | None = None
     """Where it is met no more, if that is in this workflow or below it."""
+    until: ResumePoint | None = None
+    """For a retry with another blueprint: up to where that must do the same, if that is here or below."""
+
+    @property
+    def place(self) -> ResumePoint | None:
+        """Where the run goes on, if that is in this workflow or below it."""
+        return self.fork or self.until
+
+
+def is_inside(address: str, around: str) -> bool:
+    """Return whether an address is another one, below it, or one of its iterations or items."""
+    return address == around or address.startswith((f"{around}:", f"{around};"))
 
 
 def digest_request(activity: str, request: Mapping[str, JSON]) -> str:

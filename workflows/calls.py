@@ -138,7 +138,7 @@ class Activities:
         id_ = self._next_id(call.activity, place)
         if not at_once:
             await self._ready()
-        if (met := self._earlier.take_call(id_, place)) is not None:
+        if (met := self._earlier.take_call(id_, call.activity, place)) is not None:
             if met.status != "begun":
                 return await self._earlier.meet_call(met, call.activity, call.request, call.result_type, place)
             call = call.mark_begun()

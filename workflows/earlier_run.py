@@ -37,8 +37,9 @@ class EarlierRun:
         self._met = 0
         self._orders = past.orders
         self._fork = past.fork
+        self._place = past.place
         self._is_reached = False
-        """True once the run has come to the place of its fork: what comes after it is met no more."""
+        """True once the run has come to the place where it goes on: from that of a fork on nothing is met."""
         self._changes = {} if past.fork is None else dict(past.fork.changes)
 
     def sort_branches(self, address: Address, names: Sequence[str]) -> list[str]:
@@ -48,7 +49,7 @@ class EarlierRun:
 
     def arrive(self, address: str) -> None:
         """Note that the run has come to an address."""
-        self._is_reached = self._is_reached or (self._fork is not None and self._fork.address == address)
+        self._is_reached = self._is_reached or (self._place is not None and self._place.address == address)
 
     def take_changes(self, address: Address) -> dict[str, JSON]:
         """Return what is to be written into the context at a step, by path; once, at the place of the fork."""
@@ -72,21 +73,42 @@ class EarlierRun:
         """Return whether nothing is met any more at an address."""
         return self._is_reached and self._fork is not None and not self._fork.is_beside(address)
 
-    def take_call(self, id_: str, address: str) -> PastCall | None:
-        """Return the call of this id, once."""
-        return None if self._is_over(address) else self._calls.pop(id_, None)
+    def take_call(self, id_: str, activity: str, address: str) -> PastCall | None:
+        """Return the call of this id, once. Raises a failure where there must be one."""
+        call = None if self._is_over(address) else self._calls.pop(id_, None)
+        if call is None:
+            self._check_new(address, f"did not call {activity} here")
+        return call
 
     def take_reply(self, address: Address, round_: int) -> PastReply | None:
-        """Return the reply to the n-th question at an address."""
-        return None if self._is_over(address) else self._replies.pop((address, round_), None)
+        """Return the reply to the n-th question at an address. Raises a failure where there must be one."""
+        reply = None if self._is_over(address) else self._replies.pop((address, round_), None)
+        if reply is None:
+            self._check_new(address, "did not ask here")
+        return reply
 
     def take_child(self, address: Address) -> PastChild | None:
-        """Return the next child that the earlier run started at an address."""
+        """Return the next child that the earlier run started at an address. Raises a failure where there must be one.
+
+        With one that has the place inside the run has come to it.
+        """
         children = [] if self._is_over(address) else self._children.get(address)
-        child = children.pop(0) if children else None
-        if child is not None and child.past is not None and child.past.fork is not None:
+        if not children:
+            self._check_new(address, "started no workflow here")
+            return None
+        child = children.pop(0)
+        if child.past is not None and child.past.place is not None:
             self._is_reached, self._changes = True, {}
         return child
+
+    def _check_new(self, address: str, different: str) -> None:
+        """Raise a failure if the run may not do yet what the earlier one did not do."""
+        if self._place is not None and not self._is_reached and not self._place.is_beside(address):
+            raise self._make_difference(different, address)
+
+    def _make_difference(self, different: str, address: str) -> ApplicationError:
+        message = f"the run {self.run} {different}; what it did up to here must be the same"
+        return failure("past_differs", message, Address(address), final=True)
 
     def take_done(self, address: Address) -> bool:
         """Return whether a timer passed at an address, or a signal was delivered; once for each time."""
@@ -101,8 +123,7 @@ class EarlierRun:
         Raises a failure if the earlier run asked for something else.
         """
         if digest_request(activity, _read_json(request)) != met.request:
-            message = f"the run {self.run} made another call here ({activity}); what it did up to here must be the same"
-            raise failure("past_differs", message, Address(address), final=True)
+            raise self._make_difference(f"made another call here ({activity})", address)
         self._met += 1
         if self._met % MOST_AT_ONCE == 0:
             await workflow.sleep(timedelta(milliseconds=1))

@@ -18,16 +18,14 @@ from drills.simulate.sdk import run_async
 from drills.simulate.server import Run, Server
 from drills.simulate.world import RUN, pack, unpack
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.forks import check_place, list_lines
 from holdfast.client.past_runs import Break, PastReader
+from holdfast.client.places import PLACES, check_place, describe_place
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import BranchStarted, Event, ItemStarted, LoopIteration, StepSkipped, StepStarted
+from holdfast.protocol.events import Event
 from holdfast.protocol.past import PAST, Fork, Past, PastWaits
+from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.errors import BadInput
-
-PLACES = (StepStarted, StepSkipped, LoopIteration, ItemStarted, BranchStarted)
-"""Events whose address may be that of a fork."""
 
 
 class _Tree:
@@ -57,6 +55,8 @@ class Going:
 
     at: Address
     past: Past
+    limits: HistoryLimits
+    """Those of the run that it goes on from: whether a map has workflows of its own depends on them."""
     calls: frozenset[str]
     """Ids of the activities that had ended before its place."""
     questions: frozenset[str]
@@ -72,36 +72,39 @@ class Going:
             raise Violation(f"the fork at {self.at} has asked again at {sorted(again)}")
 
 
-def choose_fork(server: Server, events: Sequence[Event], blueprint: Blueprint, choices: Choices) -> Going | None:
+def choose_fork(
+    server: Server, events: Sequence[Event], blueprint: Blueprint, limits: HistoryLimits, choices: Choices
+) -> Going | None:
     """Return a fork of a run that is complete; None if nothing of it can be forked.
 
     Args:
         server: With the run.
         events: Of all its workflows.
         blueprint: Its blueprint.
+        limits: Those of its histories.
         choices: Choose the place.
     """
     if any(event.type == "step.undone" for event in events):
         return None
-    places = [place for place in _list_places(events) if _is_allowed(blueprint, place)]
+    places = [place for place in _list_places(events) if _is_allowed(place)]
     if not places:
         return None
     at = places[choices.below(len(places))]
-    fork = Fork(address=at, lines=list_lines(blueprint, at))
+    fork = Fork(**describe_place(blueprint, at).model_dump())
     reader = PastReader(_Tree(server), RUN, events)  # type: ignore[arg-type]
     ended = datetime.fromtimestamp(server.now / 1e9, UTC)
-    past = run_async(reader.read(Break(ended), fork=fork))
+    past = run_async(reader.read(Break(ended), place=fork))
     arrived = min(event.time for event in events if event.address == at)
-    return Going(at, past, _list_calls(server, arrived), _list_answered(events, arrived))
+    return Going(at, past, limits, _list_calls(server, arrived), _list_answered(events, arrived))
 
 
 def _list_places(events: Sequence[Event]) -> list[Address]:
     return sorted({Address(event.address) for event in events if isinstance(event.data, PLACES)})
 
 
-def _is_allowed(blueprint: Blueprint, place: Address) -> bool:
+def _is_allowed(place: Address) -> bool:
     try:
-        check_place(blueprint, place)
+        check_place(place)
     except BadInput:
         return False
     return True

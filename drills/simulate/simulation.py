@@ -110,11 +110,9 @@ class Simulation:
         self.disturbances_left = MOST_DISTURBANCES if self.disturbed else 0
         self.world = World(self.generated.events)
         self.server = self.world.server
-        limits = HistoryLimits(rounds=2, items=2) if self.choices.chance(0.5) else HistoryLimits()
-        if not self.disturbed:
-            limits = HistoryLimits()
+        self.limits = self._choose_limits()
         past = None if self.going is None else self.going.past
-        definition = Definition(run="", blueprint=self.generated.blueprint, history_limits=limits, past=past)
+        definition = Definition(run="", blueprint=self.generated.blueprint, history_limits=self.limits, past=past)
         self.world.start(definition, "tea")
         for _ in range(MOST_MOVES):
             if not self._move(profile):
@@ -123,6 +121,13 @@ class Simulation:
             raise Violation(f"has not ended after {MOST_MOVES} moves: {self._describe_waiting()}")
         self._check_end()
         return self._read_outcome()
+
+    def _choose_limits(self) -> HistoryLimits:
+        """Return the limits of a history: those of the run that this one goes on from, as a client starts it."""
+        if self.going is not None:
+            return self.going.limits
+        is_short = self.choices.chance(0.5)
+        return HistoryLimits(rounds=2, items=2) if is_short and self.disturbed else HistoryLimits()
 
     # Moves
 
@@ -337,7 +342,7 @@ def run_choices(written: tuple[int, ...], choices: Choices, seed: int | None = N
 
 def _run_fork(ended: Simulation, expected: Outcome) -> None:
     """Run a fork of a run that is complete to its end, which must be the same; its moves follow those of the run."""
-    going = choose_fork(ended.server, ended.told, ended.generated.blueprint, ended.choices)
+    going = choose_fork(ended.server, ended.told, ended.generated.blueprint, ended.limits, ended.choices)
     if going is None:
         return
     ended.moves.append(f"fork: {going.at}")

@@ -12,13 +12,12 @@ import pytest
 from holdfast.blueprint.core import write_yaml
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.case_recorder import CaseRecorder, RecordedCase
-from holdfast.client.forks import list_lines
+from holdfast.client.places import PLACES, describe_place
 from holdfast.client.run_histories import Histories
 from holdfast.client.runs import Runs
 from holdfast.client.states import RunState
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import BranchStarted, ItemStarted, LoopIteration, StepStarted
-from holdfast.protocol.past import Fork
+from holdfast.protocol.past import ResumePoint
 from holdfast.runtime.config import load_config
 from holdfast.runtime.errors import BadInput
 from holdfast.testkit.environment import TestEnvironment
@@ -29,10 +28,9 @@ from tests.testkit.conftest import stage
 
 __all__ = ["stage"]
 FILES = [path.with_name(f"{path.stem}.test.yaml") for path in EXAMPLES]
-PLACES = (StepStarted, LoopIteration, ItemStarted, BranchStarted)
 
 
-REFUSED = r"a run cannot begin inside the (agent|plan|clarify) |stands in a list whose steps say what they need"
+REFUSED = r"a run cannot begin inside the (agent|plan|clarify) "
 """What is said of places that no fork begins at."""
 
 
@@ -95,7 +93,7 @@ async def read_calls(runs: Runs, run: str) -> dict[str, Made]:
     return made
 
 
-def limit(original: Original, fork: Fork, since: datetime) -> JSONObject:
+def limit(original: Original, fork: ResumePoint, since: datetime) -> JSONObject:
     """Return the run as a test of its fork: what comes from a place on, and nothing of other branches and items."""
     recorder, case = original.recorder, original.recorded.case
     kept = recorder.calls, recorder.answers
@@ -112,7 +110,7 @@ def limit(original: Original, fork: Fork, since: datetime) -> JSONObject:
 
 async def fork_at(place: str, original: Original, stage: TestEnvironment, file: CaseFile, folder: Path) -> list[str]:
     """Fork a run at a place, and return what is wrong with the fork; nothing of one that is refused with its reason."""
-    fork = Fork(address=Address(place), lines=list_lines(original.recorded.blueprint, Address(place)))
+    fork = describe_place(original.recorded.blueprint, Address(place))
     since = original.places[place]
     written = folder / "fork.test.yaml"
     beside = file.path.with_name(file.path.name.replace(".test.yaml", ".yaml"))

@@ -1,0 +1,90 @@
+"""A run goes on from another one with a changed blueprint: up to there that must do the same, or nothing is called."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import Harness
+from tests.past.runs import ASK, fail, mend, paid, pay, retry
+
+Change = Callable[[Harness, list[Any]], list[Any]]
+CHANGES: dict[str, Change] = {
+    "renamed": lambda house, steps: [pay(house.folder, "ana", "renamed"), *steps[1:]],
+    "inserted": lambda house, steps: [pay(house.folder, "eve", "inserted"), *steps],
+    "asks": lambda house, steps: [{**ASK, "name": "first"}, *steps],
+    "in a loop": lambda house, steps: [
+        {"kind": "loop", "name": "l", "loop": {"max_loops": 1, "body": steps[:1]}},
+        *steps[1:],
+    ],
+}
+
+
+def write(house: Harness) -> list[Any]:
+    """Return steps that pay three times, the last two in a loop."""
+    rounds = {"max_loops": 2, "body": [pay(house.folder, "bob", "pay_round")]}
+    return [pay(house.folder, "ana"), {"kind": "loop", "name": "rounds", "loop": rounds}]
+
+
+async def stop(house: Harness, new: str) -> None:
+    """Check that a run stops before it calls or asks anything."""
+    before = paid(house)
+    outcome = await house.result(new)
+    assert outcome.error is not None
+    assert (outcome.error.type, paid(house)) == ("past_differs", before)
+    assert "question.asked" not in await house.types(new)
+
+
+async def fork_completed(house: Harness, change: Change) -> str:
+    steps = [*write(house), {"name": "end"}]
+    run = await house.start(yaml.safe_dump({"steps": steps}))
+    await house.output(run)
+    changed = house.load(yaml.safe_dump({"steps": change(house, steps)}))
+    new = await house.runs.fork(run, "end", blueprint=changed)
+    house.started.append(new.run)
+    return new.run
+
+
+async def retry_failed(house: Harness, change: Change) -> str:
+    steps = [*write(house), mend(house.folder)]
+    run = await fail(house, steps)
+    return await retry(house, run, blueprint=house.load(yaml.safe_dump({"steps": change(house, steps)})))
+
+
+async def retry_cancelled(house: Harness, change: Change) -> str:
+    steps = [*write(house), ASK]
+    run = await house.start(yaml.safe_dump({"steps": steps}))
+    await house.one(run)
+    await house.runs.control.cancel(run)
+    return await retry(house, run, blueprint=house.load(yaml.safe_dump({"steps": change(house, steps)})))
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_fork_of_what_does_something_else_before_its_place_is_stopped(house: Harness, change: str) -> None:
+    await stop(house, await fork_completed(house, CHANGES[change]))
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("going_on", [retry_failed, retry_cancelled])
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_retry_of_what_does_something_else_before_its_failure_is_stopped(
+    house: Harness, going_on: Callable[[Harness, Change], Awaitable[str]], change: str
+) -> None:
+    await stop(house, await going_on(house, CHANGES[change]))
+
+
+async def test_what_is_changed_from_the_place_on_is_done(house: Harness) -> None:
+    """In the same iteration, and behind the loop."""
+    rounds = [pay(house.folder, "bob", "pay_round"), {"name": "said", "input": "old"}]
+    steps = [{"kind": "loop", "name": "l", "loop": {"max_loops": 2, "body": rounds}}, {"name": "end"}]
+    run = await house.start(yaml.safe_dump({"steps": steps}))
+    assert await house.output(run) == "old"
+    rounds[1] = {"name": "says", "input": "new"}
+    changed = house.load(yaml.safe_dump({"steps": [*steps, pay(house.folder, "eve", "more")]}))
+    forked = await house.runs.fork(run, "loop:l:2", blueprint=changed)
+    house.started.append(forked.run)
+    assert (await house.output(forked.run), paid(house)) == ({"paid": 1, "to": "eve"}, 4)
