@@ -276,7 +276,7 @@ async def _set(at: ControlCall, run: StepRun, result: UnitResult) -> None:
 
 def _arguments_in_plan(run: StepRun, given: JSONObject) -> JSONObject:
     """Return the arguments that the plan itself gives. Raises `ControlError` where the agent gives others."""
-    args: JSONObject = run.render(run.step.arguments)
+    args: JSONObject = run.inside.read_input(run.work)
     if given not in ({}, args):
         text = f"the plan gives the arguments of step {run.id!r}: call execute_step_tool with parameters {{}}"
         raise ControlError("arguments_in_plan", text, arguments=args)

@@ -39,7 +39,7 @@ async def begin_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
 
 async def _items_for(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Return the items; of a text that is no list as a person gives them. Raises `Ended`."""
-    value, most = scope.render(unit.block.over, unit), unit.block.max_items
+    value, most = _render_list(unit, scope), unit.block.max_items
     items = read_items(value, unit, scope)
     if items is None:
         items = await _items_of_person(text_of(value), unit, scope)
@@ -47,6 +47,10 @@ async def _items_for(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
         text = f"{unit.id} has {len(items):,} items, and at most {most:,} are allowed (max_items)"
         raise Ended(failed("loop_too_large", text))
     return items
+
+
+def _render_list(unit: LoopUnit, scope: PlanScope) -> JSON:
+    return scope.inside(unit).render(scope.layout.write_template(unit.block.over, unit))
 
 
 async def _items_of_person(text: str, unit: LoopUnit, scope: PlanScope) -> list[JSON]:

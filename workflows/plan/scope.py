@@ -108,10 +108,6 @@ class PlanScope:
         names = {item.loop: {"item": item.item, "index": item.index} for item in self.around}
         return frame.with_names(**names[self.around[-1].loop], loops=names)
 
-    def render(self, template: JSON, unit: Unit) -> JSON:
-        """Return a text of the plan, or a value with texts in it, as a unit reads it."""
-        return self.inside(unit).render(self.layout.write_template(template, unit))
-
     def _describe(self, id_: str) -> JSONObject:
         """Return a step or a loop as expressions read it.
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.parts import ToolErrors
-from holdfast.blueprint.plan import StepUnit, asks
+from holdfast.blueprint.plan import StepUnit, asks, compile_work
+from holdfast.blueprint.plan.work import PlanWork
 from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import StepStarted
 from holdfast.protocol.plans import UnitResult
@@ -51,9 +51,15 @@ class StepRun:
         """Return a text that means this step, and in a loop this iteration."""
         return f"{self.scope.frame.address};{self.id}"
 
-    def render(self, template: JSON) -> JSON:
-        """Return a text of the step, or a value with texts in it, with what it refers to."""
-        return self.scope.render(template, self.unit)
+    @property
+    def work(self) -> PlanWork:
+        """The ordinary step that does what the step says."""
+        return compile_work(self.unit, self.scope.context.plan, self.scope.layout)
+
+    @property
+    def inside(self) -> Frame:
+        """The frame in which the ordinary steps of the step are rendered."""
+        return self.scope.inside(self.unit)
 
     @property
     def feeds_loop(self) -> bool:

@@ -17,7 +17,7 @@ from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
-from holdfast.blueprint.plan import asks, compile_question, compile_work, wants_a_yes
+from holdfast.blueprint.plan import asks, compile_question, wants_a_yes
 from holdfast.blueprint.plan.questions import PlanQuestion
 from holdfast.blueprint.plan.references import references_of
 from holdfast.blueprint.plan.work import PlanWork
@@ -45,13 +45,12 @@ Part = Callable[[StepRun, Any, Frame], Awaitable[UnitResult]]
 
 async def run_unit(run: StepRun) -> None:
     """Run a step to its end, and record its result; a failure is a result, too."""
-    step, scope = run.step, run.scope
+    step = run.step
     result = UnitResult(status="completed")
     if asks(step):
         result = await _run_part(run, compile_step_question(run), _ask)
     if result.status == "completed" and (step.tools or not asks(step)):
-        work = compile_work(run.unit, scope.context.plan, scope.layout)
-        result = await _run_part(run, work, _work)
+        result = await _run_part(run, run.work, _work)
     run.record(result)
 
 
@@ -66,7 +65,7 @@ async def _run_part(run: StepRun, step: PlanQuestion | PlanWork, part: Part) -> 
         done.append(await part(run, step, frame))
         return _tell(done[0], frame)
 
-    frame = replace(run.scope.inside(run.unit), address=run.scope.frame.address)
+    frame = replace(run.inside, address=run.scope.frame.address)
     try:
         await run_step(step, frame, None, execute)
     except HANDLED as error:
@@ -111,7 +110,7 @@ def compile_step_question(run: StepRun, note: str = "", suggestions: Sequence[st
 async def ask_for_driver(run: StepRun, note: str, suggestions: Sequence[str]) -> UnitResult:
     """Ask the question of a step that a driving agent works on; see `compile_step_question`. Raises as `hitl` fails."""
     await run.frame.host.until_resumed()
-    return await _ask(run, compile_step_question(run, note, suggestions), run.scope.inside(run.unit))
+    return await _ask(run, compile_step_question(run, note, suggestions), run.inside)
 
 
 async def _ask(run: StepRun, step: PlanQuestion, frame: Frame) -> UnitResult:
