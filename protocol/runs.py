@@ -289,11 +289,22 @@ class MapState(Carried):
     resume_input: JSON = None
 
 
+class ItemFailure(Value):
+    """An item of a map that has failed, and for all that did not end the map."""
+
+    status: Literal["failed", "skipped"]
+    """`skipped`: a person gave a value in its place."""
+    error: JSONObject
+    """`type`, `message` and `address`."""
+
+
 class MapResult(ChildResult):
     """The result of a map or of a page."""
 
     outputs: list[JSON]
     """In the order of the items."""
+    failures: dict[int, ItemFailure] = {}
+    """By index."""
     context: JSONObject = {}
     changes: list[Change] = []
     """Instead of a context, for items that ran concurrently."""

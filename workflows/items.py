@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from temporalio.exceptions import ChildWorkflowError
 
@@ -16,10 +17,10 @@ from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.context import Conflict, Path, changes, joined
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import ItemCompleted, ItemStarted
-from holdfast.protocol.runs import MapDefinition, MapResult, MapState
+from holdfast.protocol.runs import Failure, ItemFailure, MapDefinition, MapResult, MapState
 from holdfast.workflows.concurrency import is_cancelled, run_together
 from holdfast.workflows.failure_review import ask_decision
-from holdfast.workflows.failures import HANDLED, StepFailure, failure, find_context, find_failure
+from holdfast.workflows.failures import HANDLED, StepFailure, describe_failure, failure, find_context, find_failure
 from holdfast.workflows.frame import Frame
 
 LONGEST_LABEL = 80
@@ -37,6 +38,8 @@ class Items:
     total: int | None = None
     outputs: dict[int, JSON] = field(default_factory=dict)
     """Those of the items that have completed, by index."""
+    failures: dict[int, ItemFailure] = field(default_factory=dict)
+    """The items that failed, and after which the map went on, by index."""
 
     def pairs(self) -> list[tuple[int, JSON]]:
         return list(enumerate(self.items, self.first))
@@ -54,6 +57,13 @@ class Items:
         return [{"index": item["index"]} for item in completed]
 
 
+def describe_excess(name: str, count: int, most: int | None) -> str | None:
+    """Return the message about a list with more items than its author allows (`max_items`); None if it has not."""
+    if most is None or count <= most:
+        return None
+    return f"{name} has {count:,} items, and at most {most:,} are allowed (max_items)"
+
+
 async def run_one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JSON]:
     """Run the items in order and return the outputs; each sees what those before it wrote to the context."""
     outputs = []
@@ -61,7 +71,7 @@ async def run_one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JS
     for index, item in items.pairs():
         fork = frame.store.fork()
         inside = replace(frame, store=fork, request_counts=counts())
-        items.outputs[index] = await _run_item(block, (index, items.total), item, inside)
+        items.outputs[index] = await _run_item(block, items, index, item, inside)
         outputs.append(items.outputs[index])
         frame.write(fork.value)
     return outputs
@@ -77,7 +87,7 @@ async def run_at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list
         async with free:
             fork = frame.store.fork()
             inside = replace(frame, store=fork, request_counts=counts())
-            output = items.outputs[index] = await _run_item(block, (index, items.total), item, inside)
+            output = items.outputs[index] = await _run_item(block, items, index, item, inside)
             return output, changes(base, fork.value)
 
     done = await run_together(run(index, item) for index, item in items.pairs())
@@ -128,13 +138,12 @@ def take_changes(frame: Frame, changed: dict[str, dict[Path, JSON]], strategy: s
         raise failure("context_conflict", str(error), frame.address) from None
 
 
-async def _run_item(block: MapBlock, number: tuple[int, int | None], item: object, frame: Frame) -> JSON:
-    """Run one item and return its output. `number` is its index, and how many there are."""
-    index, total = number
+async def _run_item(block: MapBlock, items: Items, index: int, item: object, frame: Frame) -> JSON:
+    """Run one item and return its output, or what stands in its place if it fails and the map goes on."""
     while True:
         inner, label = _add_label(block, _enter_item(frame, index, item))
         before = inner.store.value
-        inner.note(ItemStarted(index=index, total=total, label=label))
+        inner.note(ItemStarted(index=index, total=items.total, label=label))
         try:
             output = await inner.run_steps(block.body, inner, item, block.max_parallel)
         except HANDLED as error:
@@ -145,18 +154,26 @@ async def _run_item(block: MapBlock, number: tuple[int, int | None], item: objec
             # What the item wrote before it failed is taken back: it leaves nothing half-written.
             inner.store.value = before
             if block.on_item_error == "continue":
+                items.failures[index] = _tell_failure("failed", cause)
                 return None
             decision = await ask_decision(cause, item, inner)
             match decision.action:
                 case "abort":
                     raise
                 case "skip":
+                    items.failures[index] = _tell_failure("skipped", cause)
                     return decision.content
                 case "edit":
                     item = decision.content
         else:
             inner.note(ItemCompleted(index=index, output=output))
             return output
+
+
+def _tell_failure(status: Literal["failed", "skipped"], cause: Failure) -> ItemFailure:
+    """Return what is told of a failed item: without its output, as there may be many."""
+    error = {key: value for key, value in describe_failure(cause).items() if key != "output"}
+    return ItemFailure(status=status, error=error)
 
 
 def _add_label(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:

@@ -94,6 +94,7 @@ class MapWorkflow(RunWorkflow):
             result: MapResult = await run_items(definition, state, inside)
             outputs += result.outputs
             self._items.outputs.update(enumerate(result.outputs, begin))
+            self._items.failures.update(result.failures)
             if self._alone:
                 frame.write(result.context)
             else:
@@ -112,6 +113,7 @@ class MapWorkflow(RunWorkflow):
                 self.store.value = base
         return MapResult(
             outputs=outputs,
+            failures=self._items.failures,
             context={} if is_page and not self._alone else self.store.value,
             changes=listed_changes(joint) if is_page else [],
             **self.collect_spending(),

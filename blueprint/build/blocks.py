@@ -252,6 +252,7 @@ class EachKeys(BlockKeys, total=False):
 
     init: list[JSONObject] | JSONObject
     label: object
+    max_items: int
     on_item_error: Literal["fail", "continue", "ask"]
     max_parallel: int
 

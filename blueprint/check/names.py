@@ -29,6 +29,7 @@ _ONLY = {
     "error": "it is known only in the fallback of `on_error`, and in the `finally` of a block",
     "item": "it is known only inside a map",
     "index": "it is known only inside a map",
+    "report": "it is known only in the `finalize` of a map",
 }
 _LISTED = 12
 

@@ -32,7 +32,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Part, Template
 from holdfast.blueprint.reducers import Path, reducers_of
-from holdfast.blueprint.shape import UNKNOWN, Shape, make_number, make_shape
+from holdfast.blueprint.shape import NULL, TEXT, UNKNOWN, Shape, join_shapes, make_number, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict, plain
 from holdfast.blueprint.words.text import Vocabulary, filled, json_list, one_line, value
 
@@ -52,7 +52,11 @@ _FAILED_ITEM = {
 
 
 class Finalize(Part):
-    """The output of a map, from the list of its items' outputs, which is `previous_step` here."""
+    """The output of a map, from the list of its items' outputs, which is `previous_step` here.
+
+    `report` tells of each item its `index`, `item`, `status` (completed, failed, or skipped by a person), `output` and
+    `error`.
+    """
 
     output_template: str | None = Field(
         None, description="The map's output, rendered once, at its end.", examples=["{{ previous_step | join(', ') }}"]
@@ -82,6 +86,7 @@ class MapBlock(Part):
         description="The steps for one item; the first one's input is `item`.",
         examples=[[{"name": "look", "uses": "exchange_rate"}]],
     )
+    max_items: int | None = Field(None, ge=1, description="A longer list fails the map.", examples=[200])
     init: list[Operation] = Field(
         [],
         description="Writes to the context, once, before the first item.",
@@ -141,14 +146,17 @@ class Map(Step):
         if block.finalize is not None:
             ends["map.finalize.output_template"] = block.finalize.output_template
             ends["map.finalize.output"] = block.finalize.output
-        outside = Block((), reads={**writes, **ends})
+        outside = Block((), reads=writes)
+        end = Block((), frozenset({"report"}), reads=ends)
         label = {} if block.label is None else {"map.label": block.label}
         items = Block(tuple(block.body), frozenset({"item", "index"}), reads=label)
-        return {"map.body": items, "map": outside}
+        return {"map.body": items, "map": outside, "map.finalize": end}
 
     def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
         items = read(self.map.iterable_input)
         item = UNKNOWN if items.may_be("text") else items.element  # a text may be a list in JSON
+        if key == "map.finalize":
+            return {"report": make_shape("list", element=make_object(_describe_report(item)))}
         return {"previous_step": item, "item": item, "index": make_number(0)}
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
@@ -157,7 +165,9 @@ class Map(Step):
         end = self.map.finalize
         if end is None:
             return outputs
-        return knowledge.render("map", end.output if end.output_template is None else end.output_template, outputs)
+        return knowledge.render(
+            "map.finalize", end.output if end.output_template is None else end.output_template, outputs
+        )
 
     @property
     def most_at_once(self) -> int | None:
@@ -218,17 +228,19 @@ class Map(Step):
     def cost(self) -> Cost:
         if self.map.on_item_error == "ask":
             return Cost(times=None, why=f"an item of {self.name} may run again as often as a person wants")
-        return Cost(times=self._item_count(), why=f"{self.name} has as many items as its list")
+        count = self._item_count()
+        if count is None and self.map.max_items is not None:
+            return Cost(each=(self.name, self.map.max_items))
+        return Cost(times=count, why=f"{self.name} has as many items as its list")
 
     def _items(self, names: Vocabulary) -> str:
         """Return the words for the list of a map; a bare identifier is a key of the context."""
-        expression = self.map.iterable_input
-        if expression.isidentifier() and expression not in names.roots:
-            return value(f"context.{expression}", names)
-        number = self._item_count()
+        expression, number, most = self.map.iterable_input, self._item_count(), self.map.max_items
         if number is not None and not expression.lstrip().startswith("range"):
             return f"a list of {number}: {one_line(expression, 80)}"
-        return value(expression, names)
+        is_key = expression.isidentifier() and expression not in names.roots
+        words = value(f"context.{expression}" if is_key else expression, names)
+        return words if number is not None or most is None else f"{words} (at most {most:,})"
 
     def _item_count(self) -> int | None:
         """Return the number of items of a map if its list is written in the blueprint, else None."""
@@ -245,6 +257,14 @@ class Map(Step):
             case nodes.Call(node=nodes.Name(name="range"), args=[nodes.Const(value=int(count))]):
                 return max(count, 0)
         return None
+
+
+def _describe_report(item: Shape) -> dict[str, Shape]:
+    """Return what is known of an entry of the report on the items."""
+    error = make_object({"type": TEXT, "message": TEXT, "address": TEXT})
+    status = make_shape("text", values=("completed", "failed", "skipped"))
+    told = {"status": status, "output": UNKNOWN, "error": join_shapes([error, NULL])}
+    return {"index": make_number(0), "item": item, **told}
 
 
 def _check_block(block: MapBlock, path: str, findings: Findings) -> None:

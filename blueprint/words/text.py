@@ -74,6 +74,7 @@ RUN = Vocabulary(
         "item": "the item",
         "index": "the number of the item, from 0",
         "error": "the error",
+        "report": "the report on the items",
     },
     keys=CONTEXT_PATHS,
 )

@@ -169,6 +169,8 @@ def _make_map(gen: Generator, depth: int) -> Json:
     block: Json = {"iterable_input": items, "body": gen.repeat(depth)}
     if gen.choices.chance(0.3):
         block["max_concurrency"] = 2
+    if gen.choices.chance(0.2):
+        block["max_items"] = len(items)
     return {"map": block}
 
 

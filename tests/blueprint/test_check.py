@@ -80,6 +80,7 @@ def test_steps_that_ran_before_and_the_last_answer_can_be_read(expression: str) 
         ("steps.late.output", 27, "the step 'late' has not run here yet", "it runs later, as steps[3]"),
         ("steps.read.output", 27, "the step 'read' reads its own output", "its input is `previous_step`"),
         ("iteration", 21, "unknown name 'iteration'", "it is known only inside a loop"),
+        ("report", 21, "unknown name 'report'", "it is known only in the `finalize` of a map"),
         (
             "error",
             21,

@@ -225,6 +225,15 @@ def test_a_map_says_for_what_how_many_at_once_and_what_of_failures() -> None:
     )
 
 
+def test_a_map_says_how_many_items_it_may_have_and_what_its_report_gives() -> None:
+    said = step(
+        "{name: each, kind: map, map: {iterable_input: input.x, max_items: 2000, body: [{name: look}],"
+        " finalize: {output: {told: '{{ report }}'}}}}"
+    )
+    assert "for each item of the input's x (at most 2,000), one after the other;" in said
+    assert "It returns told (the report on the items)." in said
+
+
 def test_branches_at_the_same_time_say_how_they_are_joined() -> None:
     said = step(
         "{name: both, kind: parallel, merge_strategy: keep_first, reduce: majority_vote, on_branch_failure: ignore,"
@@ -759,6 +768,8 @@ def test_an_import_is_explained_once_below_with_numbers_of_its_own(tmp_path: Pat
         ),
         ("[{name: m, kind: map, map: {iterable_input: [1, 2, 3], body: [{name: a, agent: single}]}}]", 3),
         ("[{name: m, kind: map, map: {iterable_input: range(7), body: [{name: a, agent: single}]}}]", 7),
+        ("[{name: m, kind: map, map: {iterable_input: input.x, max_items: 9, body: [{name: a, agent: single}]}}]", 9),
+        ("[{name: m, kind: map, map: {iterable_input: [1, 2], max_items: 9, body: [{name: a, agent: single}]}}]", 2),
         ("[{name: k, kind: cache, wrapped_step: {name: a, agent: turns}}]", 5),
         ("[{name: p, kind: agentic_loop, planner: single, registry: ['agent:turns'], max_loops: 2}]", 2 + 2 * 10 * 5),
         ("[{name: q, kind: clarify, goal: g, schema: {properties: {a: {}}}, agent: single, max_questions: 2}]", 9),

@@ -84,6 +84,8 @@ MISTAKES = {
         "unknown_field",
         "did you mean 'text'?",
     ),
+    "{kind: map, name: m, map: {iterable_input: input.tags, body: {name: a}, "
+    "finalize: {output: '{{ report[0].stauts }}'}}}": ("stauts", "unknown_field", "did you mean 'status'?"),
     "{kind: parallel, name: p, branches: {left: {name: a}, right: {name: b}}}, "
     "{name: x, input: '{{ steps.p.output.lefft }}'}": ("lefft", "unknown_field", "did you mean 'left'?"),
     "{kind: loop, name: l, loop: {max_loops: 2, body: {name: a, agent: judge}}}, "

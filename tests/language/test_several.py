@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import Harness, until
 from tests.tools import calls
 
@@ -42,6 +43,47 @@ async def test_init_and_finalize_happen_once(house: Harness, concurrency: int) -
         max_concurrency=concurrency,
     )
     assert await house.output(await house.start(text, items(3))) == {"all": ["0!", "1!", "2!"], "begun": ["begun"]}
+
+
+@pytest.mark.parametrize("in_workflow", [9, 2], ids=["inline", "pages"])
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_finalize_is_told_how_each_item_ended(house: Harness, concurrency: int, in_workflow: int) -> None:
+    told = "{% for one in report %}{{ one.index }} {{ one.item }} {{ one.status }} {{ one.output }}; {% endfor %}"
+    failures = "{{ report | rejectattr('error', 'none') | map(attribute='error') | list }}"
+    text = mapped(
+        None,
+        {"name": "a", "input": BOOM},
+        on_item_error="continue",
+        finalize={"output": {"told": told, "failures": failures}},
+        max_concurrency=concurrency,
+    )
+    run = await house.start(text, items(5), history_limits=HistoryLimits(items=in_workflow))
+    output = await house.output(run)
+    assert output["told"] == "0 0 completed 0; 1 1 completed 10; 2 2 failed null; 3 3 completed 30; 4 4 failed null; "
+    assert [one["address"] for one in output["failures"]] == [f"pipeline:test;map:m:{n};step:a" for n in (2, 4)]
+    assert all(one["type"] == "expression_error" and one["message"] for one in output["failures"])
+
+
+async def test_what_a_person_gives_for_a_failed_item_is_told_as_that(house: Harness) -> None:
+    text = mapped(
+        None,
+        {"name": "a", "input": BOOM},
+        on_item_error="ask",
+        finalize={"output": "{{ report | map(attribute='status') | list }}"},
+    )
+    run = await house.start(text, items(3))
+    await house.answer(run, {"action": "skip", "value": "none"})
+    assert await house.output(run) == ["completed", "completed", "skipped"]
+
+
+@pytest.mark.parametrize("count", [3, 4])
+async def test_a_list_with_more_items_than_a_map_may_have_fails_before_the_first(house: Harness, count: int) -> None:
+    result = await house.result(await house.start(mapped(None, {"name": "a"}, max_items=3), items(count)))
+    if count == 3:
+        assert result.output == [0, 1, 2]
+    else:
+        assert (result.error.type, result.error.address) == ("map_too_large", "pipeline:test;map:m")
+        assert result.error.message == "m has 4 items, and at most 3 are allowed (max_items)"
 
 
 @pytest.mark.parametrize(("given", "output"), [([], []), ("[1, 2]", [1, 2]), ("[]", [])])

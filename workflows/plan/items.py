@@ -15,6 +15,7 @@ from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import find_failure
+from holdfast.workflows.items import describe_excess
 from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, cancelled, failed, first_error
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
@@ -39,13 +40,12 @@ async def begin_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
 
 async def _items_for(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Return the items; of a text that is no list as a person gives them. Raises `Ended`."""
-    value, most = _render_list(unit, scope), unit.block.max_items
+    value = _render_list(unit, scope)
     items = read_items(value, unit, scope)
     if items is None:
         items = await _items_of_person(text_of(value), unit, scope)
-    if len(items) > most:
-        text = f"{unit.id} has {len(items):,} items, and at most {most:,} are allowed (max_items)"
-        raise Ended(failed("loop_too_large", text))
+    if (excess := describe_excess(unit.id, len(items), unit.block.max_items)) is not None:
+        raise Ended(failed("loop_too_large", excess))
     return items
 
 

@@ -13,34 +13,44 @@ from holdfast.protocol.runs import MapDefinition, MapState
 from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.items import Items, keep_completed, run_at_once, run_items, run_one_by_one, take_items_changes
+from holdfast.workflows.items import (
+    Items,
+    describe_excess,
+    keep_completed,
+    run_at_once,
+    run_items,
+    run_one_by_one,
+    take_items_changes,
+)
 
 
 async def run_map(step: Map, frame: Frame) -> JSON:
     items = _items(step, frame.after(frame.read_input(step)))
+    if (excess := describe_excess(step.name, len(items), step.map.max_items)) is not None:
+        raise failure("map_too_large", excess, frame.address)
     for operation in step.map.init:
         frame.operate(operation)
     inside = replace(frame, request_counts=frame.request_counts.within(step.name))
     known = Items(items, total=len(items))
     with keep_completed(known, frame.address):
         if len(items) > frame.host.identity.history_limits.items:
-            outputs = await _in_pages(step, items, inside)
+            outputs = await _in_pages(step, known, inside)
         elif step.map.max_concurrency == 1:
             outputs = await run_one_by_one(step.map, known, inside)
         else:
             outputs, changed = await run_at_once(step.map, known, inside)
             take_items_changes(frame, changed)
-    return _finalize(step, outputs, frame)
+    return _finalize(step, outputs, frame, known)
 
 
-async def _in_pages(step: Map, items: list[JSON], frame: Frame) -> list[JSON]:
+async def _in_pages(step: Map, known: Items, frame: Frame) -> list[JSON]:
     # `init` and `finalize` run here, so the pages need not carry what they read, such as the whole list.
     block = step.map.model_copy(update={"iterable_input": "[]", "init": [], "finalize": None})
     bare = step.model_copy(update={"map": block, "input": None, "when": None})
     definition = MapDefinition(
         **define_child(bare, frame),
-        items=items,
-        total=len(items),
+        items=known.items,
+        total=known.total,
         iteration=frame.iteration,
         conversing=frame.conversing,
         history_management=frame.history_management,
@@ -48,6 +58,7 @@ async def _in_pages(step: Map, items: list[JSON], frame: Frame) -> list[JSON]:
     state = MapState(context=frame.store.value, resume_input=frame.scope.resume_input)
     result = await run_items(definition, state, frame)
     frame.write(result.context)
+    known.failures.update(result.failures)
     return result.outputs
 
 
@@ -62,8 +73,19 @@ def _items(step: Map, frame: Frame) -> list[JSON]:
     return value
 
 
-def _finalize(step: Map, outputs: list[JSON], frame: Frame) -> JSON:
+def _finalize(step: Map, outputs: list[JSON], frame: Frame, known: Items) -> JSON:
     if step.map.finalize is None:
         return outputs
     template = step.map.finalize.output_template
-    return frame.after(outputs).render(step.map.finalize.output if template is None else template)
+    inside = frame.after(outputs).with_names(report=_report_items(outputs, known))
+    return inside.render(step.map.finalize.output if template is None else template)
+
+
+def _report_items(outputs: list[JSON], known: Items) -> list[JSON]:
+    """Return `index`, `item`, `status`, `output` and `error` of each item."""
+    report: list[JSON] = []
+    for index, (item, output) in enumerate(zip(known.items, outputs, strict=True)):
+        failed = known.failures.get(index)
+        status, error = ("completed", None) if failed is None else (failed.status, failed.error)
+        report.append({"index": index, "item": item, "status": status, "output": output, "error": error})
+    return report
