@@ -20,6 +20,7 @@ from holdfast.protocol.past import (
     PastCall,
     PastChild,
     PastReply,
+    PastWaits,
     ResumePoint,
     digest_request,
     is_inside,
@@ -64,6 +65,7 @@ class PastReader:
     def __init__(self, tree: Tree, run: str, events: Sequence[Event]) -> None:
         """`events` are those of the run, in order."""
         self._orders = _find_orders(events)
+        self._places = {event.address for event in events}
         self._run = run
         self._histories = Histories(tree, run)
 
@@ -153,21 +155,41 @@ class PastReader:
             message = f"{self._run} was begun with values changed at {met.address}, which no run can go on with"
             raise BadInput(f"{message}: fork the run that it begins in once more")
         waits = await self._histories.read_waits(history)
+        before = self._read_before(history, waits)
         return Past(
             run=self._run,
             fork=place if isinstance(place, Fork) else None,
             until=None if isinstance(place, Fork) else place,
             state=history.state,
-            calls=await self._collect_calls(history, broken),
-            children=await self._collect_children(history, broken, place),
+            calls=await self._collect_calls(history, before, broken),
+            children=await self._collect_children(history, before, broken, place),
             replies=[reply for reply in map(_Met(broken), waits.replies) if reply is not None],
             done=waits.done,
             orders=self._orders,
         )
 
-    async def _collect_calls(self, history: WorkflowHistory, broken: Break) -> dict[str, PastCall]:
-        before = {} if history.past is None else history.past.calls
-        calls = {id_: call for id_, call in before.items() if id_ not in broken.calls | history.calls.keys()}
+    def _read_before(self, history: WorkflowHistory, waits: PastWaits) -> Past:
+        """Return what the workflow met, or may still meet, where the run itself goes on from another one.
+
+        In a fork that is not what the other run did from the place on.
+        """
+        past = history.past or Past(run="")
+        fork = past.fork
+        if fork is None:
+            return past
+        if history.workflow == self._run and fork.address not in self._places:
+            message = f"{self._run} has ended before it came to {fork.address}, where it begins"
+            raise BadInput(f"{message}: fork {past.run} there once more")
+        met = set(waits.met)
+        calls = {id_: call for id_, call in past.calls.items() if id_ in met or fork.is_beside(call.address)}
+        children = {
+            address: [child for child in there if child.workflow in met or fork.is_beside(address)]
+            for address, there in past.children.items()
+        }
+        return past.model_copy(update={"calls": calls, "children": children})
+
+    async def _collect_calls(self, history: WorkflowHistory, before: Past, broken: Break) -> dict[str, PastCall]:
+        calls = {id_: call for id_, call in before.calls.items() if id_ not in broken.calls | history.calls.keys()}
         for call in history.calls.values():
             status = _find_status(call, broken)
             if status is None or call.id in broken.calls:
@@ -178,13 +200,12 @@ class PastReader:
                 result = await self._histories.decode(call.result)
             if status == "failed":
                 failure = await self._histories.read_failure(call.failure)
-            calls[call.id] = PastCall(
-                status=status, request=digest_request(call.activity, request), result=result, failure=failure
-            )
+            digest, address = digest_request(call.activity, request), request.get("address", "")
+            calls[call.id] = PastCall(status=status, request=digest, address=address, result=result, failure=failure)
         return calls
 
     async def _collect_children(
-        self, history: WorkflowHistory, broken: Break, place: ResumePoint | None
+        self, history: WorkflowHistory, before: Past, broken: Break, place: ResumePoint | None
     ) -> dict[str, list[PastChild]]:
         around = [] if place is None else [child for child in history.children if _is_around(child, place)]
         own: dict[str, list[PastChild]] = {}
@@ -197,9 +218,8 @@ class PastReader:
             )
             if met is not None:
                 own.setdefault(child.address, []).append(met)
-        before = {} if history.past is None else history.past.children
-        addresses = [*before, *(address for address in own if address not in before)]
-        return {address: _join(before.get(address, []), own.get(address, [])) for address in addresses}
+        addresses = dict.fromkeys([*before.children, *own])
+        return {address: _join(before.children.get(address, []), own.get(address, [])) for address in addresses}
 
     async def _read_forked(self, child: ChildRun, broken: Break, fork: Fork) -> PastChild:
         """Return a child in which, or below which, the fork is: it is gone through again, whatever came of it."""

@@ -117,11 +117,11 @@ class Histories:
         workflow, run = history.workflow, history.run_id
         if run not in self._waits:
             page = await self._tree.query(workflow, PAST, 0, PastWaits, run)
-            replies, done = page.replies, page.done
+            waits = page
             while page.more:
-                page = await self._tree.query(workflow, PAST, len(replies), PastWaits, run)
-                replies = [*replies, *page.replies]
-            self._waits[run] = PastWaits(replies=replies, done=done)
+                page = await self._tree.query(workflow, PAST, len(waits.replies), PastWaits, run)
+                waits = waits.model_copy(update={"replies": [*waits.replies, *page.replies]})
+            self._waits[run] = waits.model_copy(update={"more": 0})
         return self._waits[run]
 
     async def decode(self, payload: Payload | None) -> Any:

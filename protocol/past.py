@@ -51,6 +51,8 @@ class PastCall(Value):
     status: Literal["completed", "failed", "begun", "left"]
     request: str
     """See `digest_request`."""
+    address: str = ""
+    """Of the step that made it, where its request says so."""
     result: JSON = None
     failure: PastFailure | None = None
 
@@ -80,6 +82,8 @@ class PastWaits(Value):
     replies: list[PastReply] = []
     done: list[Address] = []
     """Where a timer passed or a signal was delivered, once for each time; on the first page only."""
+    met: list[str] = []
+    """The ids of the calls and children of an earlier run that it met; on the first page only."""
     more: int = 0
     """Number of replies behind this page."""
 

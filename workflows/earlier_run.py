@@ -34,7 +34,9 @@ class EarlierRun:
         self._children = {address: list(children) for address, children in past.children.items()}
         self._replies = {(reply.address, reply.round): reply for reply in past.replies}
         self._done = list(past.done)
-        self._met = 0
+        self.met: list[str] = []
+        """The ids of the calls and children that were met."""
+        self._met_calls = 0
         self._orders = past.orders
         self._fork = past.fork
         self._place = past.place
@@ -78,6 +80,8 @@ class EarlierRun:
         call = None if self._is_over(address) else self._calls.pop(id_, None)
         if call is None:
             self._check_new(address, f"did not call {activity} here")
+        else:
+            self.met.append(id_)
         return call
 
     def take_reply(self, address: Address, round_: int) -> PastReply | None:
@@ -97,6 +101,7 @@ class EarlierRun:
             self._check_new(address, "started no workflow here")
             return None
         child = children.pop(0)
+        self.met.append(child.workflow)
         if child.past is not None and child.past.place is not None:
             self._is_reached, self._changes = True, {}
         return child
@@ -124,8 +129,8 @@ class EarlierRun:
         """
         if digest_request(activity, _read_json(request)) != met.request:
             raise self._make_difference(f"made another call here ({activity})", address)
-        self._met += 1
-        if self._met % MOST_AT_ONCE == 0:
+        self._met_calls += 1
+        if self._met_calls % MOST_AT_ONCE == 0:
             await workflow.sleep(timedelta(milliseconds=1))
         return await _give(met, result_type, _make_activity_error)
 

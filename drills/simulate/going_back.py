@@ -46,7 +46,7 @@ class _Tree:
 
     async def query(self, workflow: str, name: str, offset: int, type_: type, run_id: str) -> PastWaits:
         waits = self._waits[run_id]
-        return PastWaits(replies=waits.replies[offset:], done=waits.done)
+        return waits.model_copy(update={"replies": waits.replies[offset:]})
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ def _read_waits(run: Run) -> PastWaits:
     waits: PastWaits = unpack(core.query(PAST, pack(0)), PastWaits)
     while waits.more:
         page = unpack(core.query(PAST, pack(len(waits.replies))), PastWaits)
-        waits = page.model_copy(update={"replies": [*waits.replies, *page.replies], "done": waits.done})
+        replies = [*waits.replies, *page.replies]
+        waits = waits.model_copy(update={"replies": replies, "more": page.more})
     core.discard()
     return waits

@@ -237,8 +237,10 @@ class Questions:
     def list_waits(self, offset: int) -> PastWaits:
         """Return a page of the ends of questions here, from an offset on, as `Past` has them."""
         page = [_describe_end(*end) for end in self._replies[offset : offset + PAGE]]
-        done = self.done if offset == 0 else []
-        return PastWaits(replies=page, done=done, more=max(0, len(self._replies) - offset - PAGE))
+        more = max(0, len(self._replies) - offset - PAGE)
+        if offset:
+            return PastWaits(replies=page, more=more)
+        return PastWaits(replies=page, done=self.done, met=self._earlier.met, more=more)
 
     def _make_question(self, request: QuestionRequest) -> Question:
         """Return the next question at an address."""
