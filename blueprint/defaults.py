@@ -1,4 +1,4 @@
-"""Defaults of a JSON Schema, filled into a value that leaves keys out."""
+"""Defaults of a JSON Schema for what a value leaves out; inputs of runs and imports are completed here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from holdfast.blueprint.jsonschemas import BadSchema, problems_of
 
 MOST_REFERENCES = 20
 """One after the other; a schema may refer to itself."""
+
+
+def complete_input(schema: JSONObject | None, value: JSON) -> tuple[JSON, str]:
+    """Return the input of a run or an import with the defaults of its schema, and what does not fit; "" if all fits.
+
+    >>> complete_input({"properties": {"n": {"default": 2}}, "required": ["to"]}, {})
+    ({'n': 2}, 'to is missing')
+    """
+    if schema is None:
+        return value, ""
+    filled = with_defaults(schema, value)
+    return filled, "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems_of(schema, filled))
 
 
 def with_defaults(schema: JSONObject, value: object) -> JSON:

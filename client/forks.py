@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from typing_extensions import TypedDict
 
+from holdfast.blueprint.defaults import complete_input
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.events import below
@@ -114,15 +114,17 @@ class RunFork:
             return []
         if any(kind == "import" for kind, _, _ in parts(at)[:-1]):
             raise BadInput(f"{at} stands in an import, which does not read the run's input: change the context there")
-        names: JSONObject = {"input": (await read_input(self._client, self._run)).input}
+        own, _ = complete_input(blueprint.inputs, (await read_input(self._client, self._run)).input)
+        names: JSONObject = {"input": own}
         try:
             for path, value in changes.items():
                 names = applied(names, "set", path, value)
         except BadWrite as error:
             raise BadInput(str(error)) from None
-        if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, names["input"])):
+        changed, wrong = complete_input(blueprint.inputs, names["input"])
+        if wrong:
             raise BadInput(f"the changed input does not fit: {wrong}")
-        return [names["input"]]
+        return [changed]
 
     async def _find_break(self, reader: PastReader, described: WorkflowExecutionDescription) -> Break:
         """Return where the run broke off; for one that goes on, or is complete, its end so far."""

@@ -13,8 +13,7 @@ from temporalio.common import (
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from holdfast.blueprint.defaults import with_defaults
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.defaults import complete_input
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
@@ -49,10 +48,8 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
         raise BadInput(f"the input cannot be sent: {refusal.message}") from None
     if len(run.encode()) > LONGEST_RUN_ID or "/" in run or not run.strip():
         raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
-    wanted = blueprint.inputs
-    problems = [] if wanted is None else list(problems_of(wanted, with_defaults(wanted, input)))
-    if problems:
-        details = "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems)
+    _, details = complete_input(blueprint.inputs, input)
+    if details:
         none = "; no input was given (on the command line: --input VALUE)" if input is None else ""
         raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}{none}")
 

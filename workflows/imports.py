@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.blueprint.defaults import with_defaults
+from holdfast.blueprint.defaults import complete_input
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol.people import EVERYBODY
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import ContextStore, Frame, read_history
 
 
-async def run_import(alias: str, value: object, frame: Frame) -> tuple[JSON, JSONObject]:
+async def run_import(alias: str, value: JSON, frame: Frame) -> tuple[JSON, JSONObject]:
     """Run an import; return its output and its final context. It has names, context and conversation of its own."""
     child = frame.blueprint.imports[alias]
-    if child.inputs is not None:
-        value = with_defaults(child.inputs, value)
-        if wrong := misfit(child.inputs, value):
-            raise failure("input_invalid", f"the input of {child.name} does not fit: {wrong}", frame.address)
+    value, wrong = complete_input(child.inputs, value)
+    if wrong:
+        raise failure("input_invalid", f"the input of {child.name} does not fit: {wrong}", frame.address)
     began = read_history(child.context)
     frame.host.speakers.note_written(began, began)
     inside = replace(

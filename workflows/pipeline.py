@@ -8,10 +8,9 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
 
-from holdfast.blueprint.defaults import with_defaults
+from holdfast.blueprint.defaults import complete_input
 from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.wait import waits_in
 from holdfast.blueprint.model_problems import describe_problem
@@ -50,7 +49,7 @@ class PipelineWorkflow(RunWorkflow):
         self.host.events.awaited_schemas = self._list_awaited_schemas
         self.host.progress.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)
-        self.input = begun.input if blueprint.inputs is None else with_defaults(blueprint.inputs, begun.input)
+        self.input, self._misfit = complete_input(blueprint.inputs, begun.input)
         began = read_history(blueprint.context)
         self.host.speakers.note_written(began, began)
 
@@ -78,8 +77,8 @@ class PipelineWorkflow(RunWorkflow):
         if (refusal := self._refusal) is not None:
             type_ = "too_large" if refusal.code == "too_large" else "input_invalid"
             raise failure(type_, f"the run's input cannot be accepted: {refusal.message}", self.address)
-        if blueprint.inputs is not None and (wrong := misfit(blueprint.inputs, self.input)):
-            raise failure("input_invalid", f"the run's input does not fit: {wrong}", self.address)
+        if self._misfit:
+            raise failure("input_invalid", f"the run's input does not fit: {self._misfit}", self.address)
         frame = self.frame(self.store, Scope(), {"input": self.input})
         work = run_steps(blueprint.steps, frame, self.input, blueprint.max_parallel)
         output = await run_until_deadline(

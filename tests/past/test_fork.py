@@ -190,6 +190,42 @@ async def test_a_first_step_without_an_input_of_its_own_gets_the_changed_one(hou
     assert await house.output(await fork(house, run, "a", changes={"input": "new"})) == "new"
 
 
+DEFAULTS = """
+inputs:
+  properties: {size: {default: 3}, place: {properties: {city: {default: Rome}}, default: {}}}
+steps: [{name: a, input: "{{ input.size }}"}, {name: b, input: "{{ input }}"}]
+"""
+
+
+async def test_a_changed_input_has_the_defaults_of_its_schema(house: Harness) -> None:
+    """Those of what the run was started with, and those of what is new."""
+    run = await house.start(DEFAULTS, {})
+    assert await house.output(run) == {"size": 3, "place": {}}
+    changed = await fork(house, run, "b", changes={"input.place.street": "Via Roma"})
+    assert await house.output(changed) == {"size": 3, "place": {"city": "Rome", "street": "Via Roma"}}
+
+
+@pytest.mark.parametrize(("kind", "inside"), [("map", "map:m:1"), ("branch", "parallel:p;branch:b")])
+async def test_the_input_is_changed_in_one_branch_or_from_one_item_on(house: Harness, kind: str, inside: str) -> None:
+    body = [{"name": "say", "input": "{{ input.tone }}"}]
+    around: dict[str, Any] = {"kind": "map", "name": "m", "map": {"iterable_input": "[1, 2, 3]", "body": body}}
+    if kind == "branch":
+        around = {"kind": "parallel", "name": "p", "branches": {"a": body, "b": body}}
+    end = {"name": "end", "input": "{{ [previous_step, input.tone] }}"}
+    run = await house.start(yaml.safe_dump({"steps": [around, end]}), {"tone": "warm"})
+    await house.output(run)
+    met, tone = await house.output(await fork(house, run, inside, changes={"input.tone": "dry"}))
+    assert (met, tone) == ({"a": "warm", "b": "dry"} if kind == "branch" else ["warm", "dry", "dry"], "dry")
+
+
+async def test_the_input_is_not_changed_inside_an_import(house: Harness) -> None:
+    (house.folder / "part.yaml").write_text("steps: [{name: inner}]")
+    run = await house.start("imports: {part: part.yaml}\nsteps: [{name: a, uses: imports.part}]", "old")
+    await house.output(run)
+    with pytest.raises(BadInput, match="stands in an import"):
+        await house.runs.fork(run, "inner", changes={"input": "new"})
+
+
 async def test_an_input_that_does_not_fit_is_refused_and_a_changed_run_is_not_gone_on_with(house: Harness) -> None:
     run = await house.start(INPUT, {"tone": "warm", "to": "Ana"})
     await house.output(run)
