@@ -588,12 +588,17 @@ async def _list_tools(client: Client) -> list[McpTool]:
 
 def _specs(server: str, tools: list[McpTool]) -> list[ToolSpec]:
     names = Counter(_fit(f"{server}_{tool.name}") for tool in tools)
+    hints = {tool.name: tool.annotations for tool in tools if tool.annotations is not None}
+    reads = {name for name, said in hints.items() if said.read_only_hint}
+    repeatable = reads | {name for name, said in hints.items() if said.idempotent_hint}
     return [
         ToolSpec(
             name=_fit(whole) if names[_fit(whole)] == 1 else _with_digest(whole),
             description=tool.description or tool.title or "",
             parameters=tool.input_schema,
             reference=f"mcp:{server}/{tool.name}",
+            reads_only=tool.name in reads,
+            idempotent=tool.name in repeatable,
         )
         for tool in tools
         for whole in [f"{server}_{tool.name}"]

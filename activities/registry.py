@@ -71,6 +71,8 @@ class Tool:
     function: Any
     idempotent: bool = False
     """True if it may run twice: only then is it retried automatically."""
+    reads_only: bool = False
+    """True if it changes nothing, as people are told before they agree to a plan."""
     interrupts: Mapping[type[object], Translation] = field(default_factory=dict)
     """Exceptions, and types of results, that mean the same as an `Interrupt`."""
     rule: OwnerRule | None = None
@@ -198,6 +200,7 @@ def tool(
     *,
     name: str | None = None,
     idempotent: bool = False,
+    reads_only: bool = False,
     interrupts: Sequence[type[BaseException]] | InterruptTable = (),
     approve: bool | str = False,
     review: bool = False,
@@ -212,6 +215,7 @@ def tool(
     *,
     name: str | None = None,
     idempotent: bool = False,
+    reads_only: bool = False,
     interrupts: Sequence[type[BaseException]] | InterruptTable = (),
     approve: bool | str = False,
     review: bool = False,
@@ -225,6 +229,7 @@ def tool(
         name: Name of the tool; None: that of the function. A graph needs one.
         idempotent: The tool may run twice. Otherwise it is never run again automatically: if a call is lost, a person
             is asked what happened.
+        reads_only: The tool changes nothing: it may run twice, and a person who approves a plan is told so.
         interrupts: Exceptions of a library that mean the same as an `Interrupt`, and are shown as text; or a table of
             exceptions, and of types of results, with a function that makes a question of each. For a graph, whose
             interrupts are of type `langgraph.types.Interrupt`, a pair with a second function makes of interrupt and
@@ -245,7 +250,7 @@ def tool(
         existing = _tools.get(known_as)
         if existing is not None and existing.function.__module__ != function.__module__:
             raise ValueError(f"a tool named {existing.name!r} is already registered by {existing.function.__module__}")
-        made = Tool(known_as, function, idempotent, table, rule, context)
+        made = Tool(known_as, function, idempotent or reads_only, reads_only, table, rule, context)
         _check_parts(made)
         _tools[known_as] = made
         return function

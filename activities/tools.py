@@ -251,6 +251,7 @@ class ToolActivities:
                 reference=name,
                 rule=tool.rule,
                 idempotent=tool.idempotent,
+                reads_only=tool.reads_only,
             )
         ]
 

@@ -22,7 +22,7 @@ from holdfast.blueprint.kinds import Option
 from holdfast.client.answering import Sent
 from holdfast.client.event_texts import _by, place, preview, result_text, shown_raise
 from holdfast.client.forms import make_example
-from holdfast.client.proposals import describe_proposal, details_beside
+from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.reading import list_words
 from holdfast.client.states import Done
 from holdfast.client.views import GroupView, StepView
@@ -45,6 +45,8 @@ LEAST_OF_LAST = 30
 """The least width, in characters, of a table's last column; with less room it gets a line of its own."""
 LONGEST_DETAIL = 300
 """The most characters of a detail of a question."""
+UNWRAPPED = 1_000_000
+"""A width at which no line is wrapped."""
 MOST_ITERATIONS = 10
 """The most iterations of a loop in a tree."""
 MOST_DONE = 10
@@ -121,8 +123,8 @@ def question_text(question: Question, limit: int | None = LONGEST_DETAIL) -> Tex
         text.append(f"\nrisk: {risk}", RISK_STYLES[risk])
     if question.asked.link is not None:  # in full, as it is to be opened
         text.append(f"\n{clean(question.asked.link)}", "underline")
-    if (plan := describe_proposal(question)) is not None:
-        text.append(f"\n{clean(plan).rstrip()}")
+    if (plan := read_proposal(question)) is not None:  # unwrapped, as the width of the terminal is known later
+        text.append(f"\n{clean(plan.to_text(UNWRAPPED)).rstrip()}")
     further = _further_info(question) if plan is None else details_beside(question)
     for info in [*(parent["info"] for parent in question.parents), further]:
         if info is not None and info != question.message:
@@ -183,7 +185,7 @@ def _breaks(text: str, width: int) -> list[int]:
     return places
 
 
-_SET_IN = re.compile(r"\s*(?:\d+\s\s\S+\s+|[-*•]\s+|\d+[.)]\s+)?")
+_SET_IN = re.compile(r"\s*(?:\d+\s\s\S+\s+|[-*•]\s+|(?:[~+]\s)?\d+[.)]\s+)?")
 """The beginning of a line below which its further lines begin: of an option its number and id, of a list its mark."""
 
 _STRUCTURE = re.compile(r"(?:[^:]+: )?[\[{].*[\]}]$")

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.questions import Question
 
-_TOLD = ("goal", "tools")
+if TYPE_CHECKING:
+    from holdfast.blueprint.explain.proposals import Proposal
+
+_TOLD = ("goal", "tools", "changes")
 """Details of the review that the description holds: the goal stands in the message."""
 
 
 def describe_proposal(question: Question) -> str | None:
-    """Return the plan that a person is to review, in plain words; None for a question about anything else."""
+    """Return the plan that a person is to review, in the words of its language; None for any other question."""
+    proposal = read_proposal(question)
+    return None if proposal is None else proposal.to_text()
+
+
+def read_proposal(question: Question) -> Proposal | None:
+    """Return the plan that a person is to review, line by line; None for a question about anything else."""
     info = question.info
     if not question.asked.verdicts or not isinstance(info, dict) or not _looks_like_plan(info.get("payload")):
         return None
@@ -18,8 +29,7 @@ def describe_proposal(question: Question) -> str | None:
     from holdfast.blueprint.explain.proposals import describe_plan  # noqa: PLC0415
 
     about = info.get("about")
-    tools = about.get("tools") if isinstance(about, dict) else None
-    return describe_plan(info["payload"], tools if isinstance(tools, dict) else {})
+    return describe_plan(info["payload"], about if isinstance(about, dict) else {})
 
 
 def details_beside(question: Question) -> JSON:

@@ -88,6 +88,8 @@ class ToolSpec(Value):
     """What its owner demands before a call."""
     idempotent: bool = False
     """True if it may run twice, as its owner says."""
+    reads_only: bool = False
+    """True if it changes nothing, as its owner says."""
     problem: str = ""
     """Reason why it cannot be called; only filled in for a lenient `ToolsRequest`."""
 

@@ -228,6 +228,19 @@ def is_repeatable(spec: ToolSpec, policies: Sequence[Policy]) -> bool:
     return all(stated) if stated else spec.idempotent
 
 
+Effect = Literal["reads", "repeatable", "acts"]
+"""What a call does to the world, as far as the tool's owner or the blueprint says it."""
+
+
+def name_effect(spec: ToolSpec, policies: Sequence[Policy], inner: Sequence[str]) -> Effect:
+    """Return what a call does; `inner`: the tools that an agent or an import may call in its turn."""
+    if spec.reference.startswith(AGENT):
+        return "acts" if inner else "reads"
+    if spec.reads_only:
+        return "reads"
+    return "repeatable" if is_repeatable(spec, policies) else "acts"
+
+
 def permit_of(spec: ToolSpec, blueprint: Blueprint) -> str:
     """Return the key under which a permission for the rest of the run is kept.
 

@@ -271,7 +271,7 @@ class _StepPart(UnitStep):
 
     def _choices(self) -> list[tuple[str, str]]:
         """Return the choices of a question, each with its meaning."""
-        options = options_of(self.unit.step, self.words.plan.language)
+        options = options_of(self.unit.step, self.words.plan.spoken_language)
         return [(self.words.unquoted(option.text, self.unit), _MEANS.get(meaning(option), "")) for option in options]
 
     def _ask(self, names: Vocabulary) -> Ask:

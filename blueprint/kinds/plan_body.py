@@ -11,7 +11,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.people_lists import groups_in
 from holdfast.blueprint.parts import MOST_AT_ONCE, Part, Requirement, Seconds, Template
-from holdfast.blueprint.questions.agreement import Language
+from holdfast.blueprint.questions.agreement import DEFAULT_LANGUAGE, Language, find_language
 
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]
@@ -163,7 +163,7 @@ class PlanBody(Part):
     )
     language: Language | None = Field(
         None,
-        description="In which language its questions offer yes and no, where they name no options; default: English.",
+        description="In which language people are asked; default: that of its goal and its instructions, else English.",
         examples=["fr"],
     )
     max_parallel: int = Field(1, ge=1, le=MOST_AT_ONCE, description="Steps at once.", examples=[3])
@@ -189,3 +189,10 @@ class PlanBody(Part):
         examples=["{{ input.failed }}"],
     )
     notes: JSONObject = Field({}, description=_NOTES, examples=[{"plan_id": "p-7", "version": 1}])
+
+    @property
+    def spoken_language(self) -> Language:
+        """The language in which people are asked: the one that is named, else that of the goal and the instructions."""
+        if self.language is not None:
+            return self.language
+        return find_language(" ".join([self.goal, *(step.instruction for step in self.steps)])) or DEFAULT_LANGUAGE

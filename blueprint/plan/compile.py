@@ -98,7 +98,7 @@ class _Compiler:
             needs += self._references(option.text, f"{path}.options[{index}].text", id_)
         if is_own or compares_item(step.condition):
             needs += self._condition(step.condition, f"{path}.condition", id_)
-        for key, code, message, hint in check_question(step, self.structure.plan.language):
+        for key, code, message, hint in check_question(step, self.structure.plan.spoken_language):
             self.structure.add_fault(f"{path}.{key}", code, message, hint)
         self.needs[id_] = _unique(needs)
 

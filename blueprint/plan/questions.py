@@ -208,7 +208,7 @@ def compile_question(
         note: What a model says beside the question.
         suggestions: Answers that a model suggests where the plan names none, and no yes is needed.
     """
-    step, options = unit.step, options_of(unit.step, plan.language)
+    step, options = unit.step, options_of(unit.step, plan.spoken_language)
     needs_yes = wants_a_yes(step) or _decides(unit, layout)
     item = {"item": "{{ item }}", "index": "{{ index }}"} if unit.around else {}
     return PlanQuestion.model_construct(  # its parts were checked with the plan
@@ -232,7 +232,7 @@ def compile_question(
         is_closed=bool(step.options),
         informs=informs(step),
         needs_yes=needs_yes,
-        unclear=words_of(plan.language).unclear if needs_yes and not informs(step) else "",
+        unclear=words_of(plan.spoken_language).unclear if needs_yes and not informs(step) else "",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.expressions.texts import folded
@@ -176,6 +177,34 @@ TABLES: dict[Language, Words] = {
         nots="niet|nooit|geen|niets|niemand|zonder",
     ),
 }
+
+
+_COMMON: dict[Language, str] = {
+    "en": "the and of to for with is are an on by from that this it if each every them who which your",
+    "fr": "le les des du et une pour avec est sont dans sur par aux qui chaque ce cette leur vous un au puis",
+    "de": "der die das und ein eine für mit ist sind auf von den dem des im jede jeden wenn nicht an zum",
+    "es": "el los las y una para con es son del por que cada si lo al su",
+    "it": "il lo gli le e una per con è sono di della che ogni dei alla nel ai",
+    "pt": "os as e uma para com é são em do da dos das que cada se ao na no aos",
+    "nl": "het een en voor met is zijn op van te dat die elke elk als niet aan naar",
+}
+_WORDS = {language: frozenset(words.split()) for language, words in _COMMON.items()}
+_LETTERS = re.compile(r"[^\W\d_]+")
+_ENOUGH = 2
+"""The fewest common words of a language by which it is told; there must be twice as many as of any other."""
+
+
+@lru_cache(maxsize=64)
+def find_language(text: str) -> Language | None:
+    """Return the language of a text, by its commonest words; None where they do not tell.
+
+    >>> find_language("Préparer et envoyer les invitations pour la fête"), find_language("Invite Ana")
+    ('fr', None)
+    """
+    words = _LETTERS.findall(folded(text))
+    counts = sorted(((sum(word in common for word in words), language) for language, common in _WORDS.items()))
+    (second, _), (first, language) = counts[-2:]
+    return language if first >= max(_ENOUGH, 2 * second) else None
 
 
 def plainly(text: str) -> str:

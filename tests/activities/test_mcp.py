@@ -400,10 +400,21 @@ async def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.
     assert "pip install 'holdfast[mcp]'" in error.message
 
 
+def listed(name: str, **hints: bool) -> Any:
+    """A tool as a server lists it, with what it says of its effects."""
+    annotations = SimpleNamespace(**{"read_only_hint": None, "idempotent_hint": None, **hints}) if hints else None
+    return SimpleNamespace(name=name, description=None, title="A tool", input_schema={}, annotations=annotations)
+
+
+def test_what_a_server_says_of_the_effects_of_a_tool_is_kept() -> None:
+    tools = [listed("a"), listed("b", read_only_hint=True), listed("c", idempotent_hint=True)]
+    specs = mcp_servers._specs("files", tools)
+    assert [(spec.reads_only, spec.idempotent) for spec in specs] == [(False, False), (True, True), (False, True)]
+
+
 def test_long_names_and_names_that_meet_stay_apart() -> None:
     names = ["x" * 80 + "1", "x" * 80 + "2", "read.all", "read_all"]
-    listed = [SimpleNamespace(name=name, description=None, title="A tool", input_schema={}) for name in names]
-    specs = mcp_servers._specs("files", listed)
+    specs = mcp_servers._specs("files", [listed(name) for name in names])
     assert [spec.reference for spec in specs] == [f"mcp:files/{name}" for name in names]
     assert len({spec.name for spec in specs}) == 4
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", spec.name) for spec in specs)

@@ -33,6 +33,12 @@ def list_events(log: str, events: list[Any]) -> dict[str, Any]:
     return {"events_count": len(events), "events": events}
 
 
+@tool(name="plan_read", reads_only=True)
+def read_event(log: str) -> dict[str, Any]:
+    """Reads one calendar event."""
+    return {"read": note(log, tool="read")}
+
+
 @tool(name="plan_update")
 def update_event(log: str, event: Any) -> dict[str, Any]:
     """Updates one calendar event."""

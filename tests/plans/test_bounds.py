@@ -50,8 +50,8 @@ async def test_what_is_confirmed_lists_every_tool_that_can_run(plans: Plans) -> 
     run = await read(plans, {"steps": steps}, {}, tools, "confirm: true")
     question = await plans.harness.one(run)
     assert question.info["about"]["tools"] == {
-        "2": ["agent:helper (may call plan_list, plan_update)"],
-        "3": ["plan_send (needs approval)"],
+        "2": [{"tool": "agent:helper", "effect": "acts", "may_call": ["plan_list", "plan_update"]}],
+        "3": [{"tool": "plan_send", "effect": "acts", "approval": "ask"}],
     }
     await plans.harness.answer(run, {"verdict": "rejected"}, question)
     await plans.harness.result(run)
@@ -137,7 +137,7 @@ async def test_a_change_that_a_person_approved_is_approved(plans: Plans) -> None
     run = await plans.start({"steps": [step("1")], "driver": "agent", "confirm": True}, {"plan": turns})
     await plans.harness.answer(run, {"verdict": "unchanged"})
     review = await plans.harness.one(run)
-    assert review.info["about"]["tools"] == {"2": ["plan_send"]}
+    assert review.info["about"]["tools"] == {"2": [{"tool": "plan_send", "effect": "acts"}]}
     await plans.harness.answer(run, {"verdict": "unchanged"}, review)
     await plans.harness.output(run)
     assert plans.tools() == ["send"]

@@ -98,7 +98,7 @@ async def test_the_second_plan_is_shown_with_what_differs_from_the_first(plans: 
     first = await plans.harness.one(run)
     await plans.harness.answer(run, {"verdict": "unchanged"}, first)
     second = await plans.harness.one(run)
-    assert "changes" not in first.info["about"] and "step one is new" in second.info["about"]["changes"]
+    assert "changes" not in first.info["about"] and {"id": "one", "change": "new"} in second.info["about"]["changes"]
     await plans.harness.answer(run, {"verdict": "rejected"}, second)
     assert "rejected the plan" in str((await plans.harness.result(run)).error)
 

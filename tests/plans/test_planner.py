@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.client.proposals import describe_proposal
 from holdfast.protocol.answers import Refusal
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, ask, call, finish, statuses, step
@@ -237,11 +238,13 @@ async def test_a_planner_is_told_of_a_tool_that_the_agent_does_not_have(
 
 
 async def test_who_agrees_sees_the_tools_of_each_step_and_which_need_approval(plans: Plans) -> None:
-    plan = {"goal": "Send", "steps": [step("1", "Send", tools=["plan_send", "plan_list"]), step("2")]}
-    tools = "{name: plan_send, approve: always}, plan_list"
+    plan = {"goal": "Send", "steps": [step("1", "Send", tools=["plan_send", "plan_list", "plan_read"]), step("2")]}
+    tools = "{name: plan_send, approve: always}, plan_list, plan_read"
     run = await planned(plans, [plan], tools=tools, more="confirm: true")
     question = await plans.harness.one(run)
-    assert question.info["about"]["tools"] == {"1": ["plan_send (needs approval)", "plan_list"]}
+    sends = {"tool": "plan_send", "effect": "acts", "approval": "ask"}
+    others = [{"tool": "plan_list", "effect": "repeatable"}, {"tool": "plan_read", "effect": "reads"}]
+    assert question.info["about"]["tools"] == {"1": [sends, *others]}
     await plans.harness.answer(run, {"verdict": "rejected"}, question)
     await plans.harness.result(run)
 
@@ -262,7 +265,7 @@ async def test_a_plan_edited_to_a_tool_that_no_worker_has_is_asked_about_once_mo
     await plans.harness.answer(run, {"verdict": "edited", "payload": edited})
     again = await plans.harness.one(run)
     assert (again.round, "no tool named 'rm_rf'" in again.message) == (2, True)
-    assert "cannot be called" in again.info["about"]["tools"]["1"][0]
+    assert "problem" in again.info["about"]["tools"]["1"][0] and "cannot be called" in (describe_proposal(again) or "")
     mended = {"goal": "Send", "steps": [step("1", "Say it")]}
     await plans.harness.answer(run, {"verdict": "edited", "payload": mended}, again)
     assert statuses(await plans.harness.output(run)) == {"1": "completed"}

@@ -43,15 +43,19 @@ async def test_a_plan_is_shown_in_words_wherever_it_is_reviewed(plans: Plans) ->
     text = describe_proposal(question)
     assert text is not None
     lines = text.splitlines()
-    assert lines[0] == '1. step 1: works on "List the guests".'
-    assert lines[1].startswith("2. loop guests: after step 1, runs these steps for each item of the output of step 1")
-    assert 'calls plan_send for "Invite [the item]". plan_send (needs approval).' in " ".join(text.split())
+    assert lines[:3] == [
+        "1. List the guests",
+        "guests. For each item of [result of 1]; if one fails, the next begins",
+        "   After 1",
+    ]
+    assert "Tool plan_send: may have an effect; needs approval; the agent chooses the arguments" in text
+    assert lines[-5:-2] == ["", "Effects: plan_send (3).", "Approval before the call: plan_send (3)."]
     shown = question_text(question).plain
-    assert text.rstrip() in shown and "loop_blocks" not in shown
+    assert all(line in shown for line in lines[:3]) and "loop_blocks" not in shown
     assert text in message_for(question)
     async with desk(plans.harness) as ana:
         page = (await ana.client.get(question_address(question))).text
-    assert 'class="proposal"' in page and "works on &#34;List the guests&#34;" in page
+    assert 'class="proposal"' in page and "<b>1</b> List the guests" in page
     seen = plan_text(await plans.harness.runs.plans.read(run)).plain
     assert "Invite CURRENT_ITEM" in seen and f"waits for approval: holdfast attach {run}" in seen
     await plans.harness.answer(run, {"verdict": "rejected"}, question)
@@ -65,9 +69,14 @@ async def test_after_a_revision_it_is_told_what_has_changed(plans: Plans) -> Non
     assert sentence == {"verdict": "revise", "reason": "oui mais plus court"}
     await plans.harness.answer(run, sentence, question)
     again = await plans.harness.one(run)
-    changes = "step 1 is changed; step 4 is new; step 2 is left out; step 3 is left out; loop guests is left out"
-    assert again.info["about"]["changes"] == changes
-    assert changes in question_text(again, None).plain
+    assert again.info["about"]["changes"] == [
+        {"id": "1", "change": "changed", "was": "List the guests"},
+        {"id": "4", "change": "new"},
+        *({"id": id_, "change": "left_out"} for id_ in ("2", "3", "guests")),
+    ]
+    shown = question_text(again, None).plain
+    assert "~ 1. List the guests, Ana too (changed; before: List the guests)" in shown
+    assert "+ 4. Say so (new)" in shown and "Left out: 2, 3, guests" in shown
     await plans.harness.answer(run, {"verdict": "rejected"}, again)
     await plans.harness.result(run)
 
@@ -92,12 +101,18 @@ async def test_what_is_typed_is_a_verdict(plans: Plans, words: str, verdict: str
 
 
 @pytest.mark.parametrize(
-    ("language", "asked"), [({}, "May this plan be run?"), ({"language": "fr"}, "Ce plan peut-il")]
+    ("keys", "asked", "told"),
+    [
+        ({}, "May this plan be run?", "Effects: none"),
+        ({"language": "fr"}, "Ce plan peut-il", "Effets : aucun"),
+        ({"goal": "Préparer et envoyer les invitations de la fête"}, "Ce plan peut-il", "Effets : aucun"),
+    ],
 )
-async def test_the_question_is_in_the_language_of_the_plan(plans: Plans, language: Json, asked: str) -> None:
-    run = await plans.start({"steps": [step("1")], "confirm": True, **language}, {})
+async def test_the_question_is_in_the_language_of_the_plan(plans: Plans, keys: Json, asked: str, told: str) -> None:
+    """In the one that the plan names, else in that of its goal and instructions where these tell it."""
+    run = await plans.start({"steps": [step("1")], "confirm": True, **keys}, {})
     question = await plans.harness.one(run)
-    assert question.message.startswith(asked)
+    assert question.message.startswith(asked) and told in (describe_proposal(question) or "")
     await plans.harness.answer(run, {"verdict": "rejected"}, question)
     await plans.harness.result(run)
 

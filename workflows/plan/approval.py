@@ -20,9 +20,10 @@ from holdfast.blueprint.questions.agreement import words_of
 from holdfast.blueprint.requirements import tools_behind
 from holdfast.protocol.agents import Message, ToolSpec
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.display import one_line
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.ledger import tell_ledger
-from holdfast.protocol.permissions import Expected, expected, policies_of
+from holdfast.protocol.permissions import expected, name_effect, policies_of
 from holdfast.protocol.plans import PlannerCall, PlanOrigin, PlanReview
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
@@ -36,14 +37,6 @@ MOST_CORRECTIONS = 3
 CORRECT = "Return the whole plan again, with every error corrected."
 REVISE = "Return the whole plan again, with the changes that are asked for."
 REPLAN = "Your plan has failed. Plan what is left: what stands under `done` as returned must not be done again."
-
-
-MARKS: dict[Expected, str] = {
-    "allow": "",
-    "depends": "may need approval",
-    "ask": "needs approval",
-    "deny": "not permitted",
-}
 
 
 class PlanStart:
@@ -130,7 +123,7 @@ class PlanStart:
         before = None if failed is None else PlanBody.model_validate(failed.plan)
         while True:
             self.proposed = plan
-            asked = words_of(plan.language).may_run.format(plan.goal)
+            asked = words_of(plan.spoken_language).may_run.format(plan.goal)
             content, self.reply = await reviewed(
                 plan,
                 self.author,
@@ -159,7 +152,7 @@ class PlanStart:
 
 async def approved_change(plan: PlanBody, context: PlanContext, frame: Frame, reason: str) -> tuple[JSON, str | None]:
     """Return the changed plan as a person approves it, and the person if they edited it. Raises `Refusal`."""
-    message, changes = words_of(plan.language).may_change.format(reason), differences(context.plan, plan)
+    message, changes = words_of(plan.spoken_language).may_change.format(reason), differences(context.plan, plan)
     try:
         content, reply = await reviewed(plan, context.author, frame, message, context.catalogue, changes=changes)
     except ApplicationError as error:
@@ -174,11 +167,11 @@ async def reviewed(
     message: str,
     catalogue: Catalogue,
     *,
-    changes: Sequence[str] = (),
+    changes: Sequence[JSONObject] = (),
     revisable: bool = False,
 ) -> tuple[JSONObject, JSONObject]:
     """Return a person's verdict on a plan, and the reply as expressions read it. A rejection is raised as a failure."""
-    tools = marked_tools(PlanContext(plan, author, frame.blueprint), catalogue)
+    tools = list_tools(PlanContext(plan, author, frame.blueprint), catalogue)
     asked = PlanReview(
         message=message,
         payload=plain_plan(plan),
@@ -186,7 +179,7 @@ async def reviewed(
         info={
             "goal": plan.goal,
             **({"tools": tools} if tools else {}),
-            **({"changes": "; ".join(changes)} if changes else {}),
+            **({"changes": list(changes)} if changes else {}),
         },
         author=author,
         agents=dict(frame.blueprint.agents),
@@ -203,40 +196,57 @@ async def reviewed(
     return content, described
 
 
-def differences(before: PlanBody, after: PlanBody) -> list[str]:
-    """Return a line for each step, loop or setting of the plan in which the second differs from the first."""
+def differences(before: PlanBody, after: PlanBody) -> list[JSONObject]:
+    """Return an entry for each step, loop or setting in which the second plan differs from the first.
+
+    Each has `id`, `change` (`new`, `changed`, `left_out`), and for one that is changed `was`, what it said.
+    """
     old, new = _parts_by_name(before), _parts_by_name(after)
-    lines = [f"{name} is changed" for name, part in new.items() if name in old and old[name] != part]
-    lines += [f"{name} is new" for name in new if name not in old]
-    return [*lines, *(f"{name} is left out" for name in old if name not in new)]
+    changed = [
+        {"id": id_, "change": "changed", "was": _say(old[id_])}
+        for id_, part in new.items()
+        if id_ in old and old[id_] != part
+    ]
+    changed += [{"id": id_, "change": "new"} for id_ in new if id_ not in old]
+    return [*changed, *({"id": id_, "change": "left_out"} for id_ in old if id_ not in new)]
 
 
 def _parts_by_name(plan: PlanBody) -> JSONObject:
     document = plain_plan(plan)
-    parts = {f"step {step['id']}": step for step in document.pop("steps", [])}
-    parts |= {f"loop {id_}": block for id_, block in document.pop("loop_blocks", {}).items()}
+    parts = {step["id"]: step for step in document.pop("steps", [])}
+    parts |= document.pop("loop_blocks", {})
     return {**parts, **document}
 
 
-def marked_tools(context: PlanContext, catalogue: Catalogue) -> dict[str, list[str]]:
+def _say(part: JSON) -> str:
+    """Return what a step or a loop was, in short; of any other part its value."""
+    if not isinstance(part, dict):
+        return one_line(text_of(part))
+    words = [str(part.get("instruction") or part.get("over") or part.get("title") or ""), *part.get("tools", [])]
+    return one_line(", ".join(filter(None, words)))
+
+
+def list_tools(context: PlanContext, catalogue: Catalogue) -> dict[str, list[JSONObject]]:
     """Return the tools of every step that has some, with what a person should know before agreeing to them."""
     return {
-        step.id: [_marked(tool, step, context, catalogue) for tool in step.tools]
+        step.id: [_describe_tool(tool, step, context, catalogue) for tool in step.tools]
         for step in context.plan.steps
         if step.tools
     }
 
 
-def _marked(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> str:
+def _describe_tool(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> JSONObject:
     lack = lack_of(tool, step, context.author, context.policy_agent(step))
-    missing = catalogue.problems.get(tool) if lack is None else lack.message
-    mark = f"cannot be called: {missing}" if missing else MARKS[_expected(tool, step, context, catalogue)]
-    inner = tools_behind(tool, context.blueprint)
-    notes = [*([mark] if mark else []), *([f"may call {', '.join(inner)}"] if inner else [])]
-    return f"{tool} ({'; '.join(notes)})" if notes else tool
-
-
-def _expected(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> Expected:
-    """Return what the rules say about a tool before its arguments are known."""
-    spec = catalogue.specs.get(tool) or ToolSpec(name=tool.rpartition(":")[2], reference=tool)
-    return expected(spec, policies_of(spec, context.policy_agent(step), context.further_policy_agents(step)))
+    problem = catalogue.problems.get(tool) if lack is None else lack.message
+    if problem:
+        return {"tool": tool, "problem": problem}
+    known = catalogue.specs.get(tool)
+    spec = known or ToolSpec(name=tool.rpartition(":")[2], reference=tool)
+    policies = policies_of(spec, context.policy_agent(step), context.further_policy_agents(step))
+    approval, inner = expected(spec, policies), tools_behind(tool, context.blueprint)
+    return {
+        "tool": tool,
+        "effect": "unknown" if known is None else name_effect(spec, policies, inner),
+        **({} if approval == "allow" else {"approval": approval}),
+        **({"may_call": inner} if inner else {}),
+    }

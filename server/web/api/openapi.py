@@ -60,6 +60,8 @@ def _complete(components: JSONObject) -> None:
     question, row = components["Question"], components["WaitingRow"]
     # It holds only what the question does not show in other fields.
     question["properties"]["asked"] = {"type": "object", "description": "The kind, and its own fields."}
+    told = {"type": "string", "description": "Of the review of a plan, where it is read alone: the plan in words."}
+    question["properties"]["proposal"] = told
     row["properties"] = {**question["properties"], **row["properties"]}
     components["RunJSON"]["properties"]["questions"]["items"] = {"$ref": REFERENCE.format(model="Question")}
 

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions.kind import joined
 from holdfast.client.answering import OpenQuestions, Sent, content_problems, find_question, must_be_seen
+from holdfast.client.proposals import describe_proposal
 from holdfast.client.runs import Runs
 from holdfast.client.states import WaitingRow
 from holdfast.client.tree import UnknownRun
@@ -70,7 +71,9 @@ async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQue
 
 async def show_question(exchange: Exchange) -> dict[str, Any]:
     """Show an open question."""
-    return (await exchange.runs.lists.find_question(exchange.path("id"))).model_dump(mode="json")
+    question = await exchange.runs.lists.find_question(exchange.path("id"))
+    proposal = describe_proposal(question)
+    return {**question.model_dump(mode="json"), **({"proposal": proposal} if proposal else {})}
 
 
 async def show_attachment(exchange: Exchange) -> Response:

@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 
 from holdfast.client.answering import OpenQuestions, Sent
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
-from holdfast.client.proposals import describe_proposal, details_beside
+from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.runs import Runs
 from holdfast.client.tree import CLOSED, UnknownRun, collect_questions
 from holdfast.protocol.address import name_at
@@ -429,7 +429,7 @@ async def _question_page(
         heading=heading,
         body=render_markdown(body) if body else "",
         render_markdown=render_markdown,
-        proposal=describe_proposal(question),
+        proposal=read_proposal(question),
         proposal_details=details_beside(question),
         who_not=who_not,
         # What somebody typed who may no longer answer stays to be copied.
