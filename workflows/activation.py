@@ -25,7 +25,7 @@ from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 from temporalio.workflow import Info
 
-from holdfast.workflows.rest import REST
+from holdfast.workflows.rest import EVICTED, REST
 
 Create = Callable[[WorkflowInstanceDetails], WorkflowInstance]
 Future = asyncio.Future[None]
@@ -79,8 +79,8 @@ class OneJobInstance(InnerInstance):
         """Of the activation before: its time, and the events that it had seen."""
         self._depends_on_task = False
         """Whether what the activation before has led to depends on where its task ends, and it was a live one."""
-        extern = {**details.extern_functions, REST: self._await_rest}
-        super().__init__(create(replace(details, extern_functions=extern)))
+        own: dict[str, Callable[..., Any]] = {REST: self._await_rest, EVICTED: lambda: self._evicting}
+        super().__init__(create(replace(details, extern_functions={**details.extern_functions, **own})))
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """See base class."""

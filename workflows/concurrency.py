@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+
+from holdfast.workflows.rest import is_evicted
 
 Result = TypeVar("Result")
 _CLEANING_UP: ContextVar[bool] = ContextVar("cleaning_up", default=False)
@@ -73,8 +74,11 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 async def outlast(tasks: Sequence[asyncio.Task[Any]]) -> None:
     """Wait until all of these are done, even if the waiting itself is cancelled again."""
     while pending := [task for task in tasks if not task.done()]:
-        with suppress(asyncio.CancelledError):
+        try:
             await workflow.wait(pending)
+        except asyncio.CancelledError:
+            if is_evicted():
+                raise
     for task in tasks:
         if not task.cancelled():
             task.exception()  # retrieved, or asyncio would report it as never retrieved

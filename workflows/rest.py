@@ -16,6 +16,9 @@ from temporalio import workflow
 REST = "holdfast_await_rest"
 """The runner's function that takes a future to set, and whether after the whole task."""
 
+EVICTED = "holdfast_is_evicted"
+"""The runner's function that says whether the workflow is being removed from the cache."""
+
 
 def check_runner() -> None:
     """Fail the workflow task where one of our own classes runs under another runner than ours.
@@ -39,6 +42,15 @@ async def await_rest(*, whole_task: bool) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         announce(future, whole_task)
         await future
+
+
+def is_evicted() -> bool:
+    """Return whether the workflow is being removed from the cache: what it waits for will not come, and all must end.
+
+    The SDK tries again and again, with an error in the worker's log, while one task of the workflow still waits.
+    """
+    check = workflow.extern_functions().get(EVICTED)
+    return check is not None and check()
 
 
 async def outlast_task() -> None:

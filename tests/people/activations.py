@@ -113,6 +113,12 @@ class FedRun:
             if again.jobs:
                 assert _activated(instance, again) == [one for one in commands if not _is_refusal(one)]
 
+    def evict(self) -> None:
+        """Remove the run from the cache; the SDK raises `RuntimeError` if one of its tasks still waits."""
+        job = WorkflowActivationJob()
+        job.remove_from_cache.SetInParent()
+        self.feed(job)
+
     def _count_eviction(self, run_id: str) -> None:
         self.evictions += 1
 

@@ -86,6 +86,13 @@ def test_a_query_right_after_an_update_evicts_nothing() -> None:
     assert run.evictions == 0
 
 
+def test_what_waits_for_an_end_is_evicted_and_goes_on_to_no_question() -> None:
+    block = "kind: block, name: b, deadline: 1h, on_deadline: finish, steps: [{name: one, agent: a, input: x}]"
+    run = FedRun(f"{AGENT}steps: [{{{block}}}, {ASK}]")
+    assert "request_cancel_activity" in run.feed(run.timer(), after=timedelta(hours=1))
+    run.evict()
+
+
 def test_an_answer_that_comes_with_the_end_of_an_authors_workflow_is_refused() -> None:
     run = FedRun(Hasty)
     kinds = run.feed(run.answer("me"), run.message("go", by=SIGNAL))
