@@ -8,15 +8,17 @@ one that nobody answers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import yaml
 
+from drills.simulate import extras
 from drills.simulate.choices import Choices
-from drills.simulate.world import ASKING, BROKEN, FIND, NOBODY, PAY, RING
+from drills.simulate.extras import NOBODY
+from drills.simulate.world import ASKING, BROKEN, FIND, PAY, RING
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 
@@ -26,11 +28,16 @@ UNDONE = "do"
 """How the names of steps begin that are undone if their block does not complete."""
 SIZES = (2, 3, 4, 6)
 """Steps of a blueprint, about."""
+OFTEN = (1.0, 0.1, 4.0)
+"""How often a blueprint has a kind, beside others: some of few kinds find what those of all do not."""
 ASKS: tuple[Json, ...] = (
     {"ask": "input"},
     {"ask": "clarification"},
     {"ask": "decision", "options": ["keep", "drop"]},
+    {"ask": "decision", "options": ["keep", {"id": "drop", "label": "Drop it"}], "multiple": True},
+    {"ask": "clarification", "options": ["keep", "drop"], "allow_custom": True},
     {"ask": "permission"},
+    {"ask": "permission", "risk": "high", "action": "Pay", "details": {"to": "Ann"}},
     {"ask": "review", "input": {"title": "Tea"}},
     {"ask": "hold"},
     {"ask": "input", "input_schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}},
@@ -59,13 +66,22 @@ class Generator:
     count: int = 0
     most: int = 0
     has_planner: bool = False
+    weights: dict[str, float] = field(default_factory=dict)
+    """How often each kind is chosen."""
 
     def write(self) -> Json:
         """Return a document."""
         self.most = SIZES[self.choices.below(len(SIZES))]
+        self.weights = {kind: OFTEN[self.choices.below(len(OFTEN))] for kind in MAKERS}
         steps = self.make_steps(0)
-        document = {"name": "simulated", "agents": self.agents, "context": self.context, **self._let_run(steps)}
+        document: Json = {"name": "simulated", "agents": self.agents, "context": self.context}
+        document |= {"steps": steps, **self.order(steps)}
+        document |= self.choose(extras.OF_DOCUMENTS, 0.2)
         return {key: value for key, value in document.items() if value}
+
+    def choose(self, table: Sequence[Json], share: float) -> Json:
+        """Return an entry of a table in this share of cases, else nothing."""
+        return table[self.choices.below(len(table))] if self.choices.chance(share) else {}
 
     def make_steps(self, depth: int) -> list[Json]:
         """Return a list of steps; deeper ones are shorter."""
@@ -75,27 +91,29 @@ class Generator:
                 steps.append(self.make_step(depth))
         return steps
 
-    def _let_run(self, steps: list[Json]) -> Json:
-        """Return a list of steps, some as a graph: each goes on once those are done that it needs."""
+    def order(self, steps: list[Json]) -> Json:
+        """Make a graph of some lists of steps: each goes on once those are done that it needs. Return how many may."""
         if len(steps) < 2 or not self.choices.chance(0.25):
-            return {"steps": steps}
+            return {}
         for before, step in itertools.pairwise(steps):
             if self.choices.chance(0.5):
                 step["needs"] = [before["name"]]
         steps[-1].setdefault("needs", [steps[0]["name"]])
-        return {"steps": steps, "max_parallel": 2 + self.choices.below(2)}
+        return {"max_parallel": 2 + self.choices.below(2)}
 
     def make_step(self, depth: int) -> Json:
         """Return a step of a kind that may stand here."""
         kinds = [kind for kind in MAKERS if self._fits(kind, depth)]
-        kind = kinds[self.choices.below(len(kinds))]
+        kind = kinds[self.choices.index([self.weights[kind] for kind in kinds])]
         self.count += 1
-        step = {"name": f"{kind[:2]}{self.count}", "kind": kind, **MAKERS[kind](self, depth)}
+        name = f"{kind[:2]}{self.count}"
+        step = {"name": name, "kind": kind, **MAKERS[kind](self, depth)}
         if self.choices.chance(0.3):
-            self.context[step["name"]] = None
-            step["sink_to"] = step["name"]
-        if self.choices.chance(0.05):
-            step["interrupt_before"] = True
+            self.context[name] = None
+            step["sink_to"] = name
+        for table in (_list_common_extras(kind), extras.OF_KINDS.get(kind, [{}])):
+            entry = self.choose(table, 0.25)
+            step = _merge(step, yaml.safe_load(yaml.safe_dump(entry).replace(extras.NAME, name)))
         return step
 
     def _fits(self, kind: str, depth: int) -> bool:
@@ -116,30 +134,54 @@ class Generator:
     def name_agent(self, *, tools: bool) -> str:
         """Return the name of an agent, with tools or without."""
         if not tools:
-            self.agents["clerk"] = {"model": "simulated"}
-            return "clerk"
-        if self.choices.chance(0.3):
-            asks = [{"name": name, "approve": "always"} for name in (PAY, RING)]
-            self.agents["chief"] = {"model": "simulated", "tools": asks}
-            return "chief"
-        self.agents["boss"] = {"model": "simulated", "tools": [PAY, FIND, ASKING], "human": ["ask"]}
-        return "boss"
+            return self._write_agent("clerk", {}, extras.OF_AGENTS[:1])
+        match self.choices.below(4):
+            case 0:
+                return self._write_agent("boss", {"tools": [PAY, FIND, ASKING], "human": ["ask"]}, extras.OF_TURNS)
+            case 1:
+                tools_ = [{"name": FIND, **self.choose(extras.OF_TOOLS, 0.8)}]
+                return self._write_agent("helper", {"tools": tools_}, extras.OF_AGENTS)
+        asks = [{"name": name, "approve": "always"} for name in (PAY, RING)]
+        return self._write_agent("chief", {"tools": asks}, extras.OF_TURNS)
+
+    def _write_agent(self, name: str, keys: Json, table: Sequence[Json]) -> str:
+        """Put an agent into the blueprint, if it is not there yet; return its name."""
+        if name not in self.agents:
+            self.agents[name] = {"model": "simulated", **keys, **self.choose(table, 0.3)}
+        return name
+
+
+def _list_common_extras(kind: str) -> Sequence[Json]:
+    """Return what a step of a kind may have as those of others."""
+    ordinary = () if kind in ("hitl", "step") else extras.ORDINARY
+    to_fail = () if kind in NESTING else extras.TO_FAIL
+    return [*extras.COMMON, *ordinary, *to_fail]
+
+
+def _merge(one: Json, other: Json) -> Json:
+    """Return the keys of both; what only the first says stays inside of what both have."""
+    both = {key for key in one.keys() & other.keys() if isinstance(one[key], dict) and isinstance(other[key], dict)}
+    return {**other, **one, **{key: _merge(one[key], other[key]) for key in sorted(both)}}
 
 
 def _make_plain(gen: Generator, depth: int) -> Json:
-    match gen.choices.below(7):
+    match gen.choices.below(10):
         case 0:
             return {"input": "a text"}
         case 1:
-            return {"uses": PAY, "input": "{{ input }}"}
+            return {"uses": PAY, "input": "{{ input }}", **gen.choose(extras.OF_CALLS, 0.2)}
         case 2:
-            return {"uses": FIND, "input": "tea"}
+            return {"uses": FIND, "arguments": {"what": "tea"}, **gen.choose(extras.OF_TOOL_STEPS, 0.5)}
         case 3:
             return {"uses": ASKING, "input": "tea"}
         case 4:
-            return {"agent": gen.name_agent(tools=False), "input": "Write."}
-        case 5:
+            return {"agent": gen.name_agent(tools=False), "input": "Write.", **gen.choose(extras.OF_CALLS, 0.2)}
+        case 5 | 6:
             return {"agent": gen.name_agent(tools=True), "input": "Work."}
+        case 7:
+            return {"agent": {"model": "simulated", "tools": [FIND]}, "input": "Find.", "ends_with_tool": True}
+        case 8:
+            return {"input": {f"key{gen.count}": "a text"}, "updates_context": True}
     return {"uses": BROKEN, "input": "tea", "on_error": "continue"}
 
 
@@ -147,18 +189,21 @@ def _make_hitl(gen: Generator, depth: int) -> Json:
     if gen.choices.chance(0.15):
         return {"message": f"{NOBODY} this.", "timeout": "{{ 2 }}h", "default": "nothing", "on_timeout": "default"}
     ask = {"message": "Which?", **ASKS[gen.choices.below(len(ASKS))]}
-    if ask["ask"] != "hold" and gen.choices.chance(0.2):
+    if ask["ask"] == "hold":
+        return ask
+    if gen.choices.chance(0.2):
         ask["remind_every"] = "{{ 15 * 2 }}m"
-    return ask
+    return {**ask, **gen.choose(extras.OF_QUESTIONS, 0.3)}
 
 
 def _make_conditional(gen: Generator, depth: int) -> Json:
     branches = {"true": gen.make_steps(depth + 1), "false": gen.make_steps(depth + 1)}
-    return {"condition_expression": "input == 'tea'", "branches": branches}
+    return {"condition_expression": "input == 'tea'", "branches": branches, **gen.order(branches["true"])}
 
 
 def _make_loop(gen: Generator, depth: int) -> Json:
     loop: Json = {"max_loops": 1 + gen.choices.below(3), "on_max_loops": "finish", "body": gen.repeat(depth)}
+    loop |= gen.order(loop["body"])
     if gen.choices.chance(0.7):
         loop["checkpoint_every"] = 1 + gen.choices.below(2)
     return {"loop": loop}
@@ -167,6 +212,7 @@ def _make_loop(gen: Generator, depth: int) -> Json:
 def _make_map(gen: Generator, depth: int) -> Json:
     items = ["a", "b", "c"][: 1 + gen.choices.below(3)]
     block: Json = {"iterable_input": items, "body": gen.repeat(depth)}
+    block |= gen.order(block["body"])
     if gen.choices.chance(0.3):
         block["max_concurrency"] = 2
     if gen.choices.chance(0.2):
@@ -177,7 +223,8 @@ def _make_map(gen: Generator, depth: int) -> Json:
 def _make_parallel(gen: Generator, depth: int) -> Json:
     if gen.choices.chance(0.3):
         return _make_race(gen, depth)
-    return {"branches": {name: gen.make_steps(depth + 1) for name in ("x", "y", "z")[: 2 + gen.choices.below(2)]}}
+    branches = {name: gen.make_steps(depth + 1) for name in ("x", "y", "z")[: 2 + gen.choices.below(2)]}
+    return {"branches": branches, **gen.order(branches["x"])}
 
 
 def _make_race(gen: Generator, depth: int) -> Json:

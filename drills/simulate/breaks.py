@@ -96,9 +96,9 @@ def _remind_after_answer(_: Any) -> Any:
 
 
 def _allow_denied(ask: Any) -> Any:
-    async def broken(call: Any, decision: Any, frame: Any) -> Any:
+    async def broken(*arguments: Any) -> Any:
         try:
-            return await ask(call, decision, frame)
+            return await ask(*arguments)
         except approvals.Declined:
             return {"granted": True}
 
@@ -106,7 +106,7 @@ def _allow_denied(ask: Any) -> Any:
 
 
 def _retry_unasked(_: Any) -> Any:
-    async def broken(request: Any, reason: str, frame: Any) -> Any:
+    async def broken(*arguments: Any, **named: Any) -> Any:
         return {"outcome": "retry"}
 
     return broken

@@ -127,10 +127,13 @@ class Core:
         return [*(command for command in commands if name_kind(command) not in ENDS), *ends[:1]]
 
     def discard(self) -> None:
-        """Evict the instance: what waits in it ends inside its loop."""
+        """Evict the instance: what waits in it ends inside its loop. Raises `Violation` if something does not."""
         job = WorkflowActivationJob()
         job.remove_from_cache.SetInParent()
-        self._instance.activate(self._make_activation([job], self.time, 0, replaying=False))
+        try:
+            self._instance.activate(self._make_activation([job], self.time, 0, replaying=False))
+        except RuntimeError as error:
+            raise Violation(f"cannot be evicted: {str(error).partition('.')[0]}") from error
 
     def _make_activation(
         self, jobs: Sequence[WorkflowActivationJob], time: int, length: int, *, replaying: bool

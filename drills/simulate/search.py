@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from drills.simulate.breaks import BREAKS, plant
-from drills.simulate.simulation import SCHEDULES, forget_prepared, run_seed
+from drills.simulate.breaks import BREAKS, Break, plant
+from drills.simulate.simulation import SCHEDULES, Failure, forget_prepared, run_seed
 
 
 class Batch(NamedTuple):
@@ -63,17 +63,26 @@ def find_breaks(names: Sequence[str], most: int, processes: int) -> Iterator[Fou
 
 
 def find_break(name: str, most: int) -> Found:
-    """Plant a break, and run seeds until one breaks a promise."""
+    """Plant a break, and run seeds until one breaks a promise that it keeps without the break."""
     [planted] = [each for each in BREAKS if each.name == name]
+    seeds = iter(range(most))
+    while (failure := _find_failure(planted, seeds)) is not None:
+        assert failure.seed is not None
+        if "broken()" in failure.reason:
+            raise RuntimeError(f"what {name!r} replaces is another one now: {failure.reason}")
+        if run_seed(failure.seed) is None:
+            return Found(name, failure.seed + 1, failure.reason)
+    return Found(name, most, None)
+
+
+def _find_failure(planted: Break, seeds: Iterable[int]) -> Failure | None:
+    """Return the first failure of these seeds under a break."""
     forget_prepared()
     try:
         with plant(planted):
-            for seed in range(most):
-                if (failure := run_seed(seed)) is not None:
-                    return Found(name, seed + 1, failure.reason)
+            return next((failure for seed in seeds if (failure := run_seed(seed)) is not None), None)
     finally:
         forget_prepared()
-    return Found(name, most, None)
 
 
 def _begin_process() -> None:

@@ -17,6 +17,7 @@ from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from drills.simulate.extras import NOBODY
 from drills.simulate.sdk import decode_failure, encode_failure, get_converter
 from drills.simulate.server import Call, Move, Run, Server, Update
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -55,8 +56,6 @@ from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.protocol.values import digest_of
 
 RUN = "run"
-NOBODY = "Nobody answers"
-"""How the message of a question begins that runs into its deadline."""
 PAY, FIND, ASKING, BROKEN, RING = "pay", "find", "asking", "broken", "ring"
 """Tools; whoever permits `ring` permits it for the run."""
 TOOLS = {PAY: False, FIND: True, ASKING: True, BROKEN: True, RING: True}
@@ -92,7 +91,8 @@ def make_value(schema: object, seed: str) -> JSON:
         case "null":
             return None
         case "array":
-            count = max(schema.get("minItems", 0), min(2, schema.get("maxItems", 2)))
+            most = 1 if schema.get("uniqueItems") else 2
+            count = max(schema.get("minItems", 0), min(most, schema.get("maxItems", most)))
             return [make_value(schema.get("items", {}), f"{seed}{n}") for n in range(count)]
         case "object":
             properties = schema.get("properties", {})
@@ -297,6 +297,8 @@ class World:
         """Open questions that people know of, with the workflow that asks, by id."""
         self._settled: set[str] = set()
         """Questions that were answered, as far as people know."""
+        self._votes: dict[str, set[str]] = {}
+        """Who has answered a question that several must answer, by its id."""
         self._numbers = iter(range(1, 1_000_000))
         self._to_send = list(events)
         self._steering = False
@@ -421,20 +423,28 @@ class World:
         moves: list[Move] = []
         for id_, question in self._list_answerable():
             where = question.address
+            moves.append(Move("nonsense", where, lambda id_=id_: self._send_nonsense(id_)))  # type: ignore[misc]
+            if question.quorum > 1:
+                continue
             moves.append(Move("answer again", where, lambda id_=id_: self._answer_again(id_)))  # type: ignore[misc]
             moves.append(Move("answer by two", where, lambda id_=id_: self._answer(id_, "ana", "ben")))  # type: ignore[misc]
-            moves.append(Move("answer by signal", where, lambda id_=id_: self._signal(id_)))  # type: ignore[misc]
-            moves.append(Move("nonsense", where, lambda id_=id_: self._send_nonsense(id_)))  # type: ignore[misc]
+            if not question.assignees and not question.not_by:  # of those a signal is not taken
+                moves.append(Move("answer by signal", where, lambda id_=id_: self._signal(id_)))  # type: ignore[misc]
         return moves
 
     def _answer(self, id_: str, *people: str) -> None:
         workflow, question = self._known.pop(id_)
         self._settled.add(id_)
         content = self._choose_content(question)
-        for by in people or ("ana",):
+        for by in people or (self._choose_voter(id_),):
+            self._votes.setdefault(id_, set()).add(by)
             key = f"key-{next(self._numbers)}"
             batch = AnswerBatch(answers=[Answer(question=id_, content=content)], by=f"user:{by}", key=key)
             self._send(workflow, ANSWER, pack(batch), self._hear(workflow, question, f"user:{by}", people), key)
+
+    def _choose_voter(self, id_: str) -> str:
+        """Return who answers next: of a question that several must answer somebody else."""
+        return next(name for name in ("ana", "ben", "sue") if name not in self._votes.get(id_, ()))
 
     def _answer_again(self, id_: str) -> None:
         """Send an answer twice under one key, as a client does that has heard nothing: both get the same receipt."""
@@ -453,15 +463,16 @@ class World:
         def hear(how: str, what: Any) -> None:
             if how == "completed":
                 [receipt] = unpack(what, list[Receipt])
-                if receipt.status == "answered":
+                if receipt.status == "waiting_quorum":
+                    self._ask_again(workflow, question.id)
+                elif receipt.status == "answered":
                     other = self.receipts.setdefault(question.id, by)
                     if other != by:
                         self.problems.append(f"{question.address}: {other} and {by} were both told that they answered")
                 return
             if how == "aborted":  # a client asks again under the same key, in the next history if there is one
-                self._settled.discard(question.id)
-                if (run := self.server.find_open(workflow)) is not None:
-                    run.news = True
+                self._votes.get(question.id, set()).discard(by.removeprefix("user:"))
+                self._ask_again(workflow, question.id)
                 return
             code = getattr(decode_failure(what), "type", None)
             if how == "failed":  # an event that needs not stand in the history
@@ -469,14 +480,19 @@ class World:
             if rivals and code in ("already_answered", "unknown_question", "run_closed"):
                 return
             if code in ("run_closed", "busy"):
-                self._settled.discard(question.id)
-                if (run := self.server.find_open(workflow)) is not None:
-                    run.news = True
+                self._votes.get(question.id, set()).discard(by.removeprefix("user:"))
+                self._ask_again(workflow, question.id)
                 return
             if not self.cancelled:
                 self.problems.append(f"{question.address}: an answer was refused: {code}: {decode_failure(what)}")
 
         return hear
+
+    def _ask_again(self, workflow: str, id_: str) -> None:
+        """Have people look at a question once more, if its workflow goes on."""
+        self._settled.discard(id_)
+        if (run := self.server.find_open(workflow)) is not None:
+            run.news = True
 
     def _signal(self, id_: str) -> None:
         workflow, question = self._known.pop(id_)
@@ -500,6 +516,8 @@ class World:
             return None
         if asked.verdicts:
             return {"verdict": "unchanged"}
+        if asked.kind == "judgement" and "action" in question.requestedSchema["properties"]:
+            return {"action": "skip"}
         if asked.kind == "lost_call":
             info = question.info if isinstance(question.info, dict) else {}
             key = str(info.get("tool")), str(question.address)
