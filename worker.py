@@ -47,7 +47,7 @@ from holdfast.activities import (
 )
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
-from holdfast.protocol.runs import HOLD_MARK
+from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
 from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.sections import MOST_PROCESSES

@@ -21,7 +21,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from holdfast.activities.failure_types import replace_surrogates
 from holdfast.activities.registry import Tool, wrong
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
 from holdfast.blueprint.model_problems import describe_problem

@@ -21,10 +21,10 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.callables import check_callable, plain_function, type_hints
 from holdfast.activities.foreign import input_schema, is_builder, is_graph
 from holdfast.activities.imports import import_alone
-from holdfast.blueprint.expressions import ExpressionError, check_expression, names_in_expression
-from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean
+from holdfast.blueprint.expressions.evaluation import check_expression, names_in_expression
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Risk
+from holdfast.blueprint.parts import Risk
 from holdfast.protocol.tool_rules import OwnerRule
 
 IMPORT_FAILED = "import_failed"

@@ -14,11 +14,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from holdfast.activities.registry import wrong
-from holdfast.blueprint.expressions import ExpressionError, render, text_of
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import render
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.source import read
-from holdfast.protocol.agents import Finish, ModelReply, ModelRequest, ToolCall, Usage
+from holdfast.protocol.agents import Finish, ModelReply, ModelRequest, ToolCall
+from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import Value
 
 

@@ -14,7 +14,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
-from holdfast.protocol.runs import VIEW, WorkflowView
+from holdfast.protocol.names import VIEW
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from holdfast.runtime.namespace import ATTRIBUTE_KEYS

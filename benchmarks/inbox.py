@@ -33,7 +33,7 @@ from benchmarks.table import Cell, print_table
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
-from holdfast.protocol.runs import WAITING_ATTRIBUTE
+from holdfast.protocol.names import WAITING_ATTRIBUTE
 
 RUNS = 1_000
 ROUNDS = 200

@@ -23,7 +23,7 @@ from benchmarks.table import Cell, print_table
 from holdfast.activities import all_activities
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, AnswerBatch
-from holdfast.protocol.runs import ANSWER
+from holdfast.protocol.names import ANSWER
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import Record
 from holdfast.server.record.recorder import Recorder

@@ -32,7 +32,7 @@ from benchmarks.inbox import WORKER, process, processor_seconds
 from benchmarks.table import Cell, print_table
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
-from holdfast.protocol.runs import WAITING_ATTRIBUTE
+from holdfast.protocol.names import WAITING_ATTRIBUTE
 
 RUNS, ANSWERS = 5_000, 500
 BATCH = 500

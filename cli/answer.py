@@ -19,11 +19,12 @@ from holdfast.cli.flags import AsJson, By, IdempotencyKey
 from holdfast.cli.output import DONE, print_json, print_text, say
 from holdfast.cli.render import receipt_text
 from holdfast.cli.session import open_session
+from holdfast.client.answer_files import answers_for, read_entries
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
-from holdfast.client.event_texts import place
-from holdfast.client.reading import BadUsage, answers_for, from_json, parse_content, person, read_entries, yes_or_no
+from holdfast.client.reading import BadUsage, from_json, parse_content, person, yes_or_no
 from holdfast.client.runs import Runs
+from holdfast.client.texts import place
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer, Receipt
 from holdfast.protocol.questions import Question

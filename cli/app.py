@@ -120,8 +120,10 @@ def _import_commands_for_runs(name: str) -> typer.Typer | None:
             from holdfast.cli.record import app as commands  # noqa: PLC0415  see the head of this file
         case "history":
             from holdfast.cli.history import app as commands  # noqa: PLC0415  see the head of this file
-        case "runs" | "show" | "follow" | "result":
+        case "runs" | "result":
             from holdfast.cli.runs import app as commands  # noqa: PLC0415  see the head of this file
+        case "show" | "follow":
+            from holdfast.cli.show import app as commands  # noqa: PLC0415  see the head of this file
         case "plan":
             from holdfast.cli.plan import app as commands  # noqa: PLC0415  see the head of this file
     return commands

@@ -14,11 +14,11 @@ from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_question
 from holdfast.cli.flags import AsJson, By, IdempotencyKey, RunName
 from holdfast.cli.output import DONE, print_json, print_text
-from holdfast.cli.render import when
 from holdfast.cli.session import open_session
+from holdfast.cli.tables import when
 from holdfast.client.answering import OpenQuestions, find_question
-from holdfast.client.event_texts import place
 from holdfast.client.reading import person
+from holdfast.client.texts import place
 from holdfast.protocol.assignment import (
     AssignmentCommand,
     AssignmentReceipt,

@@ -35,7 +35,7 @@ def complete_run(incomplete: str) -> Suggestions:
 
 def complete_question(ctx: typer.Context, incomplete: str) -> Suggestions:
     """Return the ids of the open questions of the run that was typed, each with its step and message."""
-    from holdfast.client.event_texts import preview  # noqa: PLC0415  see the head of this file
+    from holdfast.client.texts import preview  # noqa: PLC0415  see the head of this file
     from holdfast.client.views.questions import QuestionView  # noqa: PLC0415  see the head of this file
 
     run = ctx.params.get("run")

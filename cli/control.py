@@ -16,13 +16,13 @@ from holdfast.cli.command import perform
 from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
 from holdfast.cli.output import DONE, FAILED, print_json, say
 from holdfast.cli.session import open_session
-from holdfast.client.event_texts import place
 from holdfast.client.reading import BadUsage, parse_input, parse_value, person
 from holdfast.client.runs import Runs
 from holdfast.client.states import Steered
 from holdfast.client.stopping import at_once
+from holdfast.client.texts import place
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.runs import PIPELINE_WORKFLOW
+from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.protocol.undos import OpenUndo, UndoProgress
 
 app = typer.Typer(rich_markup_mode=None)

@@ -13,7 +13,7 @@ from rich.markdown import Markdown
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import print_json, print_text
-from holdfast.cli.render import print_table
+from holdfast.cli.tables import print_table
 
 app = typer.Typer(rich_markup_mode=None)
 INDEX = "README"

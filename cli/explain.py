@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from holdfast.blueprint.explain import explain as explanation
 from holdfast.blueprint.explain.demands import add_demands
 from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.graph import graph as flowchart
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
@@ -25,6 +24,9 @@ from holdfast.cli.flags import AsJson, File
 from holdfast.cli.lookup import read_demands
 from holdfast.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.client.reading import BadUsage
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 app = typer.Typer(rich_markup_mode=None)
 

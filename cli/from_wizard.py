@@ -14,7 +14,8 @@ from holdfast.cli.output import DONE, INTERRUPTED, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import read_choice
 from holdfast.cli.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
-from holdfast.client.reading import BadUsage, Entry, read_entries
+from holdfast.client.answer_files import Entry, read_entries
+from holdfast.client.reading import BadUsage
 
 
 @dataclass(frozen=True)

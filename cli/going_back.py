@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.blueprint.amounts import counted
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import examine
 from holdfast.cli.attendance import answer_sources
 from holdfast.cli.command import perform
@@ -18,11 +17,14 @@ from holdfast.cli.output import DONE, FAILED, print_json, print_text, say
 from holdfast.cli.run import Attendant, attend
 from holdfast.cli.session import Session, open_session
 from holdfast.client.differences import compare_runs
-from holdfast.client.event_texts import place, preview
-from holdfast.client.forks import Forked
 from holdfast.client.reading import person
-from holdfast.client.retries import Retried
+from holdfast.client.texts import place, preview
 from holdfast.runtime.embedded import Startup
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
+    from holdfast.client.forks import Forked
+    from holdfast.client.retries import Retried
 
 app = typer.Typer(rich_markup_mode=None)
 SHORT = "none"

@@ -11,13 +11,13 @@ import typer
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, print_json, say
-from holdfast.cli.render import cell, print_table
 from holdfast.cli.session import can_record, open_session
+from holdfast.cli.tables import cell, print_table
 from holdfast.client.archive import is_record_installed
-from holdfast.client.event_texts import place
 from holdfast.client.history import answers_given
 from holdfast.client.reading import BadUsage
 from holdfast.client.runs import Runs
+from holdfast.client.texts import place
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.events import QuestionEvent
 from holdfast.runtime.config import load_config

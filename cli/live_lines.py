@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from holdfast.client.event_texts import preview
+from holdfast.client.texts import preview
 from holdfast.client.trace import Span, Trace
 from holdfast.protocol.address import root
 from holdfast.protocol.display import one_line
-from holdfast.protocol.events import Event
+
+if TYPE_CHECKING:
+    from holdfast.protocol.events import Event
 
 SHORTEST_SECONDS = 1.0
 """Steps that run for less get no line, so that short ones do not flicker."""

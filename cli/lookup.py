@@ -8,16 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from holdfast.blueprint.kinds import AgentTool
-from holdfast.blueprint.load import Parsed
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.requirements import requirements_of
 from holdfast.cli.output import say
 from holdfast.client.lookup import Checked, look_up_here
 from holdfast.runtime.config import Config, ConfigError, load_config_for
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.load import Parsed
 
 
 async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | None:

@@ -13,7 +13,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, FAILED, print_json, say
-from holdfast.cli.render import print_table
+from holdfast.cli.tables import print_table
 from holdfast.client.reading import BadUsage, person
 from holdfast.protocol.people import user_of
 from holdfast.runtime.config import NOTICE_KINDS, Config, NoticeKind, NotifyTable, load_config

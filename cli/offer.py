@@ -11,10 +11,12 @@ from holdfast.cli.attendance import NotOpenError, answer_while_open
 from holdfast.cli.output import DONE, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import Terminal, can_edit, read_choice
-from holdfast.cli.render import ago, console, receipt_text, table
+from holdfast.cli.render import receipt_text
 from holdfast.cli.session import Session, open_session
-from holdfast.client.event_texts import closing_text, place, preview
+from holdfast.cli.tables import ago, console, table
+from holdfast.client.event_texts import closing_text
 from holdfast.client.reading import BadUsage
+from holdfast.client.texts import place, preview
 from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed

@@ -19,8 +19,9 @@ from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, RunName
 from holdfast.cli.output import DONE, USAGE, print_json, say
 from holdfast.cli.plan_text import plan_text
-from holdfast.cli.render import MOST_ITERATIONS, console
+from holdfast.cli.render import MOST_ITERATIONS
 from holdfast.cli.session import Session, open_session
+from holdfast.cli.tables import console
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file, text_of_input
 from holdfast.client.views.plans import PlanView
 from holdfast.protocol.answers import Refusal

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from holdfast.blueprint.plan import LoopUnit, Unit
-from holdfast.cli.render import MARKS, MOST_ITERATIONS, STYLES
-from holdfast.client.event_texts import preview
+from holdfast.cli.render import MARKS, MOST_ITERATIONS
+from holdfast.cli.tables import STYLES
+from holdfast.client.texts import preview
 from holdfast.client.views.plans import PENDING, PlanView, UnitView, describe_unit
 from holdfast.protocol.display import one_line
 

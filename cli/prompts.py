@@ -21,12 +21,13 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import YES
 from holdfast.cli.prompt import Prompt, PromptInterrupted
 from holdfast.cli.render import question_text, wrapped
+from holdfast.client.answer_files import Entry
 from holdfast.client.forms import ABSENT, FormField, list_fields, shown_default
-from holdfast.client.reading import BadUsage, Entry, accepted, from_json, in_short, parse_content
+from holdfast.client.reading import BadUsage, accepted, from_json, in_short, parse_content
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import Question

@@ -17,8 +17,9 @@ from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
 from holdfast.cli.flags import PAGE_ROWS, AsJson, PlaceInList
 from holdfast.cli.output import DONE, clear_screen, print_json, say
-from holdfast.cli.render import ago, cell, console, print_table, room, waiting_text
+from holdfast.cli.render import waiting_text
 from holdfast.cli.session import Session, open_session
+from holdfast.cli.tables import ago, cell, console, print_table, room
 from holdfast.client.reading import person
 from holdfast.client.states import Waiting
 from holdfast.client.views.questions import QuestionView

@@ -18,8 +18,8 @@ from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_question
 from holdfast.cli.flags import AsJson, By, RunName
 from holdfast.cli.output import DONE, FAILED, print_json, print_text, say
-from holdfast.cli.render import cell, print_table
 from holdfast.cli.session import Session, open_session
+from holdfast.cli.tables import cell, print_table
 from holdfast.client.answering import find_question
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
 from holdfast.client.tree import UnknownRun

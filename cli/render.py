@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -18,31 +15,29 @@ from rich.text import Text
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.parts import Option
+from holdfast.cli.tables import STYLES, when
 from holdfast.client.answering import Sent
-from holdfast.client.event_texts import _by, place, preview, result_text, shown_raise
 from holdfast.client.forms import make_example
 from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.reading import list_words
 from holdfast.client.states import Done
+from holdfast.client.texts import name_by, place, preview, result_text, shown_raise
 from holdfast.client.views import GroupView, StepView
 from holdfast.client.views.questions import QuestionView
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.answers import Receipt
 from holdfast.protocol.display import clean, escaped_in_json, one_line
-from holdfast.protocol.events import (
-    Event,
-    QuestionReplied,
-)
 from holdfast.protocol.guard import UNPROVED
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import Failure
+from holdfast.protocol.usage import Usage
+
+if TYPE_CHECKING:
+    from holdfast.protocol.events import Event, QuestionReplied
+    from holdfast.protocol.runs import Failure
 
 QUOTES = "'\""
 DATA_INDENT = "        "
 """Stands before the data of an event on a narrow terminal: its time and type are further left."""
-LEAST_OF_LAST = 30
-"""The least width, in characters, of a table's last column; with less room it gets a line of its own."""
 LONGEST_DETAIL = 300
 """The most characters of a detail of a question."""
 UNWRAPPED = 1_000_000
@@ -61,57 +56,6 @@ MARKS |= {
     "completed_with_errors": "✓",
 }
 RISK_STYLES = {"low": "dim", "medium": "yellow", "high": "bold red", "critical": "bold white on red"}
-STYLES = {"waiting": "yellow", "paused": "yellow", "completed": "green", "failed": "red", "cancelled": "red"}
-STYLES |= {
-    "denied": "yellow",
-    "skipped": "dim",
-    "superseded": "dim",
-    "undone": "yellow",
-    "pending": "dim",
-    "waiting_input": "yellow",
-    "completed_with_errors": "yellow",
-}
-
-
-def console(stream: TextIO | None = None) -> Console:
-    """Return a console for a stream (default: standard error): no wrapping, and styles on a colour terminal only."""
-    plain = bool(os.environ.get("NO_COLOR")) or not (stream or sys.stderr).isatty()
-    system: Any = None if plain else "auto"
-    # Without a stream it looks standard error up each time: an open prompt replaces it, to have it above the prompt.
-    target: Any = {"stderr": True} if stream is None else {"file": stream}
-    return _Console(**target, color_system=system, soft_wrap=True, highlight=False, markup=False, emoji=False)
-
-
-class _Console(Console):
-    """A console that removes control sequences from everything it prints: much of it was written by others."""
-
-    def print(self, *objects: object, **options: Any) -> None:
-        super().print(*map(_cleaned, objects), **options)
-
-
-def _cleaned(value: object) -> object:
-    """Return text without control sequences; styles stay in place."""
-    if isinstance(value, Text):
-        value = value.copy()
-        value.plain = clean(value.plain)
-        return value
-    return clean(value) if isinstance(value, str) else value
-
-
-def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on standard output, as wide as the terminal."""
-    out = console(sys.stdout)
-    out.print(table(titles, rows, room(out)), end="")
-
-
-def cell(value: object, limit: int = 100) -> str:
-    """Return a value for a table on standard output: whole where that is no terminal."""
-    return preview(value, limit if sys.stdout.isatty() else None)
-
-
-def room(out: Console) -> int | None:
-    """Return the columns of a terminal; None for a file or a pipe, where nothing is cut and nothing is wrapped."""
-    return out.width if out.file.isatty() else None
 
 
 def question_text(question: Question, limit: int | None = LONGEST_DETAIL) -> Text:
@@ -272,7 +216,7 @@ def _who(reply: QuestionReplied) -> str:
     """Return who answered, and what proves that, if anything does; nothing where nobody is named."""
     is_proved = reply.proved_by not in (None, "", UNPROVED)
     proof = f" (proved by: {one_line(reply.proved_by or '')})" if is_proved else ""
-    return f"{_by(reply.by)}{proof}" if reply.by else ""
+    return f"{name_by(reply.by)}{proof}" if reply.by else ""
 
 
 def event_text(event: Event, columns: int | None) -> Text:
@@ -350,82 +294,6 @@ def _plan_summary(output: object) -> str:
     return ""
 
 
-def when(moment: datetime) -> str:
-    """Return a moment in local time, with its distance from now.
-
-    >>> when(datetime(2020, 1, 1, tzinfo=UTC)).endswith("ago)")
-    True
-    """
-    seconds = (moment - datetime.now(UTC)).total_seconds()
-    length = _length(abs(seconds))
-    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S} ({f'in {length}' if seconds > 0 else f'{length} ago'})"
-
-
-def _length(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size * 2:
-            return f"{int(seconds // size)}{unit}"
-    return f"{int(seconds)}s"
-
-
-def ago(moment: datetime) -> str:
-    """Return how long ago something happened, in a few characters; by a clock that is ahead of this one just now.
-
-    >>> from datetime import timedelta
-    >>> now = datetime.now(UTC)
-    >>> ago(now - timedelta(minutes=3, seconds=5)), ago(now), ago(now + timedelta(minutes=3))
-    ('3 min ago', 'just now', 'just now')
-    """
-    seconds = (datetime.now(UTC) - moment).total_seconds()
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "just now"
-
-
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]], room: int | None = None) -> Text:
-    """Return a table without a frame.
-
-    Args:
-        titles: The titles of the columns.
-        rows: The cells of each row.
-        room: The width in characters; None is no limit. In a narrow one a row takes several lines, and the last
-            column, which people look for, gets a line of its own before it is cut short. No other column is cut: it
-            may be an id to be copied.
-    """
-    cells = [[one_line(cell) for cell in row] for row in [titles, *rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
-    lines = _lines_of_columns(widths, room)
-    text = Text()
-    for row in cells:
-        for number, columns in enumerate(lines):
-            line = Text("  " if number else "")
-            for column in columns:
-                style = "dim" if row is cells[0] else STYLES.get(row[column], "")
-                width = 0 if column == columns[-1] else widths[column]
-                line.append(f"{row[column]:{width}}  ", style)
-            line.rstrip()
-            if room is not None and columns[-1] == len(titles) - 1:
-                line.truncate(room, overflow="ellipsis")
-            if line.plain or number == 0:
-                text.append(line).append("\n")
-    return text
-
-
-def _lines_of_columns(widths: Sequence[int], room: int | None) -> list[list[int]]:
-    """Return the columns of each line of a row."""
-    lines: list[list[int]] = [[]]
-    used = 0
-    for column, width in enumerate(widths):
-        needed = min(width, LEAST_OF_LAST) if column == len(widths) - 1 else width
-        if room is not None and lines[-1] and used + needed > room:
-            lines.append([])
-            used = 2
-        lines[-1].append(column)
-        used += width + 2
-    return lines
-
-
 @dataclass(frozen=True)
 class Extract:
     """The part of a trace that is shown."""
@@ -498,7 +366,7 @@ def _add_line(text: Text, step: StepView, depth: int, limit: int | None) -> None
     for answer in step.answers[-1:]:
         text.append(_who(answer.reply), "dim")
     for revision in step.revisions[-1:]:
-        text.append(f"  revision {revision.revision}{_by(revision.by)}", "dim")
+        text.append(f"  revision {revision.revision}{name_by(revision.by)}", "dim")
     text.append("\n")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.attendance import Attendance, Parked, answer_sources
 from holdfast.cli.command import perform
@@ -18,13 +18,17 @@ from holdfast.cli.flags import After, AnswersFile, AsJson, Before, By, Check, Fi
 from holdfast.cli.output import DONE, INTERRUPTED, WAITING, print_json, print_text, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import AnswerFile, AnswerSource, Terminal
-from holdfast.cli.render import console, waiting_text
+from holdfast.cli.render import waiting_text
 from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
+from holdfast.cli.tables import console
 from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
 from holdfast.server.web.addresses import question_address
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -1,48 +1,24 @@
-"""The read-only commands: `runs`, `show`, `follow`, `result`."""
+"""The commands that say how runs are: `runs`, `result`."""
 
 from __future__ import annotations
 
-import re
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from holdfast.cli.command import perform
 from holdfast.cli.flags import PAGE_ROWS, AsJson, PlaceInList, RunName
 from holdfast.cli.output import DONE, FAILED, WAITING, json_text, print_json, print_text, say
-from holdfast.cli.render import (
-    MOST_ITERATIONS,
-    STYLES,
-    Extract,
-    ago,
-    console,
-    context_text,
-    done_text,
-    event_text,
-    events_text,
-    failure_text,
-    print_table,
-    room,
-    tree_text,
-    usage_text,
-    waiting_text,
-)
 from holdfast.cli.session import open_session
-from holdfast.client.event_texts import result_text
-from holdfast.client.events import Cursor
+from holdfast.cli.tables import ago, console, print_table
 from holdfast.client.states import Done, Listed, Outcome
 from holdfast.client.tree import CLOSED
-from holdfast.client.views.runs import RunView
 from holdfast.runtime.embedded import Startup
 
 app = typer.Typer(rich_markup_mode=None)
-NO_EVENT = "-1"
-"""The number before that of the first event."""
 
 
 @app.command()
@@ -56,31 +32,6 @@ def runs(
 ) -> None:
     """List runs, newest first, fifty per page."""
     perform(_runs(_RunsPage(blueprint, waiting, after), as_json), as_json)
-
-
-@app.command()
-def show(
-    run: RunName,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show every iteration of a loop, not only the last ones.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show a run as a tree: status, open questions, steps, context, usage."""
-    perform(_show(run, every, as_json), as_json)
-
-
-@app.command()
-def follow(
-    run: RunName,
-    after: Annotated[
-        str,
-        typer.Option("--after", metavar="N|CURSOR", help="Start after this event: its number, or (faster) its cursor."),
-    ] = NO_EVENT,
-    as_json: AsJson = False,
-) -> None:
-    """Print the events of a run as they happen, until it ends; with --json one object per line."""
-    perform(_follow(run, after, as_json), as_json)
 
 
 @app.command()
@@ -137,62 +88,6 @@ async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     return DONE
 
 
-async def _show(run: str, every: bool, as_json: bool) -> int:
-    session = await open_session(Startup.NOTHING)
-    runs = session.runs
-    seen = await runs.watch.view(await runs.resolve(run), None if every else 100)
-    if as_json:
-        print_json(seen.to_json())
-    else:
-        _print_run(seen, every)
-    return DONE
-
-
-def _print_run(seen: RunView, every: bool) -> None:
-    out = console(sys.stdout)
-    state = seen.state
-    head = Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, ""))
-    out.print(head if state.undoing is None else head.append(f", {state.undoing}", STYLES["undone"]))
-    out.print(f"blueprint {state.blueprint}", style="dim")
-    if seen.state.past is not None:
-        out.print(f"goes on from {seen.state.past}", style="dim")
-    whole: dict[str, None] = {"limit": None} if room(out) is None else {}
-    out.print(tree_text(seen.trace.steps, Extract(None if every else MOST_ITERATIONS, **whole)), end="")
-    if state.questions:
-        out.print(waiting_text(state.questions, **whole), end="")
-    if state.events:
-        out.print(events_text(state.events), end="")
-    for obstacle in seen.obstacles:
-        out.print(f"stuck  {obstacle.workflow}: {obstacle.message}", style="red")
-    if seen.outcome.context:
-        out.print(context_text(seen.outcome.context, **whole), end="")
-    if state.usage.requests:
-        out.print(usage_text(state.usage))
-    if state.status == "completed":
-        out.print(f"result  {result_text(seen.outcome.output)}")
-    elif state.status in CLOSED:
-        out.print(failure_text(state.run, state.status, seen.outcome.error), style="red")
-    if seen.retried_as is not None:
-        out.print(f"retried as {seen.retried_as}")
-
-
-async def _follow(run: str, after: str, as_json: bool) -> int:
-    session = await open_session(Startup.NOTHING)
-    run = await session.runs.resolve(run)
-    number = int(after) if re.fullmatch(r"-?\d+", after) else -1
-    cursor = None if number >= 0 or after == NO_EVENT else Cursor.read(run, after)
-    out = console(sys.stdout)
-    async for event, place in session.runs.watch.follow_from(run, cursor):
-        if event.offset <= number:
-            continue
-        if as_json:
-            print_json({**event.to_json(), "cursor": str(place)}, indent=None)
-        else:
-            out.print(event_text(event, room(out)))
-            sys.stdout.flush()
-    return DONE
-
-
 async def _result(run: str, wait: bool, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
     run = await session.runs.resolve(run)
@@ -215,6 +110,8 @@ def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None =
         output = outcome.output
         print_text(output if isinstance(output, str) else json_text(output))
     else:
+        from holdfast.cli.render import done_text, failure_text  # noqa: PLC0415  it loads all events
+
         say(failure_text(outcome.run, outcome.status, outcome.error))
         if done:
             console().print(done_text(done), end="")

@@ -14,8 +14,8 @@ from holdfast.blueprint.load import examine
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, By, Check, File, Input
 from holdfast.cli.output import DONE, print_json, say
-from holdfast.cli.render import print_table, when
 from holdfast.cli.session import open_session
+from holdfast.cli.tables import print_table, when
 from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.client.schedules import OVERLAPS, Schedules, Times
 from holdfast.runtime.config import load_config_for

@@ -11,7 +11,7 @@ from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, print_json, say
 from holdfast.cli.prompts import read_value
-from holdfast.cli.render import ago, print_table
+from holdfast.cli.tables import ago, print_table
 from holdfast.client.reading import BadUsage
 from holdfast.runtime.config import ConfigError, load_config
 from holdfast.runtime.connection import is_server_named

@@ -16,8 +16,8 @@ from holdfast.blueprint.people import USER
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, print_json, print_text, say
-from holdfast.cli.render import print_table
 from holdfast.cli.session import open_session
+from holdfast.cli.tables import print_table
 from holdfast.client.catalogue import offer_project
 from holdfast.client.reading import BadUsage, person
 from holdfast.protocol.people import user_of

@@ -10,16 +10,13 @@ from temporalio.client import Client
 from temporalio.runtime import Runtime, TelemetryConfig
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.cli.output import say
 from holdfast.client.answering import Answering
 from holdfast.client.archive import Archive, ArchivedEnd, ArchivedEvents, is_record_installed
-from holdfast.client.lookup import Placed
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.protocol.access import RunAccess, is_seen_by_nobody
 from holdfast.protocol.answers import AnswerBatch, Refusal
-from holdfast.protocol.events import Event
 from holdfast.runtime.config import Config, ConfigError, WorkerVariables, has_runs, load_config
 from holdfast.runtime.connection import Connection, connect, is_server_named
 from holdfast.runtime.embedded import Startup, ensure_inbox
@@ -31,6 +28,9 @@ from holdfast.runtime.secrets import keeper
 from holdfast.runtime.workers import describe_queue, explain_no_work
 
 if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
+    from holdfast.client.lookup import Placed
+    from holdfast.protocol.events import Event
     from holdfast.server.record.record import Record
 
 

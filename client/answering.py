@@ -39,16 +39,13 @@ from holdfast.protocol.address import name_at, names_at
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
 from holdfast.protocol.door import SizeLimits, check_value
-from holdfast.protocol.events import (
-    QuestionAccepted,
-    QuestionClosed,
-)
 from holdfast.protocol.guard import Key, Proof, Scope, SignedCommand, sign
 from holdfast.protocol.incoming import SEND_EVENT, EventReceipt, SystemEvent
+from holdfast.protocol.names import ANSWER
 from holdfast.protocol.people import SIGN_IN, Groups, user_of, who_may, with_proved
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import ANSWER, WorkflowView
 from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import Ambiguous, NothingSent, is_missing
 from holdfast.runtime.secrets import SecretDirectory, forget_values, is_same_answer, store_values
 from holdfast.runtime.workers import Busy, NoWorker, Unconfirmed, is_polled
@@ -362,6 +359,8 @@ class Answering:
 
         Raises `Refusal` if a secret is not the one that was accepted under this key: nothing of it leaves the client.
         """
+        from holdfast.protocol.events import QuestionClosed  # noqa: PLC0415  it loads all events
+
         before = reply.data
         if answer.action != "accept" or not (isinstance(before, QuestionClosed) and before.secret):
             return answer
@@ -405,6 +404,8 @@ class Answering:
         reply = await earlier.find_under(batch.key) if batch.key is not None else None
         if reply is None:
             return []
+        from holdfast.protocol.events import QuestionAccepted  # noqa: PLC0415  it loads all events
+
         data, answers = reply.data, list(batch.answers)
         if len(answers) == 1:  # it may name its question by address; the answers of a larger batch carry ids
             answers = [answers[0].model_copy(update={"question": data.id})]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.protocol.access import RunAccess
 from holdfast.protocol.answers import AnswerBatch, Refusal
-from holdfast.protocol.events import Event
-from holdfast.protocol.runs import Failure, Status, WorkflowView
+from holdfast.protocol.views import Status, WorkflowView
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
+    from holdfast.protocol.events import Event
+    from holdfast.protocol.runs import Failure
 
 
 def is_record_installed() -> bool:

@@ -1,6 +1,7 @@
 """Was this answered before? One walk of a run's events tells it, for a repeated answer or one that comes too late.
 
-`Answering` asks, and whoever looks for what became of a question.
+`Answering` asks, and whoever looks for what became of a question. The events are loaded where they are read: most
+answers are the first.
 """
 
 from __future__ import annotations
@@ -9,21 +10,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from holdfast.client.events import chain
 from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, key_digest
-from holdfast.protocol.events import (
-    ChildStarted,
-    QuestionCancelled,
-    QuestionClosed,
-    QuestionExpired,
-    QuestionReplied,
-    QuestionSuperseded,
-)
-from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.views import WorkflowView
+
+if TYPE_CHECKING:
+    from holdfast.protocol.events import QuestionReplied
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,8 @@ class EarlierAnswers:
 
     async def find_closing(self, question: str) -> EarlierReply | None:
         """Return the last reply that closed a question, named by id or address; None if there is none."""
+        from holdfast.protocol.events import QuestionClosed  # noqa: PLC0415  see the head of this file
+
         return await self._find(
             lambda reply: isinstance(reply.data, QuestionClosed) and question in (reply.data.id, reply.address)
         )
@@ -136,6 +134,9 @@ class EarlierAnswers:
 
     async def _read_next(self) -> list[EarlierReply]:
         """Return the replies of the next workflow, and put its children before those that are still to be read."""
+        from holdfast.client.events import chain  # noqa: PLC0415  see the head of this file
+        from holdfast.protocol.events import ChildStarted, QuestionReplied  # noqa: PLC0415  see the head of this file
+
         workflow, view = self._unread[-1]
         try:
             events = await chain(self._tree, workflow, last_iterations=100, view=view)
@@ -165,11 +166,15 @@ def closed_by_its_end(workflow: str) -> Refusal:
 
 def _closed_by_its_run(data: QuestionReplied) -> bool:
     """Return whether a question was closed by a cancel of the run, and not by a person."""
+    from holdfast.protocol.events import QuestionCancelled  # noqa: PLC0415  see the head of this file
+
     return isinstance(data, QuestionCancelled) and data.by is None and data.key is None
 
 
 def refusal_of_closed(reply: EarlierReply) -> Refusal:
     """Return the refusal of an answer to a question that this reply closed."""
+    from holdfast.protocol.events import QuestionExpired, QuestionSuperseded  # noqa: PLC0415  see the head of this file
+
     data, at = reply.data, reply.at.isoformat()
     if isinstance(data, QuestionExpired):
         return Refusal("expired", f"question {data.id} expired at {at}")

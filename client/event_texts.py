@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
 from rich.text import Text
 
 from holdfast.blueprint.amounts import counted
-from holdfast.blueprint.kinds import kind_named
-from holdfast.blueprint.questions import brief
+from holdfast.client.step_kinds import find_step_kind
+from holdfast.client.texts import name_by, preview
 from holdfast.protocol.address import name_at, parts
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import (
@@ -58,25 +54,6 @@ MOST_COUNTED = 10
 """The most items of a map that get a line each."""
 
 
-def result_text(value: object) -> str:
-    """Return a value as results are printed: text as it is, else indented JSON."""
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def preview(value: object, limit: int | None = 100) -> str:
-    """Return a value in one line of at most `limit` characters; None: the whole value."""
-    return one_line(brief(value, sys.maxsize if limit is None else limit))
-
-
-def place(address: str) -> str:
-    """Return an address as people read it.
-
-    >>> place("pipeline:brief;loop:clarify:2;hitl:review")
-    'brief · clarify 2 · review'
-    """
-    return " · ".join(id_ if sub is None else f"{id_} {sub}" for _, id_, sub in parts(address))
-
-
 def progress(event: Event) -> Text | None:
     """Return the progress line for an event; None for events that people need not see."""
     line = _describe_question(event) if isinstance(event.data, QuestionEvent) else _describe_work(event)
@@ -96,7 +73,7 @@ def _describe_work(event: Event) -> Text | None:
 def _describe_step(event: Event, name: str) -> Text | None:
     line: Text | None = None
     match event.data:
-        case StepCompleted(kind=step_kind, output=output) if kind_named(step_kind).shows_output:
+        case StepCompleted(kind=step_kind, output=output) if find_step_kind(step_kind).shows_output:
             line = Text(f"✓ {name}  ").append(preview(output), "dim")
         case CacheWasHit():
             line = Text(f"✓ {name}  ").append("from the cache", "dim")
@@ -130,7 +107,7 @@ def _describe_call(event: Event, name: str) -> Text | None:
         case ModelReplied(finish=finish) if finish != "finished":
             line = Text(f"↻ {name}  the model's reply was {finish.replace('_', ' ')}", "yellow")
         case AgentTold(text=text, by=by):
-            line = Text(f"→ {name}  ", "cyan").append(preview(text)).append(_by(by), "dim")
+            line = Text(f"→ {name}  ", "cyan").append(preview(text)).append(name_by(by), "dim")
     return line
 
 
@@ -151,7 +128,7 @@ def _describe_block(event: Event, name: str) -> Text | None:
         case LoopCompleted(iterations=iterations, reason=reason):
             line = Text(f"{name}: {counted(iterations, 'iteration')}, {reason}", "dim")
         case PlanRevised(revision=number, by=by, reason=reason):
-            line = Text(f"↻ {name} is at revision {number}", "yellow").append(_by(by), "dim")
+            line = Text(f"↻ {name} is at revision {number}", "yellow").append(name_by(by), "dim")
             line.append(f"  {one_line(reason or '')}", "dim")
         case PlanCompleted(status="completed_with_errors" as status):
             line = Text(f"{name}: {status}", "yellow")
@@ -170,25 +147,27 @@ def _describe_question(event: Event) -> Text | None:
     line: Text | None = None
     match event.data:
         case QuestionAnswered(content=content, by=by):
-            line = Text(f"← {name}  ").append(preview(content), "cyan").append(_by(by), "dim")
+            line = Text(f"← {name}  ").append(preview(content), "cyan").append(name_by(by), "dim")
         case QuestionAccepted(content=content, by=by, so_far=so_far, quorum=quorum):
-            line = Text(f"← {name}  ").append(preview(content), "cyan").append(_by(by), "dim")
+            line = Text(f"← {name}  ").append(preview(content), "cyan").append(name_by(by), "dim")
             line.append(f"  {so_far} of {quorum}", "dim")
         case QuestionMet(content=content, by=by, secret=secret):
             shown = "" if secret else preview(content)
-            line = Text(f"← {name}  ", "dim").append(f"{shown}{_by(by)}, in the earlier run", "dim")
+            line = Text(f"← {name}  ", "dim").append(f"{shown}{name_by(by)}, in the earlier run", "dim")
         case QuestionReminded(n=n, assignees=assignees):
             line = Text(f"↻ {name}  reminder {n}", "yellow").append(_for(assignees), "dim")
         case QuestionEscalated(assignees=assignees):
             line = Text(f"↑ {name}", "yellow").append(_for(assignees), "dim")
         case QuestionClaimed(by=by, until=until):
-            line = Text(f"↻ {name}  claimed until {until.astimezone():%Y-%m-%d %H:%M}", "dim").append(_by(by), "dim")
+            line = Text(f"↻ {name}  claimed until {until.astimezone():%Y-%m-%d %H:%M}", "dim").append(
+                name_by(by), "dim"
+            )
         case QuestionReleased(by=by):
-            line = Text(f"↻ {name}  released", "dim").append(_by(by), "dim")
+            line = Text(f"↻ {name}  released", "dim").append(name_by(by), "dim")
         case QuestionDelegated(by=by, to=to):
-            line = Text(f"→ {name}  delegated to {one_line(to)}", "yellow").append(_by(by), "dim")
+            line = Text(f"→ {name}  delegated to {one_line(to)}", "yellow").append(name_by(by), "dim")
         case QuestionReassigned(by=by, assignees=assignees):
-            line = Text(f"→ {name}  reassigned", "yellow").append(_for(assignees), "dim").append(_by(by), "dim")
+            line = Text(f"→ {name}  reassigned", "yellow").append(_for(assignees), "dim").append(name_by(by), "dim")
         case QuestionVerified(verified=True):
             line = Text(f"✓ {name}  the answer was checked", "dim")
         case QuestionVerified(given_back=given_back, reason=reason):
@@ -197,7 +176,7 @@ def _describe_question(event: Event) -> Text | None:
         case QuestionReturned(reason=reason):
             line = Text(f"↻ {name}  given back: {one_line(reason)}", "yellow")
         case QuestionClosed(type=type_, by=by):
-            line = Text(f"← {name}  {type_.removeprefix('question.')}", "yellow").append(_by(by), "dim")
+            line = Text(f"← {name}  {type_.removeprefix('question.')}", "yellow").append(name_by(by), "dim")
     return line
 
 
@@ -212,16 +191,7 @@ def closing_text(closed: QuestionClosed) -> str:
     return f"it was {closed.type.removeprefix('question.')}{by} meanwhile"
 
 
-def _by(person: str | None) -> str:
-    return f"  {one_line(person)}" if person else ""
-
-
 def _for(assignees: Names | None) -> str:
     if not assignees:
         return ""
     return f"  for {one_line(assignees if isinstance(assignees, str) else ', '.join(assignees))}"
-
-
-def shown_raise(place: str) -> str:
-    """Return the place where an author's code raised, as it is typed from the current folder if it is below that."""
-    return place.removeprefix(f"{Path.cwd()}/")

@@ -27,7 +27,8 @@ from holdfast.protocol.events import (
     StepCompleted,
     StepFailed,
 )
-from holdfast.protocol.runs import EVENTS, WorkflowView
+from holdfast.protocol.names import EVENTS
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import BadInput
 
 NEVER = datetime.min.replace(tzinfo=UTC)

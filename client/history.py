@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
@@ -15,9 +15,12 @@ from temporalio.service import RPCError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
-from holdfast.protocol.runs import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW, Definition, PipelineState
+from holdfast.protocol.names import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW
 from holdfast.runtime.errors import BadInput, is_missing
 from holdfast.runtime.workers import read_last_events
+
+if TYPE_CHECKING:
+    from holdfast.protocol.runs import Definition, PipelineState
 
 BY = ", by "
 """What stands between command and person in the reason of a cancel or a termination, which Temporal keeps."""
@@ -135,12 +138,16 @@ async def started_with(client: Client, described: WorkflowExecutionDescription) 
     """Return the definition that a run was started with. Raises `BadInput` for a workflow of an author's own."""
     if described.workflow_type != PIPELINE_WORKFLOW:
         raise BadInput(f"{described.id} is a workflow of its author's own: it has no blueprint")
+    from holdfast.protocol.runs import Definition  # noqa: PLC0415  it loads the language
+
     definition: Definition = (await _arguments(client, described.id, [Definition]))[0]
     return definition
 
 
 async def read_input(client: Client, run: str) -> PipelineState:
     """Return the input that a run was started with, and who started it."""
+    from holdfast.protocol.runs import Definition, PipelineState  # noqa: PLC0415  it loads the language
+
     state: PipelineState = (await _arguments(client, run, [Definition, PipelineState]))[1]
     return state
 

@@ -22,8 +22,7 @@ from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.address import run_of
 from holdfast.protocol.incoming import label_of
-from holdfast.protocol.people import MANY, awaited, listed_ids
-from holdfast.protocol.runs import (
+from holdfast.protocol.names import (
     ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,
     DEADLINE_ATTRIBUTE,
@@ -32,9 +31,10 @@ from holdfast.protocol.runs import (
     QUESTIONS_ATTRIBUTE,
     SINCE_ATTRIBUTE,
     WAITING_ATTRIBUTE,
-    Status,
 )
+from holdfast.protocol.people import MANY, awaited, listed_ids
 from holdfast.protocol.values import digest_of
+from holdfast.protocol.views import Status
 from holdfast.runtime.errors import Ambiguous, BadCursor
 from holdfast.runtime.namespace import quote
 

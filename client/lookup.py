@@ -12,11 +12,11 @@ from asyncio.subprocess import PIPE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.blueprint.core import core_of
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import Parts, parts_of
@@ -25,6 +25,9 @@ from holdfast.blueprint.shapes import judge
 from holdfast.protocol.lookup import CODES, LookedUp, LookUp, RequiredName, ToolForm
 from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.runtime.distribution import WORKER
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 NO_KEY = "model_auth"
 CONNECT_SECONDS = 90.0

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Answering
-from holdfast.client.archive import ArchivedEnd
-from holdfast.client.events import below, last_at_work, plan_at_work
 from holdfast.client.states import STATUSES, Outcome, RunState, as_ended, read_status
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
+from holdfast.protocol.names import CONTEXT, PIPELINE_WORKFLOW, PLAN_OUTPUT
 from holdfast.protocol.past import PAST_MEMO, PastLink
-from holdfast.protocol.plans import PLAN_OUTPUT
-from holdfast.protocol.runs import CONTEXT, PIPELINE_WORKFLOW, RunResult
-from holdfast.runtime.errors import read_failure
+from holdfast.protocol.views import RunResult
 from holdfast.runtime.workers import NoWorker
+
+if TYPE_CHECKING:
+    from holdfast.client.archive import ArchivedEnd
 
 
 async def read_state(tree: Tree, answering: Answering, run: str) -> RunState:
@@ -81,11 +81,15 @@ async def _of_another(run: str, handle: WorkflowHandle[Any, Any]) -> Outcome:
     try:
         return Outcome(run, "completed", await handle.result())
     except WorkflowFailureError as error:
+        from holdfast.runtime.run_failures import read_failure  # noqa: PLC0415  it loads the language
+
         status, failure = read_failure(error)
         return Outcome(run, status, failure.output, failure.context, failure)
 
 
 async def _of_failure(tree: Tree, run: str, error: WorkflowFailureError) -> Outcome:
+    from holdfast.runtime.run_failures import read_failure  # noqa: PLC0415  it loads the language
+
     status, failure = read_failure(error)
     context = await _last_context(tree, run) if failure.context is None else failure.context
     output = await _left_output(tree, run) if status == "cancelled" else failure.output
@@ -94,6 +98,8 @@ async def _of_failure(tree: Tree, run: str, error: WorkflowFailureError) -> Outc
 
 async def _last_context(tree: Tree, run: str) -> JSONObject | None:
     """Query the context of a run that was ended from outside; None if it cannot be had."""
+    from holdfast.client.events import below, last_at_work  # noqa: PLC0415  it loads all events
+
     # The failure of a workflow that was terminated or timed out is written by the server: it has no context.
     try:
         return await _context(tree, last_at_work(run, await below(tree, run, 1)))
@@ -103,6 +109,8 @@ async def _last_context(tree: Tree, run: str) -> JSONObject | None:
 
 async def _left_output(tree: Tree, run: str) -> JSONObject | None:
     """Return what the plan gave that was at work when the run was cancelled."""
+    from holdfast.client.events import below, plan_at_work  # noqa: PLC0415  it loads all events
+
     try:
         for workflow in plan_at_work(await below(tree, run, 1)):
             output = await tree.query(workflow, PLAN_OUTPUT, None, object)

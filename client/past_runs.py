@@ -14,6 +14,7 @@ from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHis
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, parts
 from holdfast.protocol.events import BranchCompleted, BranchStarted, Event
+from holdfast.protocol.names import TELL
 from holdfast.protocol.past import (
     Fork,
     Past,
@@ -26,7 +27,7 @@ from holdfast.protocol.past import (
     is_inside,
 )
 from holdfast.protocol.plans import PLAN
-from holdfast.protocol.runs import TELL, Failure
+from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import BadInput
 

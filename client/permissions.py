@@ -9,10 +9,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from temporalio.client import WorkflowExecution
 
-from holdfast.client.archive import Archive
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import (
     THIS_MACHINE,
@@ -25,10 +25,13 @@ from holdfast.protocol.access import (
     may_see_question,
     words_for,
 )
+from holdfast.protocol.names import ACCESS_ATTRIBUTE, ACCESS_MEMO, WAITING_ATTRIBUTE
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import ACCESS_ATTRIBUTE, ACCESS_MEMO, WAITING_ATTRIBUTE
 from holdfast.runtime.encryption import NotDecrypted
 from holdfast.runtime.namespace import quote
+
+if TYPE_CHECKING:
+    from holdfast.client.archive import Archive
 
 MOST_KEPT = 5_000
 """The runs whose access is kept."""

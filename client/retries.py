@@ -21,10 +21,12 @@ from holdfast.client.starting import check_start, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
+from holdfast.protocol.names import LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, Past, PastLink, ResumePoint
-from holdfast.protocol.runs import LONGEST_RUN_ID, PIPELINE_WORKFLOW, Failure
+from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import digest_of
-from holdfast.runtime.errors import BadInput, RunExists, read_failure
+from holdfast.runtime.errors import BadInput, RunExists
+from holdfast.runtime.run_failures import read_failure
 
 ENDED = (
     WorkflowExecutionStatus.FAILED,

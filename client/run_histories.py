@@ -16,8 +16,8 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.tree import Tree
+from holdfast.protocol.names import OWN_MEMO, PLACE_MEMO
 from holdfast.protocol.past import PAST, Past, PastFailure, PastWaits
-from holdfast.protocol.runs import OWN_MEMO, PLACE_MEMO
 from holdfast.runtime.errors import BadInput, is_missing
 
 

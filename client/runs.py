@@ -17,36 +17,34 @@ from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
-from holdfast.blueprint.requirements import requirements_of
 from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent
-from holdfast.client.archive import Archive
 from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.facets.assignment import QuestionAssignment
 from holdfast.client.facets.control import RunControl
 from holdfast.client.facets.external_events import ExternalEvents
 from holdfast.client.facets.lists import RunLists
-from holdfast.client.facets.watch import RunWatch
-from holdfast.client.forks import Forked, ForkRequest, RunFork
 from holdfast.client.listing import only_match
-from holdfast.client.lookup import Checked, Placed
 from holdfast.client.outcomes import await_outcome, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.question_reader import QuestionReader
-from holdfast.client.retries import Retried, RunRetry
-from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.client.worker_lookup import look_up, place_by_path
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt
+from holdfast.protocol.names import TASK_QUEUE
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import TASK_QUEUE, HistoryLimits, LossPolicy, PipelineState
 from holdfast.runtime.errors import BadInput, raise_server_errors
 from holdfast.runtime.workers import check_hold
 
 if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
+    from holdfast.blueprint.kinds.document import BlueprintSource
+    from holdfast.client.archive import Archive
     from holdfast.client.facets.plans import RunPlans
+    from holdfast.client.facets.watch import RunWatch
+    from holdfast.client.forks import Forked
+    from holdfast.client.lookup import Checked, Placed
+    from holdfast.client.retries import Retried
+    from holdfast.protocol.runs import HistoryLimits, LossPolicy
 
 
 @raise_server_errors
@@ -77,7 +75,6 @@ class Runs:
         self.access = access = AccessControl(tree, self.answering, permissions)
         self.reader = reader or QuestionReader(tree)
         self.lists = RunLists(tree, self.answering, access, permissions, self.reader)
-        self.watch = RunWatch(tree, self.answering)
         self.control = RunControl(tree, self.answering, access)
         self.assignment = QuestionAssignment(tree, self.answering, access)
         self.external_events = ExternalEvents(tree, self.answering, self.reader)
@@ -86,6 +83,13 @@ class Runs:
     def answering(self) -> Answering:
         """The way of answering; the facets hold the same one, so that other ways make other `Runs`."""
         return self._answering
+
+    @cached_property
+    def watch(self) -> RunWatch:
+        """What a run is, and what happened in it; see `facets`."""
+        from holdfast.client.facets.watch import RunWatch  # noqa: PLC0415  it loads all events
+
+        return RunWatch(self.tree, self.answering)
 
     @cached_property
     def plans(self) -> RunPlans:
@@ -138,6 +142,10 @@ class Runs:
 
         Nothing has been started when it raises.
         """
+        from holdfast.blueprint.kinds.document import read_blueprint  # noqa: PLC0415  it loads the language
+        from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline  # noqa: PLC0415  so does it
+        from holdfast.protocol.runs import PipelineState  # noqa: PLC0415  so does it
+
         blueprint = read_blueprint(blueprint)
         if isinstance(input, BaseModel):
             input = input.model_dump(mode="json", by_alias=True)
@@ -175,6 +183,8 @@ class Runs:
 
         Nothing has been started when it raises.
         """
+        from holdfast.client.retries import RunRetry  # noqa: PLC0415  it loads the language
+
         await self.access.check_steering(run)
         await check_hold(self.client, self.task_queue)
         return await RunRetry(self.tree, self.answering, run, blueprint, self.answering.find_sender(by)).start()
@@ -212,6 +222,8 @@ class Runs:
 
         Nothing has been started when it raises.
         """
+        from holdfast.client.forks import ForkRequest, RunFork  # noqa: PLC0415  it loads the language
+
         await self.access.check_steering(run)
         await check_hold(self.client, self.task_queue)
         request = ForkRequest(at, changes or {}, blueprint, id)
@@ -230,6 +242,9 @@ class Runs:
         Returns:
             The problems found, or in `unchecked` the reason why no worker could be asked.
         """
+        from holdfast.blueprint.requirements import requirements_of  # noqa: PLC0415  it loads the language
+        from holdfast.client.worker_lookup import look_up, place_by_path  # noqa: PLC0415  so does it
+
         placed = placed or place_by_path(blueprint)
         checked = await look_up(self.client, self.task_queue, requirements_of(blueprint), placed, connect=connect)
         return checked.judge(blueprint, placed)

@@ -28,7 +28,8 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
 from holdfast.client.starting import check_start, define_run, make_attributes
-from holdfast.protocol.runs import ACCESS_MEMO, PIPELINE_WORKFLOW, PipelineState, summary_of
+from holdfast.protocol.names import ACCESS_MEMO, PIPELINE_WORKFLOW
+from holdfast.protocol.runs import PipelineState, summary_of
 from holdfast.runtime.errors import BadInput, is_missing, make_server_error, raise_server_errors
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]

@@ -32,7 +32,7 @@ from holdfast.client.runs import Runs
 from holdfast.client.starting import new_run_id
 from holdfast.client.states import Outcome
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.runs import LONGEST_RUN_ID
+from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.runtime.connection import connect
 from holdfast.runtime.errors import BadInput, RunExists
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import TYPE_CHECKING
 
 from temporalio.client import Client
 from temporalio.common import (
@@ -14,25 +15,19 @@ from temporalio.common import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from holdfast.blueprint.defaults import complete_input
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.client.outgoing import check_outgoing
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit
+from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, PastLink
-from holdfast.protocol.runs import (
-    ACCESS_MEMO,
-    LONGEST_RUN_ID,
-    PIPELINE_WORKFLOW,
-    Definition,
-    HistoryLimits,
-    LossPolicy,
-    PipelineState,
-    summary_of,
-)
+from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, summary_of
 from holdfast.runtime.errors import BadInput, RunExists
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 
 def new_run_id(blueprint: Blueprint) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from temporalio.client import WorkflowExecutionStatus
 from typing_extensions import TypedDict
@@ -16,10 +16,13 @@ from holdfast.client.stopping import Left
 from holdfast.client.tree import CLOSED, collect_events, collect_questions, rests
 from holdfast.client.undos import add_progress
 from holdfast.protocol.address import Address
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import Failure, Status, WorkflowView
 from holdfast.protocol.undos import OpenUndo, UndoProgress
+from holdfast.protocol.usage import Usage
+from holdfast.protocol.views import Status, WorkflowView
+
+if TYPE_CHECKING:
+    from holdfast.protocol.runs import Failure
 
 STATUSES: dict[WorkflowExecutionStatus, Status] = {
     WorkflowExecutionStatus.COMPLETED: "completed",

@@ -28,7 +28,7 @@ from holdfast.blueprint.amounts import counted
 from holdfast.client.history import ending_reason
 from holdfast.client.obstacles import EVENTS_READ, read_summaries
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
-from holdfast.protocol.runs import CLEANING_MEMO
+from holdfast.protocol.names import CLEANING_MEMO
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quote
 from holdfast.runtime.workers import NoWorker, read_failed_task, read_last_events

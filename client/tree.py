@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from temporalio.client import (
     Client,
@@ -23,15 +23,18 @@ from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.archive import Archive
 from holdfast.client.query_turns import take_turn
 from holdfast.protocol.address import in_order, run_of
 from holdfast.protocol.answers import REFUSALS, Refusal
+from holdfast.protocol.names import VIEW
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import VIEW, WorkflowView
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.converters import read_query_failure_text
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, Unconfirmed, explain_silence, find_last_poll
+
+if TYPE_CHECKING:
+    from holdfast.client.archive import Archive
 
 Result = TypeVar("Result")
 CLOSED = ("completed", "failed", "cancelled")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.client.history import started_with
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.protocol.runs import PIPELINE_WORKFLOW, UNDOS, WorkflowView
+from holdfast.protocol.names import PIPELINE_WORKFLOW, UNDOS
 from holdfast.protocol.undos import OpenUndo, UndoProgress
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 
 def add_progress(views: Sequence[WorkflowView]) -> UndoProgress | None:
@@ -56,6 +59,8 @@ async def _read_undos(tree: Tree, view: WorkflowView) -> list[OpenUndo]:
 
 
 def _may_undo(blueprint: Blueprint) -> bool:
+    from holdfast.blueprint.kinds.walk import steps_within  # noqa: PLC0415  it loads the language
+
     if any(step.undo_tool is not None for step in steps_within(blueprint.steps)):
         return True
     return any(_may_undo(imported) for imported in blueprint.imports.values())

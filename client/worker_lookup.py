@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from temporalio.client import ActivityFailureError, Client, WorkflowFailureError
 from temporalio.common import RetryPolicy
@@ -19,12 +19,14 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.positions import path_text
 from holdfast.client.lookup import CONNECT_SECONDS, Checked, Placed, Unchecked, find_problems, make_request
 from holdfast.protocol.lookup import LOOK_UP, LOOK_UP_WORKFLOW, LookedUp, LookUp, Missing, RequiredName
 from holdfast.runtime.workers import find_last_poll
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 START_SECONDS = 1.0
 """The time for a worker to take the look-up; without one the run starts unchecked."""

@@ -27,9 +27,9 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, Worker
 
 from holdfast.blueprint.json_values import JSON
+from holdfast.client.answer_files import ENTRY_KEYS, Entry
 from holdfast.client.answering import Answering, Sender, Sent
 from holdfast.client.history import histories
-from holdfast.client.reading import ENTRY_KEYS, Entry
 from holdfast.client.runs import Runs
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT

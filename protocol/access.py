@@ -9,11 +9,13 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.protocol.people import CanonicalName, Groups, People, names_of, user_of
 from holdfast.protocol.values import Value
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 Capability = Literal["see", "comment", "answer", "start", "steer", "administer"]
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
@@ -66,7 +68,7 @@ class RunAccess(Value):
     started_by: CanonicalName | None = None
     signed_in: bool = False
     """True if the person who started it had signed in."""
-    written: AccessPolicy = AccessPolicy()
+    written: AccessPolicy = AccessPolicy.model_construct()
     """What its blueprint says."""
 
     def words(self) -> str:
@@ -90,7 +92,7 @@ class AccessRules:
     enforced: bool = False
     """True where people sign in, or the file has rules: else whoever reaches this machine's server may do everything,
     and only what a blueprint says of its commands counts."""
-    general: AccessPolicy = AccessPolicy()
+    general: AccessPolicy = AccessPolicy.model_construct()
     by_blueprint: Mapping[str, AccessPolicy] = field(default_factory=dict)
     """By a glob of blueprint names: what takes the place of the general rules, key by key."""
 

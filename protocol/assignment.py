@@ -1,14 +1,14 @@
 """The commands that change whom an open question waits for: claim, release, delegate, reassign.
 
 One class a command: its fields, the fields of the question that it changes, and its event. Workflows check and take
-them, clients send them.
+them, clients send them. Who sends one loads no events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -16,16 +16,12 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.people import canonical_name, is_person
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.events import (
-    AnyEvent,
-    QuestionClaimed,
-    QuestionDelegated,
-    QuestionReassigned,
-    QuestionReleased,
-)
 from holdfast.protocol.people import CanonicalName, ProvedGroups, user_of
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import Value
+
+if TYPE_CHECKING:
+    from holdfast.protocol.events import AnyEvent
 
 CLAIM = "claim"
 RELEASE = "release"
@@ -103,6 +99,8 @@ class Claim(AssignmentCommand):
 
     def event(self, question: Question) -> AnyEvent:
         """See base class."""
+        from holdfast.protocol.events import QuestionClaimed  # noqa: PLC0415  see the head of this file
+
         until = question.claimed_until
         assert until is not None
         return QuestionClaimed(id=question.id, by=self.by, until=until, comment=self.comment)
@@ -120,6 +118,8 @@ class Release(AssignmentCommand):
 
     def event(self, question: Question) -> AnyEvent:
         """See base class."""
+        from holdfast.protocol.events import QuestionReleased  # noqa: PLC0415  see the head of this file
+
         return QuestionReleased(id=question.id, by=self.by, comment=self.comment)
 
 
@@ -152,6 +152,8 @@ class Delegation(AssignmentCommand):
 
     def event(self, question: Question) -> AnyEvent:
         """See base class."""
+        from holdfast.protocol.events import QuestionDelegated  # noqa: PLC0415  see the head of this file
+
         return QuestionDelegated(
             id=question.id, by=self.by, to=self.to, assignees=question.assignees, comment=self.comment
         )
@@ -182,6 +184,8 @@ class Reassignment(AssignmentCommand):
 
     def event(self, question: Question) -> AnyEvent:
         """See base class."""
+        from holdfast.protocol.events import QuestionReassigned  # noqa: PLC0415  see the head of this file
+
         return QuestionReassigned(id=question.id, by=self.by, assignees=question.assignees, comment=self.comment)
 
 

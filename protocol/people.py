@@ -70,7 +70,7 @@ class People(Value):
         return bool(self.assignees or self.not_by or self.delegations or self.proof) or self.quorum > 1
 
 
-EVERYBODY = People()
+EVERYBODY = People.model_construct()  # builds no model at import
 SIGN_IN = "only people who have signed in may answer it: open it in the inbox (holdfast serve)"
 """Why a question with `proof: person` takes no answer, claim or delegation that less proves."""
 

@@ -17,8 +17,9 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 from holdfast.blueprint.dependencies import reach_of_tools
-from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Risk, Rule
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Rule
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.parts import Risk
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.tool_rules import Consent, needs_approval

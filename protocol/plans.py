@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Agent, PlanBody, Retry
+from holdfast.blueprint.kinds import Agent, PlanBody
+from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import Asked, InvalidAnswer, Review
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, name_tools
@@ -20,9 +21,6 @@ PLAN_LOOP_WORKFLOW = "PlanLoop"
 DRIVEN_PLAN_WORKFLOW = "DrivenPlan"
 PLAN = "plan"
 """Name of the query for a plan's progress, and of the update that changes its remaining steps."""
-
-PLAN_OUTPUT = "plan_output"
-"""Name of the query for the output of a plan that failed or was cancelled."""
 
 ITEMS_FAILED = "items_failed"
 """Error type of a loop that failed because its items failed, and of the steps in it."""

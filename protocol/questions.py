@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.forms import Input
 from holdfast.blueprint.questions.kind import Asked, find_asked
 from holdfast.protocol.address import Address

@@ -1,97 +1,34 @@
-"""Names, arguments, states, results and views of the workflows of a run. Used by workflows and clients."""
+"""Arguments, states and results of the workflows of a run: they hold its blueprint, and load the language.
+
+Workflows use them, and the client where it starts a run or reads a failure. What every reader needs is in `views`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Limits, Retry
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, HistoryManagement, Undo
+from holdfast.blueprint.parts import Limits, Retry
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import ObjectUse
-from holdfast.protocol.agents import MadeCall, Message, ReturnedCall, ToolSpec, Usage
+from holdfast.protocol.agents import MadeCall, Message, ReturnedCall, ToolSpec
 from holdfast.protocol.answers import Closed
 from holdfast.protocol.context import Change
 from holdfast.protocol.display import markdown, one_line
 from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.ledger import LedgerEntry
+from holdfast.protocol.names import LONGEST_SUMMARY
 from holdfast.protocol.past import Past
 from holdfast.protocol.people import EVERYBODY, CanonicalName, People
-from holdfast.protocol.questions import Question
-from holdfast.protocol.undos import PendingUndo, UndoProgress
+from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import Value
-
-TASK_QUEUE = "holdfast"
-PIPELINE_WORKFLOW = "Pipeline"
-LOOP_WORKFLOW = "Loop"
-AGENT_WORKFLOW = "Agent"
-MAP_WORKFLOW = "Map"
-CLARIFY_WORKFLOW = "Clarify"
-
-ANSWER = "answer"
-PAUSE = "pause"
-RESUME = "resume"
-TELL = "tell"
-VIEW = "view"
-EVENTS = "events"
-CONTEXT = "context"
-SHOWN = "shown"
-UNDOS = "undos"
-
-BLUEPRINT_ATTRIBUTE = "HoldfastBlueprint"
-WAITING_ATTRIBUTE = "HoldfastWaitingFor"
-"""The assignees of the open questions of a workflow, `anyone`, or `many`; see `people.awaited`."""
-QUESTIONS_ATTRIBUTE = "HoldfastQuestions"
-"""The ids of its open questions, or `many`."""
-SINCE_ATTRIBUTE = "HoldfastSince"
-"""The time at which the oldest of them was asked."""
-EVENTS_ATTRIBUTE = "HoldfastEvents"
-"""The events of other systems that the steps of a workflow wait for, or `many`; see `incoming.label_of`."""
-DEADLINE_ATTRIBUTE = "HoldfastDeadline"
-"""The nearest of their deadlines; absent where none has one."""
-ACCESS_ATTRIBUTE = "HoldfastAccess"
-"""Words that find whoever may see the run; see `RunAccess.words`. Set when a workflow starts, and never changed."""
-ATTRIBUTE_TYPES: Mapping[str, Literal["Keyword", "KeywordList", "Datetime", "Text"]] = {
-    BLUEPRINT_ATTRIBUTE: "Keyword",
-    WAITING_ATTRIBUTE: "KeywordList",
-    QUESTIONS_ATTRIBUTE: "KeywordList",
-    EVENTS_ATTRIBUTE: "KeywordList",
-    SINCE_ATTRIBUTE: "Datetime",
-    DEADLINE_ATTRIBUTE: "Datetime",
-    ACCESS_ATTRIBUTE: "Text",
-}
-"""The search attributes that a namespace needs, with their types. SQL visibility has three of each but keywords."""
-HOLD_MARK = " (on hold)"
-"""The end of the identity of a worker on hold: clients see it among the pollers of a task queue."""
-PAUSED_MEMO = "holdfastPaused"
-"""In the memo of a run while it is paused; a memo comes with a list of workflows and needs no registration."""
-
-ACCESS_MEMO = "holdfastAccess"
-"""In the memo of a run: its `RunAccess`."""
-
-STATE_MEMO = "holdfastState"
-"""In the memo of an author's own workflow that has continued as new: its `OwnState`."""
-
-CLEANING_MEMO = "holdfast_cleaning_up"
-"""In the memo of a child that does what is done at an end in any case: a cancel of its run leaves it alone."""
-
-OWN_MEMO = "holdfastRun"
-"""In the memo of a workflow that a step has started and that is no part of the run: the run's id."""
-PLACE_MEMO = "holdfastAddress"
-"""Beside it: the address of the step."""
-
-PAGE_BYTES = 12 * 1024
-"""Size of a page of a view or of events: below the 16 KiB from which payloads and query results are stored outside."""
-LONGEST_RUN_ID = 100
-LONGEST_SUMMARY = 200
-"""Bytes."""
-
-Status = Literal["running", "waiting", "paused", "completed", "failed", "cancelled"]
+from holdfast.protocol.views import RefusedSignal
 
 
 def summary_of(text: str) -> str:
@@ -202,18 +139,16 @@ class ChildDefinition(Definition):
     """Values of the other names that the step reads."""
 
 
-class RefusedSignal(Value):
-    """A record of a signal that was refused: signals have no reply."""
+class PendingUndo(Value):
+    """The undo of one step, with what its tool gets."""
 
-    at: datetime
-    question: str | None = None
-    """Id of the question, where a single answer was refused and its question is known here."""
-    key: str | None = None
-    """Digest of the idempotency key of the answers."""
-    by: str | None = None
-    code: str
-    """One of `answers.REFUSALS`."""
-    message: str
+    step: str
+    address: Address
+    """Of the step."""
+    undo: Undo
+    input: JSON = None
+    problem: str | None = None
+    """Why a person must decide whether and with what the tool is called."""
 
 
 class HandedBack(Value):
@@ -502,15 +437,6 @@ class AgentResult(ChildResult):
     """For such an agent: what its model said beside its last calls."""
 
 
-class RunResult(Value):
-    """The result of a run."""
-
-    output: JSON = None
-    context: JSONObject = {}
-    usage: Usage = Usage()
-    """For an author's workflow that ran it."""
-
-
 class Failure(HandedBack):
     """The details of every typed failure: why and where a run, a loop or a step failed."""
 
@@ -559,46 +485,3 @@ class Failure(HandedBack):
             return Failure.model_validate(fields)
         except ValidationError:
             return None
-
-
-class WorkflowView(Value):
-    """The answer of one workflow to the query `view`; clients walk the children themselves."""
-
-    run: str
-    workflow: str
-    address: Address
-    blueprint: str
-    blueprint_digest: str = ""
-    status: Status = "running"
-    iteration: int | None = None
-    questions: list[Question] = []
-    """Those of people."""
-    events: list[Question] = []
-    """The events of other systems that are waited for."""
-    kept: list[KeptHint] = []
-    """Events that came before any step waited for them; only a run's own workflow keeps them."""
-    more_questions: int = 0
-    """Number of open questions and events that did not fit on this page; query again with an offset."""
-    children: list[str] = []
-    """Workflow ids."""
-    moving: bool = False
-    """True while an activity runs."""
-    timers: list[datetime] = []
-    """When the timers that run are over: the next 20."""
-    deadlines: list[datetime] = []
-    """When the run, a loop or a block must have ended: the next 20."""
-    undoing: UndoProgress | None = None
-    """How far it has come while it undoes something."""
-    undos: int = 0
-    """Number of steps whose undo it keeps, those that it undoes now included."""
-    hears: bool = False
-    """True if this is an agent's workflow, which takes messages of people."""
-    refused: list[RefusedSignal] = []
-    usage: Usage = Usage()
-    first_offset: int = 0
-    """Offset of the first event in this history; earlier ones are in the previous runs."""
-    next_offset: int = 0
-    temporal_run: str = ""
-    """Temporal's run id of this history; each continue-as-new begins another."""
-    previous_run: str | None = None
-    """Temporal's run id of the history before it."""

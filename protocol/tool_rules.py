@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from holdfast.blueprint.expressions import ExpressionError, holds, names_in_expression
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import holds, names_in_expression
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Risk
+from holdfast.blueprint.parts import Risk
 from holdfast.protocol.values import Value
 
 Consent = Literal["", "approved", "reviewed"]

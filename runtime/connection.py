@@ -18,7 +18,7 @@ from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.protocol.runs import ATTRIBUTE_TYPES
+from holdfast.protocol.names import ATTRIBUTE_TYPES
 from holdfast.runtime import embedded as local
 from holdfast.runtime.config import Config, ConfigError, load_config
 from holdfast.runtime.converters import DATA_CONVERTER, add_encryption

@@ -17,10 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import DataConverter, PayloadCodec
@@ -55,6 +51,8 @@ class Seal:
     """Encrypts and decrypts by a key that is derived from a text for one purpose."""
 
     def __init__(self, key: str, purpose: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  most deployments encrypt nothing
+
         self._aead = AESGCM(derive_key(key, purpose))
 
     def seal(self, data: bytes, context: bytes) -> bytes:
@@ -64,6 +62,8 @@ class Seal:
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
         """Return the data that was sealed. Raises `Unsealable`."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  see __init__
+
         try:
             return self._aead.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], context)
         except (InvalidTag, ValueError):
@@ -72,6 +72,9 @@ class Seal:
 
 def derive_key(key: str, purpose: bytes) -> bytes:
     """Return a key of 32 bytes for one purpose, from which neither the text nor the key of another purpose follows."""
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415  see `Seal`
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415  see `Seal`
+
     return HKDF(SHA256(), 32, salt=None, info=purpose).derive(key.encode())
 
 

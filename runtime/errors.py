@@ -6,22 +6,10 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from temporalio.api.errordetails.v1 import NamespaceNotFoundFailure
-from temporalio.client import WorkflowFailureError
-from temporalio.exceptions import (
-    ActivityError,
-    ApplicationError,
-    CancelledError,
-    ChildWorkflowError,
-    TerminatedError,
-    TimeoutError,
-)
 from temporalio.service import RPCError, RPCStatusCode
-
-from holdfast.protocol.runs import Failure
-from holdfast.protocol.tracebacks import find_raise
 
 _SILENT = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 _DENIED = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED)
@@ -73,35 +61,6 @@ class NoRecord(RecordError):
 
 class NothingSent(RuntimeError):
     """An answer or command that was not sent: no worker answers, and it cannot go as a signal."""
-
-
-def read_failure(error: WorkflowFailureError) -> tuple[Literal["cancelled", "failed"], Failure]:
-    """Return the status of a run that did not complete, `cancelled` or `failed`, and its failure."""
-    cause: BaseException | None = error.cause
-    if isinstance(cause, CancelledError):
-        return "cancelled", Failure(type="cancelled", message="the run was cancelled")
-    return "failed", _read_typed(cause) or _read_untyped(cause)
-
-
-def _read_typed(cause: BaseException | None) -> Failure | None:
-    while isinstance(cause, ApplicationError | ActivityError | ChildWorkflowError):
-        if isinstance(cause, ApplicationError) and (failure := Failure.read(cause.details, cause.type)):
-            return failure
-        cause = cause.cause
-    return None
-
-
-def _read_untyped(cause: BaseException | None) -> Failure:
-    match cause:
-        case ApplicationError():
-            trace = "" if cause.failure is None else cause.failure.stack_trace
-            return Failure(type=cause.type or "failed", message=cause.message, raised_at=find_raise(trace))
-        case TerminatedError():
-            return Failure(type="terminated", message=f"the run was terminated: {cause}")
-        case TimeoutError():
-            return Failure(type="timeout", message=f"the run timed out: {cause}")
-        case _:
-            return Failure(type="failed", message=str(cause))
 
 
 class ServerError(RPCError):

@@ -18,7 +18,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.protocol.runs import ATTRIBUTE_TYPES
+from holdfast.protocol.names import ATTRIBUTE_TYPES
 
 # `start-dev` keeps closed runs for 24 hours, and Temporal's own default is 72: a loop that has ended would vanish while
 # its parent still waits.

@@ -27,7 +27,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.address import run_of
-from holdfast.protocol.runs import HOLD_MARK
+from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.converters import read_failure_text
 from holdfast.runtime.errors import ServerUnreachable
 

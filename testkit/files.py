@@ -14,7 +14,8 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import is_target, load
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
 from holdfast.blueprint.text_files import walk_files
-from holdfast.client.reading import entry_problems, text_of_file
+from holdfast.client.answer_files import entry_problems
+from holdfast.client.reading import text_of_file
 from holdfast.runtime.config import Config
 from holdfast.testkit import SUFFIX
 from holdfast.testkit.names import DeclaredNames, is_pattern, names_of

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
-from holdfast.client.event_texts import shown_raise
-from holdfast.client.reading import find_step_name
+from holdfast.client.answer_files import find_step_name
 from holdfast.client.states import Outcome
+from holdfast.client.texts import shown_raise
 from holdfast.client.views import StepView
 from holdfast.protocol.questions import Question
 from holdfast.testkit.files import Case

@@ -13,9 +13,9 @@ from datetime import datetime
 from holdfast.blueprint.changes import with_model, with_workflows
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.answer_files import Entry, find_step_name, make_entries
 from holdfast.client.answering import Sender, Sent
 from holdfast.client.history import histories
-from holdfast.client.reading import Entry, find_step_name, make_entries
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.protocol.answers import Refusal

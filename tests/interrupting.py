@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 
 from holdfast.activities import BadAnswer, Decision, Input, Interrupt, Permission, agent, level, resumed, tool
-from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Choice
 from tests.tools import count
 

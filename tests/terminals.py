@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.prompts import Terminal
-from holdfast.cli.render import console
+from holdfast.cli.tables import console
 from holdfast.protocol.answers import Answer
 
 

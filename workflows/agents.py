@@ -9,11 +9,12 @@ from typing import Any
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.dependencies import reach_of_tools
-from holdfast.blueprint.expressions import names_in, text_of
+from holdfast.blueprint.expressions.evaluation import names_in
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT, list_in, structured
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Retry, Step
-from holdfast.blueprint.parts import ToolErrors
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Step
+from holdfast.blueprint.parts import Retry, ToolErrors
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolSpec
 from holdfast.protocol.events import AgentCompleted, ModelReplied, ModelRequested
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget, ToolBounds

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from holdfast.blueprint import defaults
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import Risk
+from holdfast.blueprint.parts import Risk
 from holdfast.blueprint.questions import Permission, Review
 from holdfast.protocol.agents import ToolCall, ToolSpec
 from holdfast.protocol.ledger import LedgerEntry

@@ -7,7 +7,7 @@ import binascii
 import hashlib
 from collections.abc import Sequence
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AttachmentSource, Hitl, PlainStep
 from holdfast.blueprint.kinds.attachments import MODEL_TYPES, ModelAttachment, is_model_type, is_web

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.protocol.context import read
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame

@@ -10,8 +10,8 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-from holdfast.blueprint.kinds import Retry
 from holdfast.blueprint.kinds.references import MCP
+from holdfast.blueprint.parts import Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 from holdfast.protocol.agents import (
@@ -26,13 +26,13 @@ from holdfast.protocol.agents import (
     ToolRequest,
     ToolSpec,
     ToolsRequest,
-    Usage,
 )
 from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequest
 from holdfast.protocol.calls import ActivityRequest
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import LossPolicy, summary_of
+from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import await_end
 from holdfast.workflows.earlier_run import EarlierRun

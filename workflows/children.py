@@ -18,9 +18,10 @@ from temporalio.common import RawValue, RetryPolicy, SearchAttributePair, TypedS
 from temporalio.exceptions import CancelledError, ChildWorkflowError
 
 from holdfast.blueprint.dependencies import reach_of
-from holdfast.blueprint.expressions import names_in, names_in_expression
+from holdfast.blueprint.expressions.evaluation import names_in, names_in_expression
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback, Retry
+from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
+from holdfast.blueprint.parts import Retry
 from holdfast.protocol.address import Address, child_workflow_id, root
 from holdfast.protocol.events import (
     AgentStarted,
@@ -31,6 +32,17 @@ from holdfast.protocol.events import (
     PlanStarted,
 )
 from holdfast.protocol.incoming import HINT
+from holdfast.protocol.names import (
+    AGENT_WORKFLOW,
+    CLARIFY_WORKFLOW,
+    CLEANING_MEMO,
+    LOOP_WORKFLOW,
+    MAP_WORKFLOW,
+    OWN_MEMO,
+    PAUSE,
+    PLACE_MEMO,
+    RESUME,
+)
 from holdfast.protocol.plans import (
     DRIVEN_PLAN_WORKFLOW,
     PLAN_LOOP_WORKFLOW,
@@ -42,15 +54,6 @@ from holdfast.protocol.plans import (
     PlanResult,
 )
 from holdfast.protocol.runs import (
-    AGENT_WORKFLOW,
-    CLARIFY_WORKFLOW,
-    CLEANING_MEMO,
-    LOOP_WORKFLOW,
-    MAP_WORKFLOW,
-    OWN_MEMO,
-    PAUSE,
-    PLACE_MEMO,
-    RESUME,
     AgentDefinition,
     AgentResult,
     Carried,

@@ -5,13 +5,16 @@ from __future__ import annotations
 from temporalio import workflow
 
 from holdfast.blueprint.amounts import counted
-from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit, problems_of
-from holdfast.blueprint.kinds import Agent, Clarify, Option
+from holdfast.blueprint.kinds import Agent, Clarify
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Asked, Clarification, Fact, Input, Review
 from holdfast.protocol.agents import Message, ModelRequest
-from holdfast.protocol.runs import CLARIFY_WORKFLOW, ClarifyDefinition, ClarifyResult, ClarifyState
+from holdfast.protocol.names import CLARIFY_WORKFLOW
+from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.protocol.values import Value
 from holdfast.workflows.agents import AgentCall, ask_model
 from holdfast.workflows.failures import failure

@@ -12,9 +12,7 @@ from temporalio.common import SearchAttributeKey
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.questions import RESPOND, REVISE
 from holdfast.protocol.display import code, markdown, one_line
-from holdfast.protocol.people import SIGN_IN, who_may
-from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import (
+from holdfast.protocol.names import (
     ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,
     DEADLINE_ATTRIBUTE,
@@ -22,9 +20,10 @@ from holdfast.protocol.runs import (
     QUESTIONS_ATTRIBUTE,
     SINCE_ATTRIBUTE,
     WAITING_ATTRIBUTE,
-    RefusedSignal,
-    WorkflowView,
 )
+from holdfast.protocol.people import SIGN_IN, who_may
+from holdfast.protocol.questions import Question
+from holdfast.protocol.views import RefusedSignal, WorkflowView
 
 BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
 WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)

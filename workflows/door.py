@@ -33,8 +33,9 @@ from holdfast.protocol.answers import AnswerBatch, Closed, Refusal, read_answers
 from holdfast.protocol.door import SizeLimit, SizeLimits, check_answers, check_value, read_json
 from holdfast.protocol.guard import BadToken, SignedCommand, Verified
 from holdfast.protocol.people import CanonicalName, ProvedGroups, user_of, with_proved
-from holdfast.protocol.runs import Carried, HistoryLimits, LossPolicy, RefusedSignal
+from holdfast.protocol.runs import Carried, HistoryLimits, LossPolicy
 from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.views import RefusedSignal
 from holdfast.workflows.history import History
 
 NOTHING = RawValue(Payload(metadata={"encoding": b"binary/null"}))

@@ -14,7 +14,7 @@ from temporalio.exceptions import (
     TimeoutError,
 )
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address

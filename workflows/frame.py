@@ -12,17 +12,16 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ChildWorkflowError
 
-from holdfast.blueprint.expressions import evaluate, holds, render, text_of
+from holdfast.blueprint.expressions.evaluation import evaluate, holds, render
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
-from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Retry, Step
+from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Step
+from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import Asked, Decision
 from holdfast.blueprint.reducers import Path, reducers_of
 from holdfast.protocol.address import Address, within
-from holdfast.protocol.agents import (
-    Message,
-    Usage,
-)
+from holdfast.protocol.agents import Message
 from holdfast.protocol.context import BadWrite, applied, read
 from holdfast.protocol.elicitations import Elicited
 from holdfast.protocol.events import AnyEvent, LimitReached
@@ -38,6 +37,7 @@ from holdfast.protocol.runs import (
     LoopDefinition,
     MapDefinition,
 )
+from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import CancelledWithResult, end_if_cancelled
 from holdfast.workflows.door import Door, RunIdentity

@@ -18,18 +18,12 @@ from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import OwnChildStarted
+from holdfast.protocol.names import PAUSED_MEMO, PIPELINE_WORKFLOW, STATE_MEMO
 from holdfast.protocol.questions import QuestionRequest
-from holdfast.protocol.runs import (
-    PAUSED_MEMO,
-    PIPELINE_WORKFLOW,
-    STATE_MEMO,
-    Definition,
-    OwnState,
-    PipelineState,
-    RunResult,
-)
+from holdfast.protocol.runs import Definition, OwnState, PipelineState
+from holdfast.protocol.usage import Usage
+from holdfast.protocol.views import RunResult
 from holdfast.workflows.children import prepare_start
 from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import failure

@@ -18,9 +18,9 @@ from holdfast.blueprint.ask_options import (
     read_seconds,
 )
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.kinds.question_times import QuestionTimes, find_time_problems
 from holdfast.blueprint.model_problems import describe_problem
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.people import is_person
 from holdfast.blueprint.questions import Asked, Draft, InvalidAnswer, list_kinds_for_steps
 from holdfast.protocol.address import Address

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.fields import CONDITION_FALSE
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
@@ -16,10 +16,10 @@ from holdfast.blueprint.kinds import (
 )
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.context import BadWrite, updated
 from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.usage import Usage
 from holdfast.workflows.assignees import render_reviewers
 from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.concurrency import is_cancelled

@@ -10,9 +10,10 @@ from temporalio import workflow
 
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address
-from holdfast.protocol.agents import InterruptAnswer, Interrupted, RaisedInterrupt, ToolRequest, Usage
+from holdfast.protocol.agents import InterruptAnswer, Interrupted, RaisedInterrupt, ToolRequest
 from holdfast.protocol.elicitations import Elicited
 from holdfast.protocol.events import QuestionReturned
+from holdfast.protocol.usage import Usage
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame

@@ -10,7 +10,7 @@ from typing import Literal
 
 from temporalio.exceptions import ChildWorkflowError
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import MapBlock
 from holdfast.protocol.address import Address, name_at, segment

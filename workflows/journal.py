@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from temporalio import workflow
 
-from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import LONGEST_VALUE, AnyEvent, Event, EventData
-from holdfast.protocol.runs import PAGE_BYTES
+from holdfast.protocol.names import PAGE_BYTES
 
 PROMINENT = ("run.", "question.", "step.failed", "tool.failed")
 """The types of events that are logged as `info`; others as `debug`."""

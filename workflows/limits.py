@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from holdfast.blueprint.kinds import Limits
+from holdfast.blueprint.parts import Limits
 from holdfast.protocol.address import Address
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.runs import Budget
+from holdfast.protocol.usage import Usage
 
 Before = Literal["step", "model"]
 

@@ -8,15 +8,17 @@ from typing import Literal, NamedTuple, TypeVar
 from temporalio import workflow
 
 from holdfast.blueprint.amounts import counted
-from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.texts import read_structure
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation, States
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS
 from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.agents import Message, ToolRequest
 from holdfast.protocol.events import LoopCompleted, LoopIteration
-from holdfast.protocol.runs import LOOP_WORKFLOW, Failure, LoopDefinition, LoopResult, LoopState
+from holdfast.protocol.names import LOOP_WORKFLOW
+from holdfast.protocol.runs import Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_context, find_failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import MachineState, NextState, States
 from holdfast.protocol.events import BranchCompleted, BranchStarted, StateLeft

@@ -11,12 +11,13 @@ from typing import Any
 
 from temporalio import workflow
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
 from holdfast.protocol.context import Path, changes, changes_by_path, listed_changes
-from holdfast.protocol.runs import MAP_WORKFLOW, MapDefinition, MapResult, MapState
+from holdfast.protocol.names import MAP_WORKFLOW
+from holdfast.protocol.runs import MapDefinition, MapResult, MapState
 from holdfast.workflows.failures import find_context
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.items import Items, run_at_once, run_items, run_one_by_one, take_items_changes

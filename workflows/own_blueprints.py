@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import ApplicationError
 
-from holdfast.blueprint.expressions import ExpressionError, check_expression
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import check_expression
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AnyStep, Blueprint, Loop, LoopBlock, PlainStep
 from holdfast.blueprint.model_problems import describe_problem

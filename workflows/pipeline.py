@@ -9,7 +9,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.blueprint.defaults import complete_input
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.wait import waits_in
@@ -17,8 +17,10 @@ from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit, check_value
 from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunStarted
-from holdfast.protocol.runs import PIPELINE_WORKFLOW, Budget, Carried, Definition, Failure, PipelineState, RunResult
+from holdfast.protocol.names import PIPELINE_WORKFLOW
+from holdfast.protocol.runs import Budget, Carried, Definition, Failure, PipelineState
 from holdfast.protocol.values import digest_of
+from holdfast.protocol.views import RunResult
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.deadlines import FINISHED, run_until_deadline
 from holdfast.workflows.door import decode_payload

@@ -10,7 +10,8 @@ from temporalio import workflow
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
-from holdfast.protocol.runs import Carried, Definition, Failure, Status
+from holdfast.protocol.runs import Carried, Definition, Failure
+from holdfast.protocol.views import Status
 from holdfast.workflows.children import read_address
 from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled
 from holdfast.workflows.door import RunIdentity

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, misfit
-from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Option
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Clarification, Input
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, Message, ToolCall, ToolRequest, ToolSpec

@@ -7,7 +7,7 @@ import asyncio
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Retry
+from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import LostCall
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.protocol.address import Address, is_within
-from holdfast.protocol.undos import OpenUndo, PendingUndo, UndoProgress
+from holdfast.protocol.runs import PendingUndo
+from holdfast.protocol.undos import OpenUndo, UndoProgress
 
 
 class UndoLog:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Hitl, Verification
 from holdfast.blueprint.questions import Asked

@@ -14,7 +14,7 @@ from holdfast.activities.providers import Models
 from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
 from holdfast.activities.scripted import reply_from
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.protocol.agents import ModelReply, ModelRequest
 
 

@@ -25,7 +25,7 @@ from holdfast.activities.providers.conversation import conversation, is_broken_o
 from holdfast.activities.providers.failures import broken_off, in_background
 from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.agents import Message

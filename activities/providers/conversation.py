@@ -25,9 +25,10 @@ from pydantic_core import from_json
 from holdfast.activities.outputs import FINAL_RESULT
 from holdfast.activities.providers.alternation import alternating
 from holdfast.activities.providers.files import make_prompt
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.agents import Finish, Message, ModelReply, ToolCall, Usage
+from holdfast.protocol.agents import Finish, Message, ModelReply, ToolCall
+from holdfast.protocol.usage import Usage
 
 _MADE_UP = "pyd_ai_"
 """Prefix of the random ids that pydantic-ai adds where a provider gives none. They are dropped: ours must replay."""

@@ -10,7 +10,7 @@ from pydantic_ai.messages import BinaryContent, DocumentMediaType, DocumentUrl, 
 
 from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.protocol.agents import Message, MessageFile, ModelRequest
 
 _IMAGE = "image/"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from holdfast.blueprint.dependencies import reach_of
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.expressions import names_in
+from holdfast.blueprint.expressions.evaluation import names_in
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.walk import placed_steps

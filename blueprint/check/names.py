@@ -7,14 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.blueprint.dependencies import reach_of_tools, tools_of
-from holdfast.blueprint.expressions import (
-    ExpressionError,
-    check_expression,
-    check_template,
-    names_in,
-    names_in_expression,
-)
-from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean
+from holdfast.blueprint.expressions.evaluation import check_expression, check_template, names_in, names_in_expression
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS, STEP_FIELDS
 from holdfast.blueprint.findings import Findings, texts_of
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback

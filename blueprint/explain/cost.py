@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from holdfast.blueprint.dependencies import resolve_agent
 from holdfast.blueprint.explain.plans import compiled
-from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Limits
+from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback
 from holdfast.blueprint.kinds.description import Ask, Cost
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
+from holdfast.blueprint.parts import Limits
 from holdfast.blueprint.words.amounts import LARGEST, Amount, largest, total
 from holdfast.blueprint.words.text import duration, listed
 

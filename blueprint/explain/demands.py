@@ -7,7 +7,8 @@ from typing import get_args
 
 from holdfast.blueprint.explain.agents import describe_tool
 from holdfast.blueprint.explain.outline import Line
-from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Risk
+from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint
+from holdfast.blueprint.parts import Risk
 from holdfast.blueprint.words.text import as_sentence
 
 Demands = Mapping[str, AgentTool]

@@ -36,7 +36,7 @@ from holdfast.blueprint.kinds.timer import Timer
 from holdfast.blueprint.kinds.undo import Undo
 from holdfast.blueprint.kinds.wait import Wait
 from holdfast.blueprint.kinds.workflow import OwnWorkflow, WorkflowBlock
-from holdfast.blueprint.parts import Access, Limits, Option, Part, Retry, Risk
+from holdfast.blueprint.parts import Part
 
 AnyStep = Annotated[
     PlainStep
@@ -95,15 +95,12 @@ __all__ = [
     "HistoryManagement",
     "Hitl",
     "ImportConfig",
-    "Access",
-    "Limits",
     "Loop",
     "LoopBlock",
     "Map",
     "ModelAttachment",
     "MapBlock",
     "Operation",
-    "Option",
     "OwnWorkflow",
     "Parallel",
     "PlainStep",
@@ -112,8 +109,6 @@ __all__ = [
     "PlanLoop",
     "PlanOption",
     "PlanStep",
-    "Retry",
-    "Risk",
     "Rule",
     "Step",
     "NextState",

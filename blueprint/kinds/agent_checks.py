@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.blueprint.expressions import ExpressionError, check_expression, names_in_expression
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import check_expression, names_in_expression
 from holdfast.blueprint.findings import Findings, check_function, check_known
 from holdfast.blueprint.kinds.agents import Agent, AgentTool
 from holdfast.blueprint.kinds.document import Blueprint

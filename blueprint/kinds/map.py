@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from jinja2 import nodes
 from pydantic import Field
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.parse import parsed_expression
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSON

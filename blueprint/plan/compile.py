@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
-from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.texts import folded, read_structure
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
 from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
 from holdfast.blueprint.plan.conditions import Condition, parse_condition

@@ -6,8 +6,9 @@ import json
 import re
 from dataclasses import dataclass
 
-from holdfast.blueprint.expressions import ExpressionError, check_expression
 from holdfast.blueprint.expressions.comparisons import asks_outcome, number_in
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import check_expression
 from holdfast.blueprint.expressions.parse import MAX_SOURCE
 from holdfast.blueprint.plan.references import BadText, Reference, leading_reference, references_in
 

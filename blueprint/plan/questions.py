@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.texts import folded
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Hitl, Option
+from holdfast.blueprint.kinds import Hitl
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanOption
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.plan.answers import (
     OUTCOMES,
     REFUSE,

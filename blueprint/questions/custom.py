@@ -13,8 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidationError, field_serializer
 from pydantic_core import to_json
 
-from holdfast.blueprint.expressions import ExpressionError, evaluate, names_in, names_in_expression, render
-from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
 from holdfast.blueprint.packages import import_packages
@@ -44,11 +43,15 @@ def _check_name(name: str) -> str:
 
 
 def _check_output(expression: str) -> str:
+    from holdfast.blueprint.expressions.evaluation import names_in_expression  # noqa: PLC0415  it loads jinja2
+
     _check_reads(names_in_expression(expression))
     return expression
 
 
 def _check_summary(template: str) -> str:
+    from holdfast.blueprint.expressions.evaluation import names_in  # noqa: PLC0415  it loads jinja2
+
     _check_reads(names_in(template))
     return template
 
@@ -81,10 +84,14 @@ class KindDefinition(Part):
 
     def read_output(self, content: JSON) -> JSON:
         """Return the output for an answer. Raises `ExpressionError` where it lacks what the output reads."""
+        from holdfast.blueprint.expressions.evaluation import evaluate  # noqa: PLC0415  it loads jinja2
+
         return content if self.output == WHOLE else evaluate(self.output, {WHOLE: content})
 
     def summarize(self, content: JSON) -> JSON:
         """Return an answer as a turn of a conversation. Raises `ExpressionError`, as the output."""
+        from holdfast.blueprint.expressions.evaluation import render  # noqa: PLC0415  it loads jinja2
+
         return content if self.summary is None else render(self.summary, {WHOLE: content})
 
     def of(self, draft: Draft) -> CustomQuestion:

@@ -13,7 +13,10 @@ from holdfast.blueprint.questions.agreement import agrees
 from holdfast.blueprint.questions.choices import OptionsAsked
 from holdfast.blueprint.questions.kind import Asked, question_kind
 
-OPENED = [Option(id="yes", label="I have opened it, and am done there"), Option(id="no", label="I will not open it")]
+OPENED = [  # made so, they build no model at import
+    Option.model_construct(id="yes", label="I have opened it, and am done there"),
+    Option.model_construct(id="no", label="I will not open it"),
+]
 
 
 @question_kind

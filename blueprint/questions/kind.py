@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.parts import NAME_PATTERN, Option, Risk

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.kinds.knowledge import Branching
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes import consents

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.shape import (
     BOOLEAN,

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from jinja2 import Environment, nodes
 
 from holdfast.blueprint.amounts import counted
-from holdfast.blueprint.expressions import ExpressionError
-from holdfast.blueprint.expressions.error import shortened
+from holdfast.blueprint.expressions.error import ExpressionError, shortened
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions import Asked

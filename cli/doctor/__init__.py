@@ -19,8 +19,8 @@ from holdfast.cli.doctor.server import Deployment, check_server, reach
 from holdfast.cli.doctor.worker import check_workers
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, FAILED, print_json
-from holdfast.cli.render import console
 from holdfast.cli.session import quiet_core
+from holdfast.cli.tables import console
 from holdfast.client.archive import is_record_installed
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.connection import is_server_named

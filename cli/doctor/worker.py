@@ -22,7 +22,7 @@ from holdfast.client.worker_lookup import look_up_names
 from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, WorkerState, proof_of
 from holdfast.protocol.guard import Key
 from holdfast.protocol.lookup import RequiredName
-from holdfast.protocol.runs import HOLD_MARK
+from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import NotDecrypted
 from holdfast.runtime.payloads import PayloadsUnreachable

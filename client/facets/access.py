@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering, OpenQuestions, Sent, find_question
 from holdfast.client.earlier_answers import EarlierAnswers, EarlierReply
 from holdfast.client.outcomes import read_state
@@ -14,11 +14,15 @@ from holdfast.client.permissions import Permissions
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, refusal_of
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal
+from holdfast.protocol.names import SHOWN
 from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import SHOWN, WorkflowView
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import raise_server_errors
 from holdfast.runtime.workers import NoWorker
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 
 @raise_server_errors

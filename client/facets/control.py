@@ -22,8 +22,8 @@ from holdfast.client.undos import list_open_undos, read_progress
 from holdfast.protocol.address import Address, parts
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.context import BadWrite, with_value
+from holdfast.protocol.names import PAUSE, PAUSED_MEMO, PIPELINE_WORKFLOW, RESUME, TELL
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import PAUSE, PAUSED_MEMO, PIPELINE_WORKFLOW, RESUME, TELL
 from holdfast.protocol.undos import OpenUndo, UndoProgress
 from holdfast.runtime.errors import Ambiguous, BadInput, raise_server_errors
 from holdfast.runtime.workers import NoWorker

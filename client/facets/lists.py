@@ -20,7 +20,7 @@ from holdfast.client.tree import Tree, UnknownRun, collect_questions
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import ANYONE, MANY, names_of
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import Status
+from holdfast.protocol.views import Status
 from holdfast.runtime.errors import raise_server_errors
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holdfast.client.answering import Answering
 from holdfast.client.facets.access import AccessControl
 from holdfast.client.facets.watch import RunWatch
@@ -9,9 +11,11 @@ from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_outgoing
 from holdfast.client.plans import check_change, find_plan, send_change
 from holdfast.client.tree import Tree
-from holdfast.client.views.plans import PlanView
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.errors import raise_server_errors
+
+if TYPE_CHECKING:
+    from holdfast.client.views.plans import PlanView
 
 
 @raise_server_errors

@@ -6,8 +6,8 @@ import asyncio
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.history import started_with
@@ -25,9 +25,12 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.events import Event, StepCompleted
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import BadInput, raise_server_errors
 from holdfast.runtime.workers import NoWorker
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 PACE_SECONDS = 0.2
 

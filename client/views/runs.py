@@ -9,12 +9,12 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import kind_named
 from holdfast.client.obstacles import Obstacle
 from holdfast.client.states import ErrorJSON, Outcome, RunState
+from holdfast.client.step_kinds import find_step_kind
 from holdfast.client.views.steps import StepView
 from holdfast.protocol.address import Address, child_workflow_id
-from holdfast.protocol.runs import Status
+from holdfast.protocol.views import Status
 
 
 class RunJSON(TypedDict):
@@ -77,7 +77,7 @@ class RunView:
         ended = {
             child_workflow_id(self.state.run, Address(step.address)): {"status": step.status}
             for step in self.trace.below()
-            if kind_named(step.kind).runs_steps_in_child and step.mark != "skipped"
+            if find_step_kind(step.kind).runs_steps_in_child and step.mark != "skipped"
         }
         running = {view.workflow: {"status": view.status, "iteration": view.iteration} for view in self.state.views[1:]}
         return [{"workflow": workflow, **child} for workflow, child in (ended | running).items()]

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import kind_named
-from holdfast.protocol.events import AgentTold, LoopCompleted, PlanRevised, QuestionReplied
+from holdfast.client.step_kinds import find_step_kind
 from holdfast.protocol.questions import Question
 from holdfast.protocol.tracebacks import find_raise
+
+if TYPE_CHECKING:
+    from holdfast.protocol.events import AgentTold, LoopCompleted, PlanRevised, QuestionReplied
 
 Mark = Literal[
     "running", "waiting", "paused", "completed", "failed", "cancelled", "undone", "superseded", "skipped", "denied"
@@ -184,12 +186,12 @@ class StepView:
     @property
     def shown_kind(self) -> str | None:
         """Its kind; None where the name says enough."""
-        return self.kind if kind_named(self.kind).shows_kind else None
+        return self.kind if find_step_kind(self.kind).shows_kind else None
 
     @property
     def is_cached(self) -> bool:
         """True if its result came from the cache."""
-        return kind_named(self.kind).skips_known_results and self.mark == "completed" and not self.steps
+        return find_step_kind(self.kind).skips_known_results and self.mark == "completed" and not self.steps
 
     @property
     def waits_until(self) -> datetime | None:
@@ -284,7 +286,7 @@ class StepView:
         inner: JSONObject = {}
         if self.steps or self.branch is not None or self.kind in ("pipeline", "tool"):
             inner["steps"] = [step.to_json() for step in self.steps]
-        if kind_named(self.kind).iterates:
+        if find_step_kind(self.kind).iterates:
             inner["iterations"] = [iteration.to_json() for iteration in self.iterations]
         if self.map_items:
             inner["items"] = [item.to_json() for item in self.map_items]

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from temporalio import workflow
 
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.runs import RESUME
+from holdfast.protocol.names import RESUME
 from holdfast.workflows import activation, approvals, interpreter, items, races, rest, run, tools
 from holdfast.workflows.activation import OneJobInstance
 from holdfast.workflows.calls import Activities

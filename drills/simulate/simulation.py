@@ -18,7 +18,9 @@ from drills.simulate.server import Move, Run
 from drills.simulate.world import RING, World, pack, unpack
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.events import Event, Names, QuestionClosed
-from holdfast.protocol.runs import EVENTS, VIEW, Definition, HistoryLimits, RunResult, WorkflowView
+from holdfast.protocol.names import EVENTS, VIEW
+from holdfast.protocol.runs import Definition, HistoryLimits
+from holdfast.protocol.views import RunResult, WorkflowView
 
 SCHEDULES = 10
 """Schedules of one blueprint: consecutive seeds share it, and its undisturbed run."""

@@ -37,23 +37,16 @@ from holdfast.protocol.agents import (
     ToolRequest,
     ToolSpec,
     ToolsRequest,
-    Usage,
 )
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt
 from holdfast.protocol.incoming import SEND_EVENT, SystemEvent
+from holdfast.protocol.names import ANSWER, PAUSE, QUESTIONS_ATTRIBUTE, RESUME, VIEW
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import (
-    ANSWER,
-    PAUSE,
-    QUESTIONS_ATTRIBUTE,
-    RESUME,
-    VIEW,
-    Definition,
-    PipelineState,
-    WorkflowView,
-)
+from holdfast.protocol.runs import Definition, PipelineState
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
+from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import digest_of
+from holdfast.protocol.views import WorkflowView
 
 RUN = "run"
 PAY, FIND, ASKING, BROKEN, RING = "pay", "find", "asking", "broken", "ring"

@@ -176,12 +176,12 @@ def load_config(start: Path | None = None) -> Config:
     """Return the configuration for a folder (by default the current one). Raises ConfigError."""
     start = (start or Path.cwd()).resolve()
     path = _find_file(start)
-    file = read_file(path) if path else File()
+    file = read_file(path) if path else File.model_construct()  # a command builds no model without need
     variables = Overrides.read()
     folder = path.parent if path else _find_state(start) or start
     home = Path(variables.home).expanduser().resolve() if variables.home else folder / STATE_FOLDER
     _check_folder(home, f"HOLDFAST_HOME={variables.home}" if variables.home else f"{home}")
-    config = Config(home=home, folder=folder, path=path, **_merge_sections(file, variables))
+    config = Config.model_construct(home=home, folder=folder, path=path, **_merge_sections(file, variables))
     config.check_folders()
     return config
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -17,6 +16,9 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.parts import EVENT_NAME
 from holdfast.runtime.config.sections import HEADER, HTTP_URL, NAME, UNSHOWN, File
+
+if TYPE_CHECKING:
+    import tomllib
 
 CODE = "config_invalid"
 """The code of a problem of the configuration, as commands have it in JSON."""
@@ -53,6 +55,8 @@ class ConfigError(ValueError):
 
 def read_file(path: Path) -> File:
     """Parse and check a file. Raises ConfigError with every problem."""
+    import tomllib  # noqa: PLC0415  most commands find no file
+
     try:
         text = path.read_text(encoding="utf-8")
         raw = tomllib.loads(text)

@@ -569,20 +569,20 @@ class HookSection(Section):
 class File(Section):
     """The contents of `holdfast.toml`."""
 
-    worker: WorkerSection = WorkerSection()
+    worker: WorkerSection = WorkerSection.model_construct()
     models: dict[str, ModelSection] = {}
     mcp: dict[Name, McpSection] = {}
     groups: Annotated[dict[str, list[Member]], AfterValidator(_by_name)] = {}
     people: Annotated[dict[str, PersonSection], AfterValidator(_by_name)] = {}
-    notify: NotifyTable = NotifyTable()
+    notify: NotifyTable = NotifyTable.model_construct()
     access: AccessTable | None = None
-    answers: AnswersSection = AnswersSection()
-    payloads: PayloadsSection = PayloadsSection()
-    encryption: EncryptionSection = EncryptionSection()
-    cache: CacheSection = CacheSection()
-    secrets: SecretsSection = SecretsSection()
-    serve: ServeSection = ServeSection()
+    answers: AnswersSection = AnswersSection.model_construct()
+    payloads: PayloadsSection = PayloadsSection.model_construct()
+    encryption: EncryptionSection = EncryptionSection.model_construct()
+    cache: CacheSection = CacheSection.model_construct()
+    secrets: SecretsSection = SecretsSection.model_construct()
+    serve: ServeSection = ServeSection.model_construct()
     hooks: dict[Name, HookSection] = {}
-    record: RecordSection = RecordSection()
-    limits: SizeLimits = SizeLimits()
+    record: RecordSection = RecordSection.model_construct()
+    limits: SizeLimits = SizeLimits.model_construct()
     """Size limits of answers, inputs, tool results and model replies."""

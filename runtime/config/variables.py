@@ -20,7 +20,9 @@ PREFIX = "HOLDFAST_"
 class Variables(BaseSettings):
     """Settings from the environment: a setting's variable is its name in capitals behind HOLDFAST_."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, validate_default=False)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, validate_default=False, defer_build=True
+    )
 
     @classmethod
     def read(cls) -> Self:
@@ -96,7 +98,7 @@ class LogVariables(Variables):
     log_level: LogLevel = "info"
 
 
-class WorkerSettings(BaseModel, frozen=True, extra="forbid"):
+class WorkerSettings(BaseModel, frozen=True, extra="forbid", defer_build=True):
     """The settings of a worker beside its configuration."""
 
     grace: Annotated[int, _at_least(0)] = 10

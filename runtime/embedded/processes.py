@@ -10,10 +10,12 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from holdfast.runtime.errors import ServerUnreachable
+
+if TYPE_CHECKING:
+    import psutil
 
 TICK = 0.02
 """Seconds between two polls."""
@@ -58,6 +60,8 @@ def spawn(
 
 async def stop(pids: Collection[int], grace: float) -> None:
     """Terminate processes; kill those still alive after `grace` seconds. Raises `ServerUnreachable`."""
+    import psutil  # noqa: PLC0415  it takes long to load, and few commands end or look for processes
+
     alive = [process for process in _list_processes() if process.pid in pids]
     for end, patience in ((psutil.Process.terminate, grace), (psutil.Process.kill, 5.0)):
         for process in alive:
@@ -81,6 +85,8 @@ def describe_end(code: int) -> str:
 
 
 def _is_alive(process: psutil.Process) -> bool:
+    import psutil  # noqa: PLC0415  see `stop`
+
     # Not `psutil.wait_procs`: to it a zombie lives until its parent has waited for it, and ours may be any command.
     try:
         return process.status() != psutil.STATUS_ZOMBIE
@@ -96,4 +102,6 @@ def list_commands() -> Iterator[tuple[int, list[str]]]:
 
 
 def _list_processes() -> Iterator[psutil.Process]:
+    import psutil  # noqa: PLC0415  see `stop`
+
     return psutil.process_iter(["cmdline"])

@@ -16,7 +16,7 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from holdfast.protocol.runs import ATTRIBUTE_TYPES
+from holdfast.protocol.names import ATTRIBUTE_TYPES
 from holdfast.runtime.embedded import home as state_folder
 from holdfast.runtime.embedded.home import begin_log, claim, read_log_tail
 from holdfast.runtime.embedded.processes import MARK, TICK, describe_end, list_commands, make_mark, spawn

@@ -13,7 +13,8 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.catalogue import Allows, Offered, find_offered, offered
 from holdfast.client.runs import Runs
-from holdfast.protocol.runs import LONGEST_RUN_ID, Status
+from holdfast.protocol.names import LONGEST_RUN_ID
+from holdfast.protocol.views import Status
 from holdfast.runtime.config import Config
 
 MOST_WAIT = 60.0

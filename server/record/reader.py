@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from temporalio.service import RPCError
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.events import Reading, read_chain
 from holdfast.client.history import AnswerRecord, answers_in, ended_by, started_blueprint
@@ -21,8 +21,9 @@ from holdfast.client.outcomes import final_outcome
 from holdfast.client.states import Outcome
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.events import LONGEST_VALUE, Event, QuestionAsked, QuestionReplied, is_beginning
+from holdfast.protocol.names import SHOWN
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import SHOWN, WorkflowView
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.workers import Unanswered
 from holdfast.server.record.entries import (

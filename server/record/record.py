@@ -25,8 +25,9 @@ from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.events import Event, LoopIteration
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import Failure, WorkflowView
+from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import digest_of
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput

@@ -23,8 +23,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions import ExpressionError, names_in, render, text_of
-from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean
+from holdfast.blueprint.expressions.evaluation import names_in, render
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sender
@@ -33,7 +34,7 @@ from holdfast.client.history import read_input
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import SystemEvent, read_event
-from holdfast.protocol.runs import LONGEST_RUN_ID
+from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.config import Config, ConfigError, HookSection
 from holdfast.runtime.errors import BadInput, RunExists

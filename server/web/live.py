@@ -23,8 +23,8 @@ from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.states import RunState, Waiting
 from holdfast.client.tree import CLOSED, UnknownRun
-from holdfast.protocol.runs import WorkflowView
 from holdfast.protocol.values import digest_of
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import Record
 

@@ -13,7 +13,8 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from holdfast.activities.metrics import MetricsInterceptor
-from holdfast.protocol.agents import Completed, Message, ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.protocol.agents import Completed, Message, ModelReply, ModelRequest, ToolRequest
+from holdfast.protocol.usage import Usage
 
 TOOL = ToolRequest(tool="mail", input={"to": "ana"})
 MODEL = ModelRequest(step="draft", model="fast", messages=[Message(role="user", content="Hi")])

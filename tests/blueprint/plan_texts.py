@@ -1,6 +1,6 @@
 """Conditions of plans, judged as a running plan does it."""
 
-from holdfast.blueprint.expressions import holds
+from holdfast.blueprint.expressions.evaluation import holds
 from holdfast.blueprint.plan.conditions import parse_condition
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast.activities import tool
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions import ExpressionError, check_expression, check_template, evaluate, render
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import check_expression, check_template, evaluate, render
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.load import load, loads

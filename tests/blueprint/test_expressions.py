@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import SandboxedEnvironment
 
-from holdfast.blueprint.expressions import (
-    ExpressionError,
+from holdfast.blueprint.expressions.calls import METHODS
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import (
     check_expression,
     check_template,
     evaluate,
@@ -18,12 +19,11 @@ from holdfast.blueprint.expressions import (
     names_in,
     names_in_expression,
     render,
-    text_of,
 )
-from holdfast.blueprint.expressions.calls import METHODS
 from holdfast.blueprint.expressions.filters import FILTERS
 from holdfast.blueprint.expressions.parse import MAX_SOURCE
 from holdfast.blueprint.expressions.predicates import TESTS
+from holdfast.blueprint.expressions.values import text_of
 from tests.effort import SECOND, effort
 
 NAMES: dict[str, Any] = {

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions import ExpressionError, render
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import render
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.load.plans import plain_plan, read_plan

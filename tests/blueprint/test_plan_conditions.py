@@ -2,9 +2,10 @@
 
 import pytest
 
-from holdfast.blueprint.expressions import ExpressionError, evaluate
 from holdfast.blueprint.expressions.bounds import MAX_STEPS, Bounds
 from holdfast.blueprint.expressions.comparisons import alike, containing, empty, size
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import evaluate
 from holdfast.blueprint.plan.conditions import parse_condition
 from holdfast.blueprint.plan.references import BadText
 from holdfast.blueprint.words.text import Vocabulary, condition

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.blueprint.expressions import render
-from holdfast.blueprint.kinds import Option, PlanBody
+from holdfast.blueprint.expressions.evaluation import render
+from holdfast.blueprint.kinds import PlanBody
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.plan import StepUnit, compile_plan, compile_question
 from holdfast.blueprint.plan.questions import OutcomeQuestion, PlanQuestion
 

@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from holdfast.blueprint.core import expand
-from holdfast.blueprint.expressions import check_expression, check_template
+from holdfast.blueprint.expressions.evaluation import check_expression, check_template
 from holdfast.blueprint.load import loads
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.source import plain, read

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from holdfast.blueprint.expressions import ExpressionError, evaluate
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import evaluate
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.shape import Shape, find_type
 from holdfast.blueprint.shapes.place import Place

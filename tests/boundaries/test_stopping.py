@@ -14,7 +14,7 @@ from holdfast.client.states import Steered
 from holdfast.client.stopping import Family
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
-from holdfast.protocol.runs import ANSWER
+from holdfast.protocol.names import ANSWER
 from holdfast.workflows.pipeline import PipelineWorkflow
 from tests.agents.turns import agent, call, turn
 from tests.boundaries.conftest import BrokenLoop

@@ -7,7 +7,7 @@ from typing import Any, cast
 from temporalio.client import WorkflowExecutionStatus
 
 from holdfast.cli.attendance import Attendance
-from holdfast.cli.render import console
+from holdfast.cli.tables import console
 from holdfast.client.runs import Runs
 from holdfast.runtime.workers import Busy
 

@@ -16,8 +16,8 @@ from holdfast.client.states import Waiting
 from holdfast.protocol.access import AccessRules, Person
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import read_event
+from holdfast.protocol.names import EVENTS_ATTRIBUTE, QUESTIONS_ATTRIBUTE
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import EVENTS_ATTRIBUTE, QUESTIONS_ATTRIBUTE
 from holdfast.server.web.dispatches import EventDelivery
 from holdfast.server.web.live import Live
 from holdfast.server.web.metrics import OpenQuestionCounts

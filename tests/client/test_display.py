@@ -14,16 +14,18 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.blueprint.kinds import Option
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Decision, Input
 from holdfast.cli.output import json_text, print_text, say
 from holdfast.cli.prompts import Terminal
-from holdfast.cli.render import console, question_text, table, wrapped
+from holdfast.cli.render import question_text, wrapped
+from holdfast.cli.tables import console, table
 from holdfast.protocol.address import Address
 from holdfast.protocol.display import clean, code, markdown
 from holdfast.protocol.people import People
 from holdfast.protocol.questions import QuestionRequest, question_of
-from holdfast.protocol.runs import RefusedSignal, WorkflowView, summary_of
+from holdfast.protocol.runs import summary_of
+from holdfast.protocol.views import RefusedSignal, WorkflowView
 from holdfast.workflows.details import write_details
 from tests.client.questions import question
 from tests.repository import ROOT

@@ -17,7 +17,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 
-from holdfast.protocol.runs import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
+from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
 from holdfast.runtime import embedded
 from holdfast.runtime.config import Config, ModelSection, WorkerSection, load_config
 from holdfast.runtime.embedded import ensure, processes, server, stop_all

@@ -12,8 +12,8 @@ import pytest
 from holdfast.blueprint.questions import Clarification, Input, Permission, Review
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import AnswerFile, PipedAnswers, chosen, read_line
-from holdfast.cli.render import console
-from holdfast.client.reading import Entry
+from holdfast.cli.tables import console
+from holdfast.client.answer_files import Entry
 from tests.client.questions import decision, question
 from tests.terminals import Typing
 from tests.terminals import typing as typing

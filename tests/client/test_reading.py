@@ -8,17 +8,8 @@ import pytest
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.questions import Clarification, Decision, Input, Permission, Review
-from holdfast.client.reading import (
-    BadUsage,
-    accepted,
-    answers_for,
-    parse_content,
-    parse_input,
-    parse_value,
-    person,
-    read_entries,
-    yes_or_no,
-)
+from holdfast.client.answer_files import answers_for, read_entries
+from holdfast.client.reading import BadUsage, accepted, parse_content, parse_input, parse_value, person, yes_or_no
 from holdfast.protocol.plans import PlanReview
 from tests.client.questions import ACTION, decision, question
 

@@ -11,23 +11,15 @@ import pytest
 from rich.text import Text
 
 from holdfast.blueprint.questions import Input, OpenLink, Permission
-from holdfast.cli.render import (
-    Extract,
-    answer_command,
-    console,
-    event_text,
-    failure_text,
-    question_text,
-    table,
-    tree_text,
-    usage_text,
-)
-from holdfast.client.event_texts import preview, progress
+from holdfast.cli.render import Extract, answer_command, event_text, failure_text, question_text, tree_text, usage_text
+from holdfast.cli.tables import console, table
+from holdfast.client.event_texts import progress
+from holdfast.client.texts import preview
 from holdfast.client.trace import Repetition, Span, build_trace, view
 from holdfast.protocol.address import Address
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import Event
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.usage import Usage
 from tests.client.questions import ACTION, decision, question
 
 

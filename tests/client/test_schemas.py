@@ -12,7 +12,7 @@ import pytest
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.source import plain, read
 from holdfast.cli.schemas import FOLDER, SCHEMAS, FileKind, make_answer_schema, make_test_schema
-from holdfast.client.reading import ENTRY_KEYS
+from holdfast.client.answer_files import ENTRY_KEYS
 from holdfast.testkit import files
 from tests.client.command import Holdfast
 from tests.repository import ROOT

@@ -26,7 +26,7 @@ from holdfast.protocol.answers import Answer
 from holdfast.protocol.assignment import Release
 from holdfast.protocol.attachments import Attachment
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.connection import DATA_CONVERTER
 from holdfast.runtime.errors import ServerError, is_missing
 from tests.conftest import Harness, until

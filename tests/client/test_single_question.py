@@ -16,7 +16,7 @@ from holdfast import AskCancelled, AskDeclined, AskExpired, Refusal, Runs, ask
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.archive import ArchivedEnd
 from holdfast.client.single_question import make_blueprint
-from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import BadInput
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until

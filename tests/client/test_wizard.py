@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.blueprint.core import expand
-from holdfast.blueprint.expressions import render
+from holdfast.blueprint.expressions.evaluation import render
 from holdfast.blueprint.jsonschemas import problems_of
 from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
 from holdfast.blueprint.load import examine, loads

@@ -17,7 +17,7 @@ from holdfast.client import tree
 from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, AnswerBatch
-from holdfast.protocol.runs import PIPELINE_WORKFLOW
+from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.runtime import workers
 from holdfast.runtime.config import WorkerSettings
 from holdfast.runtime.errors import NothingSent

@@ -17,8 +17,8 @@ from temporalio.client import Client
 from holdfast.client.answering import Answering
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
+from holdfast.protocol.names import ATTRIBUTE_TYPES
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import ATTRIBUTE_TYPES
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from tests.conftest import Harness, until

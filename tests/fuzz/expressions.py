@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection
 from random import Random, randrange
 from typing import Any
 
-from holdfast.blueprint.expressions import ExpressionError, holds, names_in, names_in_expression, render
 from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_LEVELS, MAX_VALUE
-from holdfast.blueprint.expressions.error import shortened
+from holdfast.blueprint.expressions.error import ExpressionError, shortened
+from holdfast.blueprint.expressions.evaluation import holds, names_in, names_in_expression, render
 from holdfast.blueprint.expressions.values import MAX_NUMBER
 from tests.fuzz.growing import WORLD, Grown, grown
 

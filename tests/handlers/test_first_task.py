@@ -9,7 +9,7 @@ from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
 from holdfast.protocol.elicitations import ELICIT
 from holdfast.protocol.events import AgentTold, Event
 from holdfast.protocol.incoming import CLAIM_EVENT, GRANT, HINT, RETURN, SEND_EVENT
-from holdfast.protocol.runs import ANSWER, EVENTS, PAUSE, RESUME, TELL
+from holdfast.protocol.names import ANSWER, EVENTS, PAUSE, RESUME, TELL
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.handlers.forwarders import list_handlers
 from holdfast.workflows.human import HumanInTheLoop

@@ -25,7 +25,9 @@ from drills.simulate.sdk import name_worker
 from holdfast.blueprint.load import loads
 from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.events import Event
-from holdfast.protocol.runs import ANSWER, EVENTS, VIEW, Definition, PipelineState, WorkflowView
+from holdfast.protocol.names import ANSWER, EVENTS, VIEW
+from holdfast.protocol.runs import Definition, PipelineState
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.workflows import OWN_RUNNER
 from holdfast.workflows.pipeline import PipelineWorkflow

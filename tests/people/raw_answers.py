@@ -9,7 +9,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import RefusedSignal
+from holdfast.protocol.views import RefusedSignal
 from tests.conftest import Harness, until
 
 

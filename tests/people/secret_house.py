@@ -17,7 +17,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.events import all_events
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
-from holdfast.protocol.runs import CONTEXT
+from holdfast.protocol.names import CONTEXT
 from holdfast.runtime.secrets import EnvironmentSecrets, SecretDirectory
 from holdfast.worker import create_worker
 from tests.conftest import TOOLS, Harness, Replays

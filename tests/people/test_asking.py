@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from holdfast.protocol.answers import Answer, Receipt, Refusal
-from holdfast.protocol.runs import RefusedSignal
+from holdfast.protocol.views import RefusedSignal
 from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
 from tests.flows import MORE_OR_STOP, ONE

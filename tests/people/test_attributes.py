@@ -11,8 +11,8 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
 from holdfast.client.listing import DEADLINE_KEY, WAITING_KEY, WaitingFilter
 from holdfast.client.states import Waiting
+from holdfast.protocol.names import QUESTIONS_ATTRIBUTE, SINCE_ATTRIBUTE, WAITING_ATTRIBUTE
 from holdfast.protocol.people import MANY, listed_ids
-from holdfast.protocol.runs import QUESTIONS_ATTRIBUTE, SINCE_ATTRIBUTE, WAITING_ATTRIBUTE
 from tests.conftest import Harness, until
 
 ASK = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 2h}]"

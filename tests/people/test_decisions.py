@@ -17,8 +17,8 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
 from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.assignment import Claim, Delegation, Reassignment, Release
 from holdfast.protocol.events import Event
+from holdfast.protocol.names import ANSWER, EVENTS, PAUSE, QUESTIONS_ATTRIBUTE, RESUME
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import ANSWER, EVENTS, PAUSE, QUESTIONS_ATTRIBUTE, RESUME
 from holdfast.workflows.loop import LoopWorkflow
 from tests.people.activations import FedRun
 

@@ -18,8 +18,9 @@ from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import LargeLimit, SizeLimit, SizeLimits
+from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import PIPELINE_WORKFLOW, Definition
+from holdfast.protocol.runs import Definition
 from holdfast.runtime.errors import BadInput
 from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness, until, worker_for

@@ -16,7 +16,7 @@ import pytest
 from temporalio import workflow
 
 from holdfast.protocol.answers import Answer
-from holdfast.protocol.runs import PAUSE, RESUME
+from holdfast.protocol.names import PAUSE, RESUME
 from holdfast.workflows.human import HumanInTheLoop
 from tests.conftest import Harness
 from tests.people.activations import SIGNAL, UPDATE, FedRun

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Option
 from holdfast.blueprint.kinds.plan_body import PlanBody
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import (
     QUESTION_KINDS,
     ActionReview,

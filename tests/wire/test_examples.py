@@ -13,7 +13,7 @@ from temporalio import activity
 
 from holdfast.activities.models import ModelActivities
 from holdfast.activities.outputs import arguments_schema
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.protocol.agents import ModelReply, ModelRequest
 from holdfast.runtime.config import load_config
 from holdfast.testkit.environment import TestEnvironment

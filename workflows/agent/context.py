@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.kinds import AgentHistory
 from holdfast.protocol.agents import Message
 from holdfast.workflows.agent import conversation as talk

@@ -10,7 +10,8 @@ from temporalio.common import RawValue
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import AgentTold
-from holdfast.protocol.runs import TELL, ToldText
+from holdfast.protocol.names import TELL
+from holdfast.protocol.runs import ToldText
 from holdfast.workflows.door import NOTHING, read_value
 from holdfast.workflows.handlers import Host
 

@@ -13,11 +13,12 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from holdfast.blueprint.amounts import counted
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.references import MCP
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec, name_tools
-from holdfast.protocol.runs import AGENT_WORKFLOW, AgentDefinition, AgentResult, AgentState, Failure
+from holdfast.protocol.names import AGENT_WORKFLOW
+from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Failure
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent.calls import FINAL_RESULT, AgentCalls
 from holdfast.workflows.agent.checks import Result, check_rules, describe_present

@@ -13,8 +13,8 @@ from holdfast.blueprint.questions import ROTATE
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal, key_digest
 from holdfast.protocol.guard import Verified
+from holdfast.protocol.names import ANSWER
 from holdfast.protocol.people import SIGN_IN, who_may, why_not, with_proved
-from holdfast.protocol.runs import ANSWER
 from holdfast.workflows.door import NOTHING, Door, check_may_answer, read_batch, read_value
 from holdfast.workflows.handlers.questions import OpenQuestion, Questions, describe_expiry
 

@@ -13,12 +13,12 @@ from temporalio.common import RawValue
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import AnyEvent
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.past import Past
 from holdfast.protocol.questions import Question, QuestionRequest
 from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, summary_of
+from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import end_if_cancelled

@@ -9,7 +9,7 @@ from temporalio.common import RawValue
 
 from holdfast.protocol import guard
 from holdfast.protocol.events import RunPaused, RunResumed
-from holdfast.protocol.runs import PAUSE, PAUSED_MEMO, RESUME
+from holdfast.protocol.names import PAUSE, PAUSED_MEMO, RESUME
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import end_if_cancelled, is_cleaning_up, was_cancelled
 from holdfast.workflows.door import NOTHING, Door, read_value

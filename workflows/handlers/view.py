@@ -11,16 +11,17 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.events import Event
 from holdfast.protocol.incoming import label_of
+from holdfast.protocol.names import CONTEXT, EVENTS, PAGE_BYTES, SHOWN, UNDOS, VIEW
 from holdfast.protocol.past import PAST, PastWaits
 from holdfast.protocol.people import awaited, listed_ids
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import CONTEXT, EVENTS, PAGE_BYTES, SHOWN, UNDOS, VIEW, Status, WorkflowView
 from holdfast.protocol.undos import OpenUndo
+from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import Value
+from holdfast.protocol.views import Status, WorkflowView
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.details import (

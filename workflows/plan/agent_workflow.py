@@ -10,7 +10,8 @@ from typing import Any
 
 from temporalio import workflow
 
-from holdfast.blueprint.expressions import ExpressionError, text_of
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan

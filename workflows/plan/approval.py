@@ -11,7 +11,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody, PlanStep
 from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan

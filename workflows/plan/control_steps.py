@@ -11,8 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.expressions.lists import list_in, structured
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Option
-from holdfast.blueprint.parts import CallAgain
+from holdfast.blueprint.parts import CallAgain, Option
 from holdfast.blueprint.plan import StepUnit, asks
 from holdfast.blueprint.plan.tools import TOOL_ERRORS
 from holdfast.blueprint.questions import Clarification

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.expressions import ExpressionError, text_of
 from holdfast.blueprint.expressions.comparisons import only_list
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.lists import list_in, spoken_items
 from holdfast.blueprint.expressions.texts import read_structure
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks

@@ -9,13 +9,13 @@ from typing import Any
 
 from temporalio import workflow
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import LoopCompleted
+from holdfast.protocol.names import PLAN_OUTPUT
 from holdfast.protocol.plans import (
     PLAN_LOOP_WORKFLOW,
-    PLAN_OUTPUT,
     Iteration,
     PlanLoopDefinition,
     PlanLoopResult,

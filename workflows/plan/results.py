@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from holdfast.blueprint.expressions import ExpressionError
 from holdfast.blueprint.expressions.comparisons import is_answer
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.fields import CONDITION_FALSE, DECLINED, DEPENDENCY_FAILED
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep

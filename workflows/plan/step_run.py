@@ -10,9 +10,9 @@ from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.parts import ToolErrors
 from holdfast.blueprint.plan import StepUnit, asks, compile_work
 from holdfast.blueprint.plan.work import PlanWork
-from holdfast.protocol.agents import Usage
 from holdfast.protocol.events import StepStarted
 from holdfast.protocol.plans import UnitResult
+from holdfast.protocol.usage import Usage
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.scope import PlanScope, asked_of, segment_of

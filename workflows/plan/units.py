@@ -12,9 +12,9 @@ from typing import Any
 
 from temporalio.exceptions import ChildWorkflowError, TerminatedError
 
-from holdfast.blueprint.expressions import text_of
 from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import asks, compile_question, wants_a_yes

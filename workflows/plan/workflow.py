@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio import workflow
 
-from holdfast.blueprint.expressions import ExpressionError
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.protocol.plans import PLAN_WORKFLOW, PlanDefinition, PlanResult, ScheduledState
 from holdfast.workflows.plan.definitions import frame_of
 from holdfast.workflows.plan.handlers import PlanHandlers

@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.exceptions import ActivityError
 
 from holdfast.blueprint.dependencies import reach_of
-from holdfast.blueprint.expressions import names_in
+from holdfast.blueprint.expressions.evaluation import names_in
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import AnyStep, Cache
 from holdfast.blueprint.kinds.walk import steps_within

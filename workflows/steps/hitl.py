@@ -6,11 +6,12 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Hitl, Option
+from holdfast.blueprint.kinds import Hitl
 from holdfast.blueprint.kinds.question_times import QuestionTimes
 from holdfast.blueprint.model_problems import describe_problem
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Asked, Hold, InvalidAnswer
 from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.assignees import render_people

@@ -8,7 +8,9 @@ from itertools import pairwise
 from temporalio.exceptions import ChildWorkflowError, TerminatedError
 
 from holdfast.blueprint.dependencies import reach_of, reach_of_tools, resolve_agent
-from holdfast.blueprint.expressions import ExpressionError, names_in, text_of
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import names_in
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS

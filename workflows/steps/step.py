@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from holdfast.blueprint.expressions import ExpressionError, names_in
+from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.evaluation import names_in
 from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, ImportConfig, PlainStep, Undo
 from holdfast.blueprint.kinds.references import IMPORT
 from holdfast.protocol.agents import Completed, ToolRequest
 from holdfast.protocol.context import read
-from holdfast.protocol.runs import AgentResult, ToolBounds
-from holdfast.protocol.undos import PendingUndo
+from holdfast.protocol.runs import AgentResult, PendingUndo, ToolBounds
 from holdfast.workflows.agents import AgentCall, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.attachments import add_files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Wait
 from holdfast.blueprint.questions import AwaitedEvent

@@ -15,7 +15,7 @@ from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
 
-from holdfast.blueprint.expressions import text_of
+from holdfast.blueprint.expressions.values import text_of
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import OwnWorkflow
 from holdfast.protocol.answers import Refusal

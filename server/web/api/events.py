@@ -20,7 +20,7 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import Event
 from holdfast.protocol.incoming import LONGEST_KEY, EventReceipt, read_event
-from holdfast.protocol.runs import LONGEST_RUN_ID
+from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.api.calls import ApiCall, Exchange
 from holdfast.server.web.requests import WebInput

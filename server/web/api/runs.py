@@ -25,8 +25,9 @@ from holdfast.client.states import OutcomeJSON, RunRow, SteeringJSON
 from holdfast.client.tree import UnknownRun
 from holdfast.client.views.runs import RunJSON
 from holdfast.protocol.answers import Receipt, Refusal
-from holdfast.protocol.runs import LONGEST_RUN_ID, Status
+from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.protocol.values import digest_of
+from holdfast.protocol.views import Status
 from holdfast.runtime.errors import RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.story import StoryRow, story

@@ -27,8 +27,8 @@ from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
 from holdfast.protocol.people import names_of
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import WorkflowView
 from holdfast.protocol.values import digest_of
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker

@@ -25,7 +25,7 @@ from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.tree import UnknownRun
 from holdfast.client.views import StepView
 from holdfast.protocol.address import Address
-from holdfast.protocol.runs import Status
+from holdfast.protocol.views import Status
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address, temporal_address

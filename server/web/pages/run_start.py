@@ -32,7 +32,7 @@ from holdfast.client.forms import (
 )
 from holdfast.client.reading import parse_value
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.runs import LONGEST_RUN_ID
+from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address

@@ -13,7 +13,7 @@ from holdfast.client.event_texts import progress
 from holdfast.client.events import below
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.events import Event, QuestionReplied
-from holdfast.protocol.runs import WorkflowView
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.pages.templating import place_of
 

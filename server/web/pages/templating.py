@@ -14,7 +14,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from holdfast.client.event_texts import preview, result_text
+from holdfast.client.texts import preview, result_text
 from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.address import parts
 from holdfast.protocol.display import clean, one_line
