@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +19,6 @@ from holdfast.cli.flags import AsJson, By, IdempotencyKey
 from holdfast.cli.output import DONE, print_json, print_text, say
 from holdfast.cli.render import receipt_text
 from holdfast.cli.session import open_session
-from holdfast.client.answer_files import answers_for, read_entries
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
 from holdfast.client.reading import BadUsage, from_json, parse_content, person, yes_or_no
@@ -29,6 +28,9 @@ from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer, Receipt
 from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import Ambiguous, NothingSent
+
+if TYPE_CHECKING:
+    from holdfast.client.answer_files import Entry
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -172,15 +174,13 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
     if run is None:
         raise BadUsage("name the RUN: holdfast answer RUN [QUESTION] VALUE")
     typed.check()
-    entries = None if typed.file is None else read_entries(typed.file)
+    entries = None if typed.file is None else _read_entries(typed.file)
     session = await open_session()
     runs = session.runs
     named = [] if typed.question is None else [typed.question]
     open_questions = await runs.find_questions(run, named, patient=not options["signal"])
     if entries is not None:
-        answers, unused = answers_for(entries, open_questions.questions)
-        if unused:
-            raise open_questions.unknown(unused[0].pattern)
+        answers = _take_entries(entries, open_questions)
     else:
         typed = await _with_secret(typed, open_questions.questions)
         if options["key"] is not None and open_questions.silence is None:
@@ -194,6 +194,22 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
         _print_receipts(receipts, open_questions.questions)
         _print_rules(answers, open_questions.questions)
     return DONE
+
+
+def _read_entries(path: Path) -> list[Entry]:
+    from holdfast.client.answer_files import read_entries  # noqa: PLC0415  it loads PyYAML, and most answers are typed
+
+    return read_entries(path)
+
+
+def _take_entries(entries: Sequence[Entry], open_questions: OpenQuestions) -> list[Answer]:
+    """Return the answers of a file. Raises `Refusal` if one of them fits no open question."""
+    from holdfast.client.answer_files import answers_for  # noqa: PLC0415  see `_read_entries`
+
+    answers, unused = answers_for(entries, open_questions.questions)
+    if unused:
+        raise open_questions.unknown(unused[0].pattern)
+    return answers
 
 
 async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:

@@ -114,6 +114,8 @@ async def chain(
         UnknownRun: There is no such workflow.
         NoWorker: No worker answers.
     """
+    if view is not None and view.status not in CLOSED and view.first_offset <= start:
+        return (await _back_from(tree, view, start, last_iterations)).events  # all in its present history
     archived = await _archived(tree, workflow, start, last_iterations)
     if archived.closed:
         return archived.events

@@ -64,6 +64,14 @@ async def read_archived_end(tree: Tree, run: str, described: WorkflowExecutionDe
     return None if end is None or (end.view is None and described is not None) else end
 
 
+async def has_ended(tree: Tree, run: str) -> bool:
+    """Return whether a run has ended. Raises `UnknownRun`."""
+    described = await describe_retained(tree, run)
+    if described is None and await read_archived_end(tree, run, None) is None:
+        raise UnknownRun(run)
+    return described is None or described.status in STATUSES
+
+
 async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> Outcome:
     """Wait for the end of a run and return its outcome."""
     run, handle = described.id, tree.client.get_workflow_handle(described.id)

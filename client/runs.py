@@ -24,7 +24,7 @@ from holdfast.client.facets.control import RunControl
 from holdfast.client.facets.external_events import ExternalEvents
 from holdfast.client.facets.lists import RunLists
 from holdfast.client.listing import only_match
-from holdfast.client.outcomes import await_outcome, outcome_so_far, read_state
+from holdfast.client.outcomes import await_outcome, has_ended, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.question_reader import QuestionReader
 from holdfast.client.states import Outcome, RunState
@@ -348,7 +348,7 @@ class Runs:
 
     async def outcome(self, run: str) -> Outcome:
         """Return the outcome of a run; before its end the status and context. Raises `UnknownRun` or `NoWorker`."""
-        if await self.watch.has_ended(run):
+        if await has_ended(self.tree, run):
             return await await_outcome(self.tree, run)
         return await outcome_so_far(self.tree, await self.state(run))
 

@@ -12,9 +12,8 @@ from holdfast.client.answering import Answering
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.history import started_with
 from holdfast.client.obstacles import Obstacle, find_obstacles
-from holdfast.client.outcomes import describe_retained, outcome_so_far, read_archived_end, read_state
-from holdfast.client.retries import find_retry_name
-from holdfast.client.states import STATUSES, Done, Outcome, RunState
+from holdfast.client.outcomes import has_ended, outcome_so_far, read_state
+from holdfast.client.states import Done, Outcome, RunState
 from holdfast.client.stopping import at_once
 from holdfast.client.trace import build_trace, view, view_run
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
@@ -49,8 +48,13 @@ class RunWatch:
         """
         state = await read_state(self._tree, self._answering, run)
         outcome, trace = await self.outcome(state), await self.trace(state, last)
-        retried_as = await find_retry_name(self._tree, run) if state.status in CLOSED else None
+        retried_as = await self._find_retry(run) if state.status in CLOSED else None
         return RunView(state, outcome, trace, await self.find_obstacles(state), retried_as)
+
+    async def _find_retry(self, run: str) -> str | None:
+        from holdfast.client.retries import find_retry_name  # noqa: PLC0415  a run at work was not retried
+
+        return await find_retry_name(self._tree, run)
 
     async def blueprint(self, run: str) -> Blueprint:
         """Return the blueprint that a run was started with, from its history or the archive; no worker is asked.
@@ -104,7 +108,8 @@ class RunWatch:
             state: The run, from `Runs.state`.
             last: How many iterations of each loop are kept, the last ones; None keeps all.
         """
-        return view_run(state, await below(self._tree, state.run, last), last)
+        own = state.views[0] if state.views and state.status not in CLOSED else None
+        return view_run(state, await below(self._tree, state.run, last, own), last)
 
     async def iterations(self, state: RunState, address: Address, workflow: str, first: int, before: int) -> StepView:
         """Return a loop with some of its iterations; of a long one only these are read.
@@ -165,10 +170,7 @@ class RunWatch:
 
     async def has_ended(self, run: str) -> bool:
         """Return whether a run has ended. Raises `UnknownRun`."""
-        described = await describe_retained(self._tree, run)
-        if described is None and await read_archived_end(self._tree, run, None) is None:
-            raise UnknownRun(run)
-        return described is None or described.status in STATUSES
+        return await has_ended(self._tree, run)
 
     async def find_obstacles(self, state: RunState) -> list[Obstacle]:
         """Return what keeps the workflows of a run from going on though nobody is asked."""

@@ -15,6 +15,15 @@ LANGUAGE = (
     "holdfast.blueprint.plan",
     "holdfast.blueprint.explain",
 )
+HEAVY = (
+    "holdfast.blueprint.kinds",
+    "holdfast.protocol.runs",
+    "holdfast.protocol.events",
+    "jinja2",
+    "yaml",
+    "cryptography",
+)
+"""What a command may load only where it shows a step or an event, or starts a run."""
 SERVING = ("holdfast.server", "sqlalchemy", "starlette", "prompt_toolkit")
 ENGINE = ("temporalio", "grpc", "holdfast.client.runs")
 BLUEPRINT = "name: ask\nsteps: [{kind: hitl, name: go, message: Go on?}]\n"
@@ -22,9 +31,10 @@ PROGRAM = """
 import sys
 from holdfast.cli.app import import_commands, run_command
 name, *words = sys.argv[1:]
-import_commands(name)
+if name:
+    import_commands(name)
 if words or name == "schema":
-    assert run_command([name, *words]) == 0
+    assert run_command([name, *words] if name else words) == 0
 print(*sys.modules, sep="\\n", file=sys.stderr)
 """
 
@@ -51,6 +61,21 @@ def test_a_command_about_a_file_loads_no_client(words: str, tmp_path: Path, monk
 @pytest.mark.first_row
 def test_a_command_about_a_run_loads_no_language_and_no_server(name: str) -> None:
     assert read_loaded(None, name).isdisjoint({*LANGUAGE, *SERVING})
+
+
+@pytest.mark.parametrize(
+    "name", ["answer", "questions", "runs", "result", "pause", "resume", "cancel", "send", "claim"]
+)
+@pytest.mark.first_row
+def test_a_command_that_shows_no_step_loads_neither_kinds_nor_events(name: str) -> None:
+    assert read_loaded(None, name).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("words", ["--version", "--help"])
+@pytest.mark.first_row
+def test_what_needs_no_command_loads_none(words: str) -> None:
+    loaded = read_loaded(None, "", words)
+    assert loaded.isdisjoint({*ENGINE, *SERVING, *HEAVY, "pydantic", "asyncio"})
 
 
 def test_who_reads_the_record_loads_no_migrations() -> None:
