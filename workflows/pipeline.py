@@ -56,7 +56,8 @@ class PipelineWorkflow(RunWorkflow):
         self.host.speakers.note_written(began, began)
 
     def _list_awaited_schemas(self, name: str) -> list[JSONObject] | None:
-        return [step.payload or {} for step in waits_in(self.definition.blueprint) if step.event == name]
+        waits = [step for step in waits_in(self.definition.blueprint) if step.event == name and step.early == "keep"]
+        return [step.payload or {} for step in waits]
 
     def current_context(self) -> JSONObject:
         return self.store.value

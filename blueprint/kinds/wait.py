@@ -22,7 +22,7 @@ from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import Vocabulary, describe_span, filled
 
-_OWN = ("for", "key", "schema", "timeout", "on_timeout", "default")
+_OWN = ("for", "key", "schema", "early", "timeout", "on_timeout", "default")
 
 
 class Wait(Step):
@@ -48,6 +48,10 @@ class Wait(Step):
         alias="schema",
         description="JSON Schema of the event's payload; one that does not fit is refused.",
         examples=[{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}}],
+    )
+    early: Literal["keep", "drop"] = Field(
+        "keep",
+        description="An event that comes before the step waits for it: keep it for the step for a day, or drop it.",
     )
     timeout: DurationTemplate | None = Field(
         None,
@@ -128,6 +132,7 @@ class Wait(Step):
         inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
         form = "" if self.payload is None else f"; its payload is {shape(self.payload)}"
         text = f"waits for the event {self.event} with the key {filled(self.key, inside)}{form}."
+        text += " One that came before is not taken." if self.early == "drop" else ""
         if self.timeout is not None:
             then = {"default": f"returns {filled(self.default, inside)}", "skip": "goes on without it"}
             what = then.get(self.on_timeout or "", "fails")

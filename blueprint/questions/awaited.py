@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
@@ -23,6 +24,8 @@ class AwaitedEvent(Asked):
     # An alias, as a field called `schema` would replace a method of pydantic's models.
     payload: JSONObject = Field({}, alias="schema")
     """JSON Schema of the payload."""
+    early: Literal["keep", "drop"] = "keep"
+    """Whether one that came before the question was asked is taken."""
 
     @classmethod
     def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
@@ -34,6 +37,10 @@ class AwaitedEvent(Asked):
     @property
     def awaits(self) -> tuple[str, str]:
         return self.name, self.key
+
+    @property
+    def takes_early(self) -> bool:
+        return self.early == "keep"
 
     @property
     def shown_info(self) -> JSON:

@@ -317,6 +317,11 @@ class Asked(QuestionKind):
         return None
 
     @property
+    def takes_early(self) -> bool:
+        """True if an event that came before it was asked is taken."""
+        return True
+
+    @property
     def shown_info(self) -> JSON:
         """Data that a person sees beside the message."""
         return self.info

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from holdfast.protocol.questions import Question
 from tests.conftest import Harness, until
 from tests.repository import ROOT
 
@@ -23,12 +24,14 @@ class Case:
         trace: The steps that complete, in order; of a set in any order.
         answers: To its questions, in order.
         event: Whether the event for which it waits is sent.
+        awaited: Whether it is sent only when a step waits for it.
         cancel: Whether it is cancelled while it waits.
     """
 
     trace: tuple[str | frozenset[str], ...]
     answers: tuple[str, ...] = ()
     event: bool = False
+    awaited: bool = False
     cancel: bool = False
 
 
@@ -57,6 +60,7 @@ CASES = {
     19: Case(("stop", "task", "after"), event=True),
     20: Case((), cancel=True),
     21: Case(("a", "a", "rounds")),
+    23: Case(("a", "paid", "b"), event=True, awaited=True),
     24: Case(("paid", "a"), event=True),
     25: Case(("a", "stop", "region", "after"), event=True),
     26: Case(("stop", "all", "after"), event=True),
@@ -82,6 +86,10 @@ def test_the_page_has_every_pattern_once_and_counts_those_that_can_be_said() -> 
     assert f"{len(CASES)} of them can be said" in PAGE
 
 
+async def _list_awaited(house: Harness, run: str) -> list[Question]:
+    return (await house.runs.state(run)).events
+
+
 @pytest.mark.parametrize("number", CASES)
 async def test_an_example_does_what_its_pattern_says(house: Harness, number: int) -> None:
     case = CASES[number]
@@ -89,6 +97,8 @@ async def test_an_example_does_what_its_pattern_says(house: Harness, number: int
     for answer in case.answers:
         question = (await until(lambda: house.runs.questions(run), "a question"))[0]
         await house.answer(run, answer, question)
+    if case.awaited:
+        await until(lambda: _list_awaited(house, run), "a wait")
     if case.event:
         await house.runs.external_events.send(run, "paid", "1", {}, id="e1")
     if case.cancel:

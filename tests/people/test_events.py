@@ -85,6 +85,27 @@ async def test_no_person_is_asked(house: Harness) -> None:
     await send(house, run)
 
 
+async def test_an_early_event_is_refused_where_no_step_would_take_it(house: Harness) -> None:
+    run = await house.start(f"steps: [{ASK_FIRST}, {PAID % ', early: drop'}]", INVOICE)
+    question = await house.one(run)
+    assert (await refused(house, run)).code == "unknown_question"
+    await house.answer(run, "yes", question)
+    await waited(house, run)
+    await send(house, run, "in time")
+    assert await house.output(run) == "in time"
+
+
+async def test_an_early_event_is_left_to_the_step_that_takes_it(house: Harness) -> None:
+    other = "{kind: wait, name: kept, for: payment.received, key: INV-7}"
+    run = await house.start(f"steps: [{ASK_FIRST}, {PAID % ', early: drop'}, {other}]", INVOICE)
+    question = await house.one(run)
+    assert (await send(house, run, "early", id="e1")).status == "kept"
+    await house.answer(run, "yes", question)
+    await waited(house, run)
+    await send(house, run, "in time", id="e2")
+    assert await house.output(run) == "early"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [{"key": "INV-8"}, {"name": "payment.sent"}])
 async def test_an_event_of_another_name_or_key_is_not_taken(house: Harness, wrong: dict[str, str]) -> None:

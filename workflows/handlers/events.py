@@ -122,7 +122,7 @@ class Events:
             raise Refusal("unknown_question", f"{message}; send it to the run {self._run}")
         schemas = self.awaited_schemas(event.name)
         if schemas == []:
-            message = f"no step of this run waits for an event {event.name!r}"
+            message = f"no step of this run waits for an event {event.name!r}, or would take one that came early"
             raise Refusal("unknown_question", f"{message}; its `wait` steps say which they wait for")
         problems = [misfit(schema, event.payload) for schema in schemas or []]
         if problems and all(problems):
@@ -197,7 +197,7 @@ class Events:
 
     def hand_over(self, question: Question) -> None:
         """Hand a question that was just asked the event that came before it, or claim that from the run."""
-        if question.asked.awaits is None:
+        if question.asked.awaits is None or not question.asked.takes_early:
             return
         self._drop_old()
         for hint in [hint for hint in self.hints if (hint.name, hint.key) == question.asked.awaits]:

@@ -22,7 +22,9 @@ async def run_wait(step: Wait, frame: Frame) -> JSON:
         raise failure("bad_key", f"the key of the event that {step.name} waits for {reason}", frame.address)
     message = f"Waits for the event {step.event} with the key {key}."
     default = seen.render(step.default)
-    asked = AwaitedEvent(message=message, name=step.event, key=key, payload=step.payload or {}, default=default)
+    asked = AwaitedEvent(
+        message=message, name=step.event, key=key, payload=step.payload or {}, early=step.early, default=default
+    )
     takes_default = step.on_timeout == "default"
     timeout = render_duration("timeout", step.timeout, step, seen)
     request = QuestionRequest(asked, frame.address, frame.iteration, timeout, takes_default, label=frame.label)
