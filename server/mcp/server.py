@@ -29,12 +29,13 @@ from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.failures import EXPECTED, in_our_words
 from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
+from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.door import check_value
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config
 from holdfast.runtime.distribution import find_version
-from holdfast.runtime.errors import BadCursor, BadInput
+from holdfast.runtime.errors import BadCursor, BadInput, RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.mcp.elicitation import agrees_to_go_on, content_from, form_for, message_for
 from holdfast.server.mcp.tools import (
@@ -133,9 +134,7 @@ class AssistantContext:
         except ValidationError as error:
             return _make_failure("; ".join(describe_problems(error)))
         except EXPECTED as error:
-            return _make_failure(
-                f"{error.code}: {error.message}" if isinstance(error, Refusal) else str(in_our_words(error))
-            )
+            return _make_failure(_word_error(error))
         return value if isinstance(value, types.InputRequiredResult) else _result(value)
 
     async def _call(
@@ -306,6 +305,18 @@ def _read_sender(runs: Runs) -> Sender:
 def _result(value: JSONObject) -> types.CallToolResult:
     text = types.TextContent(text=json.dumps(value, ensure_ascii=False))
     return types.CallToolResult(content=[text], structured_content=value)
+
+
+def _word_error(error: Exception) -> str:
+    """Return what an assistant is told of one of the `EXPECTED` errors: tools in place of commands."""
+    match error:
+        case Refusal():
+            return f"{error.code}: {error.message}"
+        case UnknownRun():
+            return f"no run {error.run!r}; the tool runs lists them"
+        case RunExists():
+            return f"run {error.run!r} already exists: choose another id, or go on with that run"
+    return str(in_our_words(error))
 
 
 def _make_failure(message: str) -> types.CallToolResult:

@@ -97,6 +97,12 @@ async def test_a_run_is_started_answered_and_read(house: Harness) -> None:
     assert (result["status"], result["output"]) == ("completed", "On tea")
 
 
+async def test_a_run_that_there_is_not_is_told_by_what_an_assistant_has(house: Harness) -> None:
+    async with assistant(house) as client:
+        result = await client.call_tool("result", {"run": "nope"})
+    assert (result.is_error, text(result)) == (True, "no run 'nope'; the tool runs lists them")
+
+
 @pytest.mark.first_row
 @pytest.mark.parametrize("text_of_blueprint", [TONE, REVIEW, PERMIT, STOP])
 async def test_without_a_person_no_consent_is_taken(house: Harness, text_of_blueprint: str) -> None:
