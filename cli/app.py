@@ -183,6 +183,9 @@ class Commands(TyperGroup):
         """See base class; a closed pipe exits with 141, where typer would report a failure with 1."""
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # pydantic's, by which typer reads a choice
+            raise
         except BrokenPipeError:
             raise typer.Exit(BROKEN_PIPE) from None
 

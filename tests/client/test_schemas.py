@@ -80,3 +80,9 @@ def test_files_that_are_created_name_the_schema_that_is_beside_them(holdfast: Ho
 def test_the_command_prints_a_schema_of_each_kind(holdfast: Holdfast) -> None:
     titles = [holdfast("schema", kind).json["title"] for kind in FileKind]
     assert titles == ["Holdfast blueprint", "Holdfast tests", "Holdfast answers", "holdfast.toml"]
+
+
+def test_a_schema_that_there_is_not_is_refused_in_plain_words(holdfast: Holdfast) -> None:
+    refused = holdfast("schema", "nope")
+    assert refused.code == 2
+    assert "Invalid value for 'kind': 'nope' is not one of 'blueprint', 'test', 'answers', 'config'." in refused.err
