@@ -113,7 +113,8 @@ async def ask(
         schema: JSON Schema of the answer, of a reviewed payload or of the secrets asked for; or a pydantic model.
         key: The question's own name: under the same key it is asked once, and its answer is returned to everyone who
             asks it, in another process and after the answer, too. Without a key each call asks anew, and a call that
-            is cancelled withdraws its question.
+            is cancelled withdraws its question. The run `question-KEY` asks; if an answer breaks a rule of the model,
+            `question-KEY~2` asks again, and so on.
         by: Who asks, such as `user:ana`.
         runs: The runs of the deployment; by default of the configured one, else the embedded server, which is started.
         options: What else is said of the question: see `AskOptions`.
@@ -140,7 +141,7 @@ async def ask(
             return None if output is None else read_instance(schema, options.get("kind", "input"), output)
         except ValidationError as error:  # the model has rules that its JSON Schema cannot say
             text = f"{message}\n\n{describe_problem(error)}"
-    raise BadInput(f"no answer to {message!r} fits the model in {MOST_TRIES} tries")
+    raise BadInput(f"no answer to {message!r} fits the model in {MOST_TRIES} tries; the last was that of the run {run}")
 
 
 def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions) -> Blueprint:
