@@ -48,6 +48,7 @@ WARNINGS = {
     "few_questions": "A clarification needs more facts than it may ask questions.",
     "late_append": "A list that grows between iterations is read after the loop, without the last iteration's value.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
+    "optional_key": "A key is read that the value may leave out: the expression then fails.",
     "null_in_text": "A text prints an output that may be null: the text then has the word null.",
     "shared_write": "Concurrent items of a map write the same path of the context: the map may fail.",
     "unlimited_history": "A conversation keeps every turn: each request to its model is longer than the one before.",

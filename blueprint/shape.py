@@ -136,6 +136,26 @@ class Shape:
             frozenset.intersection(*(variant.required for variant in self._objects)) if self._objects else frozenset()
         )
 
+    def find_optional(self, keys: Sequence[str]) -> int | None:
+        """Return how many of these keys, one below the other, lead to the first that an object may leave out.
+
+        None if none of them is listed and optional, without a default.
+
+        >>> Shape({"type": "object", "properties": {"a": {"properties": {"b": {}}}}, "required": ["a"]}).find_optional(
+        ...     ["a", "b"]
+        ... )
+        2
+        """
+        here = self
+        for count, key in enumerate(keys, 1):
+            if key not in here.keys or (found := here.find_key(key)) is None:
+                return None
+            has_default = isinstance(found.schema, dict) and "default" in found.schema
+            if key not in here.required and not has_default:
+                return count
+            here = found
+        return None
+
     @property
     def element(self) -> Shape:
         """What is known of the elements of a list; of those of an object or a text that they are texts."""

@@ -34,6 +34,8 @@ NO_EXAMPLE = {
     "BlockStep.on_undo_error: ask",
     # The same key in three places: examples/book_trip has two of its values in two of them.
     *(f"{owner}.on_deadline{value}" for owner in ("Blueprint", "BlockStep", "LoopBlock") for value in ON_DEADLINE),
+    # The transient trigger, which is an example of docs/patterns.md.
+    *("Wait.early", "Wait.early: keep", "Wait.early: drop"),
 }
 EVERY_STEP = set.intersection(*(set(DEFINITIONS[name]["properties"]) for name in STEPS))
 

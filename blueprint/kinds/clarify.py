@@ -129,7 +129,8 @@ class Clarify(AskingStep):
         return True
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
-        return Shape(self.facts)
+        known = [] if self.on_max_questions == "finish" else self.wanted()
+        return Shape({**self.facts, "required": known})
 
     def describe(self, names: Vocabulary) -> StepDescription:
         facts = fields({**self.facts, "required": self.wanted()}) or shape(self.facts)

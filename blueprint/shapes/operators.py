@@ -14,6 +14,7 @@ from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import (
     describe_types,
     describe_values,
+    find_chain,
     locate_value,
     name_node,
     quote,
@@ -58,7 +59,10 @@ def _describe(shape: Shape) -> str:
 
 def _report_never(judged: JudgedText, node: nodes.Node, shape: Shape, wanted: JSON) -> None:
     values = shape.values
-    if values:
+    chain = find_chain(node)
+    if wanted == "failed" and chain[0] == "steps" and chain[1][1:] == ["status"]:
+        hint = f"where {chain[1][0]} fails, the list ends; write on_error: continue there to go on"
+    elif values:
         hint = suggest_value(wanted, values)
     elif isinstance(wanted, str) and shape.types <= _NUMBERS | {"null"}:
         hint = f"it is {describe_types(shape)}: write it without quotes"

@@ -11,7 +11,7 @@ from holdfast.blueprint.shape import TEXT, UNKNOWN, Shape, make_object, make_sha
 from holdfast.blueprint.shapes.report import Report
 
 PREVIOUS = ("previous_step", "output")
-_STATUSES = ("completed", "skipped", "failed")
+_STATUSES = ("completed", "skipped")
 _ACTIONS = ("accept", "decline", "cancel", "expire", "default")
 
 
@@ -28,10 +28,10 @@ class Place:
     null_causes: Mapping[str, str] = field(default_factory=dict)
     """Why the output of a step, by its name, may be null here."""
     looked_at: frozenset[str] = frozenset()
-    """Steps that a condition around has looked at."""
+    """References that a condition around has looked at, such as `steps.ask` and `input.note`."""
 
     def assume(self, looked_at: Collection[str]) -> Place:
-        """Return the place where a condition has looked at the outputs of these steps."""
+        """Return the place where a condition has looked at these references."""
         return replace(self, looked_at=self.looked_at | set(looked_at))
 
     def join(self, others: Sequence[Place], previous: Shape) -> Place:
@@ -57,13 +57,17 @@ class Place:
 
 
 def make_entry(step: Step, output: Shape) -> Shape:
-    """Return what `steps.NAME` has of a step; which keys it may have is checked with the names."""
+    """Return what `steps.NAME` has of a step; which keys it may have is checked with the names.
+
+    Only after a failure that is handled it may have failed: any other ends the list.
+    """
     verdicts = () if output.question is None else output.question.verdicts
     reply = {"action": make_shape("text", values=_ACTIONS), "at": TEXT, "comment": TEXT}
     if verdicts:
         reply["verdict"] = make_shape("text", "null", values=(*verdicts, None))
     reason = make_shape("text", "null", values=(*SKIP_REASONS, None))
-    fields = {"output": output, "status": make_shape("text", values=_STATUSES), "reason": reason}
+    statuses = _STATUSES if step.on_error == "fail" else (*_STATUSES, "failed")
+    fields = {"output": output, "status": make_shape("text", values=statuses), "reason": reason}
     if step.gives_reply:
         fields["reply"] = make_object(reply, is_closed=False, lists_keys=False)
     return make_object(fields, is_closed=False, lists_keys=False)

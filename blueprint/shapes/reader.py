@@ -28,13 +28,14 @@ from holdfast.blueprint.shapes import consents, rules
 from holdfast.blueprint.shapes.calls import call_function, call_method, filter_value
 from holdfast.blueprint.shapes.operators import ARITHMETIC, compare
 from holdfast.blueprint.shapes.place import JudgedText
-from holdfast.blueprint.shapes.report import find_chain, find_steps
+from holdfast.blueprint.shapes.report import find_chain, find_read
 
 _LOOP = make_object(
     {"index": NUMBER, "index0": NUMBER, "first": BOOLEAN, "last": BOOLEAN, "length": NUMBER}, is_closed=True
 )
 _CERTAIN = (nodes.Const, nodes.Compare, nodes.Not, nodes.Test)
 """Expressions that are never null."""
+_DEFAULTS = ("default", "d")
 _TYPES_OF_TESTS = {
     "string": "text",
     "number": "number",
@@ -86,9 +87,9 @@ class ExpressionReader(JudgedText):
             return UNKNOWN
         if not is_condition:
             return self.read(node)
-        before = len(self.findings.told)
+        before = self.findings.mistakes
         shape = self.test(node)
-        if len(self.findings.told) == before:
+        if self.findings.mistakes == before:
             consents.check_after_no(self, node)
         return shape
 
@@ -108,10 +109,10 @@ class ExpressionReader(JudgedText):
             self.warn("constant_condition", message, "see what is known of the values in it, or remove it")
 
     @staticmethod
-    def find_steps(expression: str) -> set[str]:
-        """Return the names of the steps that an expression reads."""
+    def find_read(expression: str) -> set[str]:
+        """Return the references that an expression reads, such as `steps.ask` and `input.note`."""
         try:
-            return find_steps(parsed_expression(expression))
+            return find_read(parsed_expression(expression))
         except ExpressionError:
             return set()
 
@@ -126,7 +127,13 @@ class ExpressionReader(JudgedText):
     # Values
 
     def read(self, node: nodes.Node | None) -> Shape:
-        """Return what an expression gives."""
+        """Return what an expression gives; reports a key that must not be missing there, and may be."""
+        if isinstance(node, nodes.Getattr | nodes.Getitem):
+            rules.check_presence(self, node)
+        return self.look_at(node)
+
+    def look_at(self, node: nodes.Node | None) -> Shape:
+        """Return what an expression gives where a missing key is no mistake."""
         if node is None:
             return UNKNOWN
         return _READERS.get(type(node), ExpressionReader._read_parts)(self, node)
@@ -136,28 +143,37 @@ class ExpressionReader(JudgedText):
         match node:
             case nodes.And(left=left, right=right):
                 first = self.test(left)
-                return first if decide(left, first) is False else self._either(first, self.test(right))
+                return (
+                    first if decide(left, first) is False else join_shapes([first, self._after(left, right, self.test)])
+                )
             case nodes.Or(left=left, right=right):
                 first = self.test(left)
-                return first if decide(left, first) is True else self._either(first, self.test(right))
+                return (
+                    first if decide(left, first) is True else join_shapes([first, self._after(left, right, self.test)])
+                )
             case nodes.CondExpr(test=test, expr1=one, expr2=other):
                 return self._choose(test, one, other, self.test)
             case nodes.Name() | nodes.Getattr() | nodes.Getitem():
-                shape = self.read(node)
+                shape = self.look_at(node)
                 rules.check_truth(self, node)
                 consents.check_truth(self, node, shape)
                 return shape
         return self.read(node)
 
-    def _either(self, first: Shape, second: Shape) -> Shape:
-        return join_shapes([first, second])
+    def _after(self, test: nodes.Node, node: nodes.Node, read: Callable[[nodes.Node], Shape]) -> Shape:
+        """Return what an expression gives that is read only where a test has looked at what it reads."""
+        place = self.place
+        self.place = place.assume(find_read(test))
+        shape = read(node)
+        self.place = place
+        return shape
 
     def _choose(
         self, test: nodes.Node, one: nodes.Node, other: nodes.Node | None, read: Callable[[nodes.Node], Shape]
     ) -> Shape:
         decided = decide(test, self.test(test))
         parts = [part for part, is_dead in ((one, decided is False), (other, decided is True)) if not is_dead]
-        return join_shapes([UNKNOWN if part is None else read(part) for part in parts])
+        return join_shapes([UNKNOWN if part is None else self._after(test, part, read) for part in parts])
 
     def _read_parts(self, node: nodes.Node) -> Shape:
         for child in node.iter_child_nodes():
@@ -175,7 +191,7 @@ class ExpressionReader(JudgedText):
             case nodes.Getattr(node=above, attr=key) | nodes.Getitem(node=above, arg=nodes.Const(value=str(key))):
                 if find_chain(above)[0] not in self.local:
                     consents.check_reply(self, node)
-                return rules.read_key(self, node, self.read(above), key)
+                return rules.read_key(self, node, self.look_at(above), key)
         return UNKNOWN
 
     def _read_item(self, node: nodes.Getitem) -> Shape:
@@ -184,8 +200,8 @@ class ExpressionReader(JudgedText):
                 return self._read_key(node)
             case nodes.Slice() as part:
                 self._read_parts(part)
-                return rules.read_slice(self, node, self.read(node.node))
-        return rules.read_item(self, node, self.read(node.node), self.read(node.arg))
+                return rules.read_slice(self, node, self.look_at(node.node))
+        return rules.read_item(self, node, self.look_at(node.node), self.read(node.arg))
 
     def _read_list(self, node: nodes.List | nodes.Tuple) -> Shape:
         return make_shape("list", element=join_shapes([self.read(part) for part in node.items]))
@@ -209,23 +225,24 @@ class ExpressionReader(JudgedText):
         first = self.test(node.left)
         if decide(node.left, first) is False:
             return first
-        return join_shapes([*keep_values(first, truth=False), self.read(node.right)])
+        return join_shapes([*keep_values(first, truth=False), self._after(node.left, node.right, self.read)])
 
     def _read_or(self, node: nodes.Or) -> Shape:
-        first = self.read(node.left)
+        first = self.look_at(node.left)
         if decide(node.left, first) is True:
             return first
-        return join_shapes([*keep_values(first, truth=True), self.read(node.right)])
+        return join_shapes([*keep_values(first, truth=True), self._after(node.left, node.right, self.read)])
 
     def _read_not(self, node: nodes.Not) -> Shape:
         decided = decide(node.node, self.test(node.node))
         return BOOLEAN if decided is None else make_constant(not decided)
 
     def _read_comparison(self, node: nodes.Compare) -> Shape:
-        left, shape = node.expr, self.read(node.expr)
+        read = self.look_at if all(operand.op in ("eq", "ne") for operand in node.ops) else self.read
+        left, shape = node.expr, read(node.expr)
         result = BOOLEAN
         for operand in node.ops:
-            other = self.read(operand.expr)
+            other = read(operand.expr)
             result = compare(self, left, shape, operand, other)
             left, shape = operand.expr, other
         return result if len(node.ops) == 1 else BOOLEAN
@@ -241,13 +258,13 @@ class ExpressionReader(JudgedText):
         return TEXT
 
     def _read_filter(self, node: nodes.Filter) -> Shape:
-        value = self.read(node.node)
+        value = self.look_at(node.node) if node.name in _DEFAULTS else self.read(node.node)
         for part in (*node.args, *(pair.value for pair in node.kwargs)):
             self.read(part)
         return filter_value(self, node, value)
 
     def _read_test(self, node: nodes.Test) -> Shape:
-        shape = self.read(node.node)
+        shape = self.look_at(node.node)
         for part in node.args:
             self.read(part)
         consents.check_test(self, node, shape)
@@ -257,7 +274,7 @@ class ExpressionReader(JudgedText):
     def _read_call(self, node: nodes.Call) -> Shape:
         arguments = [self.read(part) for part in node.args]
         if isinstance(node.node, nodes.Getattr):
-            return call_method(self, node, self.read(node.node.node))
+            return call_method(self, node, self.look_at(node.node.node))
         return call_function(self, node, arguments)
 
     # Statements
@@ -284,7 +301,7 @@ class ExpressionReader(JudgedText):
         before = dict(self.local)
         place = self.place
         for branch in (node, *node.elif_):
-            self.place = self.place.assume(find_steps(branch.test))
+            self.place = self.place.assume(find_read(branch.test))
             decided = decide(branch.test, self.test(branch.test))
             if decided is not False:
                 self.run(branch.body)

@@ -42,12 +42,16 @@ class Report:
     findings: Sink | None
     """None: nothing is reported, as the steps are walked to learn what they give."""
     told: set[tuple[str, str]] = field(default_factory=set)
+    mistakes: int = 0
+    """How many of them are errors."""
 
     def add(self, path: str, code: str, message: str, hint: str, at: str | None = None) -> None:
+        self.mistakes += (path, message) not in self.told
         if (findings := self._find_open(path, message)) is not None:
             findings.add(path, code, message, hint, at=at)
 
     def add_key(self, path: str, code: str, message: str, hint: str) -> None:
+        self.mistakes += (path, message) not in self.told
         if (findings := self._find_open(path, message)) is not None:
             findings.add_key(path, code, message, hint)
 
@@ -120,11 +124,11 @@ def find_chain(node: nodes.Node) -> tuple[str, list[str]]:
     return "", []
 
 
-def find_steps(node: nodes.Node) -> set[str]:
-    """Return the names of the steps that an expression reads."""
+def find_read(node: nodes.Node) -> set[str]:
+    """Return the references in an expression, also the shorter ones inside them: `steps.ask`, `steps.ask.output`."""
     read = (nodes.Name, nodes.Getattr, nodes.Getitem)
     parts = [node, *node.find_all(read)]
-    return {keys[0] for root, keys in map(find_chain, parts) if root == "steps" and keys}
+    return {".".join([root, *keys]) for root, keys in map(find_chain, parts) if root and keys}
 
 
 def locate_key(node: nodes.Node, key: str) -> str:

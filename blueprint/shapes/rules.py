@@ -51,10 +51,39 @@ def _report_key(judged: JudgedText, node: nodes.Getattr | nodes.Getitem, of: Sha
 def check_print(judged: JudgedText, node: nodes.Node) -> None:
     """Warn of an output that is printed in a text, and may be null there."""
     match find_chain(node):
-        case "steps", [name, "output"] if name in judged.place.null_causes and name not in judged.place.looked_at:
+        case "steps", [name, "output"] if (
+            name in judged.place.null_causes and f"steps.{name}" not in judged.place.looked_at
+        ):
             message = f"{name_node(node)} may be null in this text: {judged.place.null_causes[name]}"
             hint = f"say what stands there then: {name_node(node)} | default('nothing', true)"
             judged.warn("null_in_text", message, hint, locate_key(nodes.Name("steps", "load"), name))
+
+
+def check_presence(judged: JudgedText, node: nodes.Node) -> None:
+    """Warn of a key that an object may leave out, where the expression fails without it."""
+    root, keys = find_chain(node)
+    start = 1 if root == "input" or root in PREVIOUS else 3 if root == "steps" and keys[1:2] == ["output"] else 0
+    if not start:
+        return
+    of, below = judged.place.find(root), keys[start - 1 :]
+    for key in keys[: start - 1]:
+        of = of.find_key(key) or UNKNOWN
+    count = of.find_optional(below)
+    if count is None:
+        return
+    reference = ".".join([root, *keys[: start - 1 + count]])
+    if reference not in judged.place.looked_at:
+        message = f"{reference} may be missing, and then this fails: nothing requires it, and it has no default"
+        hint = f"require it, or say what stands there then: {reference} | default(…)"
+        judged.warn("optional_key", message, hint, locate_key(_find_above(node, len(below) - count), below[count - 1]))
+
+
+def _find_above(node: nodes.Node, levels: int) -> nodes.Node:
+    """Return the reference above the key at so many levels from the end."""
+    for _ in range(levels + 1):
+        assert isinstance(node, nodes.Getattr | nodes.Getitem)
+        node = node.node
+    return node
 
 
 def check_truth(judged: JudgedText, node: nodes.Node) -> None:

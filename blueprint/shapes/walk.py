@@ -137,10 +137,10 @@ class Walk:
         return self._after(step, output, path, outside)
 
     def _assume(self, step: AnyStep, place: Place) -> Place:
-        """Return the place inside a step: outputs that its conditions look at are not null there by mistake."""
-        looked_at = {name for name, when in self.whens.items() if when == step.when}
+        """Return the place inside a step: what its conditions look at is not null or missing there by mistake."""
+        looked_at = {f"steps.{name}" for name, when in self.whens.items() if when == step.when}
         for condition in step.conditions().values():
-            looked_at |= ExpressionReader.find_steps(condition)
+            looked_at |= ExpressionReader.find_read(condition)
         return place.assume(looked_at)
 
     def _check_value(self, step: AnyStep, condition: str, key: str, path: str, place: Place) -> None:

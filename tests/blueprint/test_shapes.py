@@ -298,3 +298,26 @@ def test_what_a_key_begins_with_is_read_before_an_answer(first: str, codes: list
 def test_no_example_has_a_mistake_or_reads_a_key_that_is_not_listed(path: Path) -> None:
     found = examine(path)
     assert (found.problems, [one for one in found.warnings if one.code in SHAPES]) == ([], [])
+
+
+STATUS = "{kind: conditional, name: c, condition_expression: steps.a.status, branches: {%s}}"
+
+
+@pytest.mark.parametrize(
+    ("on_error", "branches", "codes"),
+    [
+        ("fail", "completed: {name: x}, skipped: {name: y}", []),
+        ("fail", "completed: {name: x}, skipped: {name: y}, failed: {name: z}", ["unreachable_branch"]),
+        ("continue", "completed: {name: x}, skipped: {name: y}", ["uncovered_value"]),
+        (
+            "{fallback: {name: b, when: steps.a.status == 'failed'}}",
+            "completed: {name: x}, skipped: {name: y}, failed: {name: z}",
+            [],
+        ),
+    ],
+)
+def test_a_step_can_have_failed_only_where_its_failure_is_handled(
+    on_error: str, branches: str, codes: list[str]
+) -> None:
+    steps = f"[{{name: a, on_error: {on_error}}}, {STATUS % branches}]"
+    assert [problem.code for problem in parse(f"steps: {steps}").problems] == codes

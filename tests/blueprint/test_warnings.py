@@ -335,3 +335,34 @@ def test_access_of_an_import_is_told_where_it_is_imported(warned, tmp_path) -> N
     uses = [f"{{name: s{n}, uses: imports.{name}}}" for n, name in enumerate(("one", "three"))]
     found = warned(f"imports: {{one: ./inner.yaml, {inline}}}\nsteps: [{', '.join(uses)}]")
     assert told(found) == [("unused_access", 1, "imports.one"), ("unused_access", 1, "imports.three")]
+
+
+INPUTS = "inputs: {type: object, required: [must], properties: {must: {}, may: {type: string}, has: {default: 1}}}\n"
+FORM = "{kind: hitl, name: f, message: Go?, input_schema: {type: object, properties: {may: {type: string}}}}"
+CLARIFY = "{kind: clarify, name: k, goal: g, schema: {type: object, properties: {may: {type: string}}}}"
+
+
+@pytest.mark.parametrize(
+    ("steps", "missing"),
+    [
+        ("{name: a, input: 'It is {{ input.may }}.'}", ["input.may"]),
+        ("{name: a, input: '{{ input.may }}'}", ["input.may"]),
+        ("{name: a, input: '{{ input.may | upper }}'}", ["input.may"]),
+        ("{name: a, input: '{{ [input.may] }}'}", ["input.may"]),
+        ("{name: a, when: input.may in input.must}", ["input.may"]),
+        ("{name: a, when: input.must and input.may > 'c'}", ["input.may"]),
+        (FORM + ", {name: a, input: '{{ steps.f.output.may }}'}", ["steps.f.output.may"]),
+        (FORM + ", {name: a, input: '{{ previous_step.may }}'}", ["previous_step.may"]),
+        (CLARIFY + ", {name: a, input: '{{ steps.k.output.may }}'}", []),
+        ("{name: a, input: '{{ input.must }} {{ input.has }} {{ input.must.more }}'}", []),
+        ("{name: a, input: \"{{ input.may | default('-') }} {{ input.may or '-' }}\"}", []),
+        ("{name: a, input: \"{{ input.may if input.may is defined else '-' }}\"}", []),
+        ("{name: a, input: '{% if input.may %}{{ input.may }}{% endif %}'}", []),
+        ("{name: a, when: input.may == 'x', input: '{{ input.may }}'}", []),
+        ("{name: a, when: input.may and input.may | length > 3}", []),
+        ("{name: a, when: input.may}, {name: b, when: input.may is defined}", []),
+    ],
+)
+def test_a_key_that_may_be_missing_is_told_where_that_fails(warned, steps: str, missing: list[str]) -> None:
+    found = [one for one in warned(f"{INPUTS}steps: [{steps}]") if one.code == "optional_key"]
+    assert [one.message.partition(" ")[0] for one in found] == missing
