@@ -170,7 +170,7 @@ class CaseRecorder:
         self.calls.append(_ToolCall(request.tool, request.address, call.at, arguments, result))
 
     async def _take_own(self, child: ChildRun) -> None:
-        arguments = await self._histories.decode(child.request)
+        arguments = await self._histories.decode(child.arguments[0] if child.arguments else None)
         if child.status == "completed":
             result = _write_result(await self._histories.decode(child.result))
         elif child.status == "failed":

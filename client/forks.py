@@ -24,6 +24,7 @@ from holdfast.client.retries import (
     digest_change,
     read_end,
     read_run_failure,
+    rename,
 )
 from holdfast.client.starting import new_run_id
 from holdfast.client.tree import Tree
@@ -89,19 +90,19 @@ class RunFork:
         _check_paths(self._request.changes)
         described = await describe_past(self._tree, self._run)
         definition: Definition = await started_with(self._client, described)
+        changed = rename(self._request.blueprint, definition.blueprint)
         events = await below(self._tree, self._run)
         at = find_place(events, self._request.at)
         check_place(at)
         fork = Fork(
             **describe_place(definition.blueprint, at).model_dump(),
             changes={path: value for path, value in self._request.changes.items() if not _is_of_input(path)},
-            input=await self._change_input(self._request.blueprint or definition.blueprint, at),
+            input=await self._change_input(changed or definition.blueprint, at),
         )
         place = next(number for number, event in enumerate(events) if event.address == at)
         check_not_undone(self._run, events, place, fork)
         reader = PastReader(self._tree, self._run, events)
         past = await reader.read(await self._find_break(reader, described), place=fork)
-        changed = self._request.blueprint
         new = self._request.run or new_run_id(changed or definition.blueprint)
         link = PastLink(run=self._run, by=self._by, digest=digest_change(changed), at=at)
         await Successor(self._client, self._answering, described).start(new, past, link, changed)

@@ -23,6 +23,7 @@ from holdfast.protocol.past import (
     PastReply,
     PastWaits,
     ResumePoint,
+    digest_child,
     digest_request,
     is_inside,
 )
@@ -233,18 +234,26 @@ class PastReader:
 
         `place` is where the other run goes on, if that is inside.
         """
-        id_ = child.workflow
+        id_, digest = child.workflow, await self._digest(child)
         if child.cancelled is not None and child.cancelled < broken.at:
-            return PastChild(workflow=id_, status="left")
+            return PastChild(workflow=id_, request=digest, status="left")
         if child.status == "completed" and id_ not in broken.path:
             result = await self._histories.decode(child.result)
             was_cancelled = not child.is_own and isinstance(result, dict) and result.get("cancelled", False)
             if not was_cancelled:
-                return PastChild(workflow=id_, status="completed", result=result)
+                return PastChild(workflow=id_, request=digest, status="completed", result=result)
         elif child.status == "failed" and self._is_handled(child, broken):
-            return PastChild(workflow=id_, status="failed", failure=await self._histories.read_failure(child.failure))
+            failure = await self._histories.read_failure(child.failure)
+            return PastChild(workflow=id_, request=digest, status="failed", failure=failure)
         past = None if child.is_own else await self.read(broken, id_, place)
         return None if past is None else PastChild(workflow=id_, status="open", past=past)
+
+    async def _digest(self, child: ChildRun) -> str:
+        """Return the digest of what a child was to do; empty for a workflow of the author's own."""
+        if child.is_own:
+            return ""
+        definition, state = [await self._histories.decode(argument) for argument in child.arguments[:2]]
+        return digest_child(definition, state)
 
     def _is_handled(self, child: ChildRun, broken: Break) -> bool:
         """Return whether the run went on after a child had failed."""

@@ -135,28 +135,24 @@ class RunRetry:
         if (before := await find_retry(self._tree, self._run)) is not None:
             return self._find_same(new, before)
         events = await below(self._tree, self._run)
+        definition = await started_with(self._client, described)
         reader = PastReader(self._tree, self._run, events)
         broken = await self._find_break(reader, described, events)
-        past = await reader.read(broken, place=await self._find_place(described, events, broken))
+        past = await reader.read(broken, place=self._find_place(definition.blueprint, events, broken))
         link = PastLink(run=self._run, by=self._by, digest=digest_change(self._changed))
         successor = Successor(self._client, self._answering, described)
         try:
-            await successor.start(new, past, link, self._changed)
+            await successor.start(new, past, link, rename(self._changed, definition.blueprint))
         except RunExists:  # somebody else was quicker
             if (before := await find_retry(self._tree, self._run)) is None:
                 raise
             return self._find_same(new, before)
         return Retried(new, self._run, broken.address)
 
-    async def _find_place(
-        self, described: WorkflowExecutionDescription, events: Sequence[Event], broken: Break
-    ) -> ResumePoint | None:
+    def _find_place(self, blueprint: Blueprint, events: Sequence[Event], broken: Break) -> ResumePoint | None:
         """Return up to where another blueprint must do the same; None without one, and if that is not known."""
-        if self._changed is None:
-            return None
-        definition = await started_with(self._client, described)
-        at = find_goal(events, broken.address, broken.at)
-        return None if at is None else describe_place(definition.blueprint, at)
+        at = None if self._changed is None else find_goal(events, broken.address, broken.at)
+        return None if at is None else describe_place(blueprint, at)
 
     def _find_same(self, new: str, before: PastLink) -> Retried:
         if before.digest != digest_change(self._changed):
@@ -242,6 +238,11 @@ async def find_retry_name(tree: Tree, run: str) -> str | None:
     with suppress(BadInput):
         return name_retry(run) if await find_retry(tree, run) else None
     return None
+
+
+def rename(changed: Blueprint | None, own: Blueprint) -> Blueprint | None:
+    """Return a changed blueprint under the name of the run's own, which stands in every address."""
+    return None if changed is None else changed.model_copy(update={"name": own.name})
 
 
 def digest_change(blueprint: Blueprint | None) -> str:

@@ -48,8 +48,7 @@ class ChildRun:
     is_own: bool
     type: str
     """The name of its workflow class."""
-    request: Payload | None
-    """Its first argument."""
+    arguments: Sequence[Payload]
     at: datetime
     status: str = "open"
     """`completed` or `failed`; else it had no end of its own."""
@@ -217,8 +216,8 @@ class _HistoryReader:
             definition = (await decode(list(initiated.input.payloads[:1])))[0]
             place = definition["address"]
             address = definition.get("pages") or place
-        request = initiated.input.payloads[0] if initiated.input.payloads else None
-        child = ChildRun(initiated.workflow_id, address, place, is_own, initiated.workflow_type.name, request, at)
+        arguments = list(initiated.input.payloads)
+        child = ChildRun(initiated.workflow_id, address, place, is_own, initiated.workflow_type.name, arguments, at)
         self._children[event.event_id] = child
         self._history.children.append(child)
 

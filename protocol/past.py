@@ -17,8 +17,12 @@ PAST = "past"
 """The query for what was replied to a workflow, and what it has done without a call."""
 PAST_MEMO = "holdfastPast"
 """In the memo of a run that goes on from another one: its `PastLink`."""
-POLICY = ("timeout", "retry")
-"""Fields of a request to an activity that do not say what is asked: they may change between two runs."""
+POLICY = ("timeout", "retry", "limits")
+"""Fields of a request or a step that do not say what is asked: they may change between two runs."""
+ASKED_OF_CHILD = ("blueprint", "address", "agent", "input", "steps", "names", "items", "goal", "known", "messages")
+"""Fields of a child's definition that say what it is to do."""
+BEGUN_WITH = ("context", "input", "resume_input")
+"""Fields of the state that a child begins with that matter to what it does."""
 
 
 class PastLink(Value):
@@ -94,6 +98,8 @@ class PastChild(Value):
     workflow: str
     """Its id in the earlier run."""
     status: Literal["completed", "failed", "left", "open"]
+    request: str = ""
+    """See `digest_child`; empty for a workflow of the author's own."""
     result: JSON = None
     failure: PastFailure | None = None
     past: Past | None = None
@@ -185,6 +191,26 @@ def digest_request(activity: str, request: Mapping[str, JSON]) -> str:
     """
     asked: JSONObject = {key: value for key, value in request.items() if key not in (*POLICY, "begun")}
     return digest_of(activity, _drop_run(asked))
+
+
+def digest_child(definition: JSONObject, state: JSONObject) -> str:
+    """Return the digest of what a child is to do: whether two runs start the same one.
+
+    Args:
+        definition: Its first argument, as it stands in a history.
+        state: Its second one.
+    """
+    asked = {key: _drop_policy(definition[key]) for key in ASKED_OF_CHILD if key in definition}
+    return digest_of(asked, {key: state[key] for key in BEGUN_WITH if key in state})
+
+
+def _drop_policy(value: JSON) -> JSON:
+    match value:
+        case dict():
+            return {key: _drop_policy(inner) for key, inner in value.items() if key not in POLICY}
+        case list():
+            return [_drop_policy(inner) for inner in value]
+    return value
 
 
 def _drop_run(request: JSONObject) -> JSONObject:

@@ -138,6 +138,7 @@ class Children:
         id_ = child_workflow_id(host.identity.run, address)
         met = host.earlier.take_child(address)
         if met is not None and met.status != "open":
+            host.earlier.check_child(met, definition, state, address)
             host.note(definition.address, event(workflow=met.workflow))
             work = host.earlier.meet_child(met, self._choose_id(id_), result_type)
             return await self._count(id_, definition.address, work)

@@ -17,7 +17,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflow
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import Address
-from holdfast.protocol.past import Past, PastCall, PastChild, PastFailure, PastReply, digest_request
+from holdfast.protocol.past import Past, PastCall, PastChild, PastFailure, PastReply, digest_child, digest_request
 from holdfast.workflows.failures import failure, make_child_error
 
 MOST_AT_ONCE = 200
@@ -141,6 +141,11 @@ class EarlierRun:
             return make_child_error("Child Workflow execution failed", id_, cause)
 
         return await _give(met, result_type, make_error)
+
+    def check_child(self, met: PastChild, definition: object, state: object, address: str) -> None:
+        """Raise a failure if the earlier run started a child here that was to do something else."""
+        if digest_child(_read_json(definition), _read_json(state)) != met.request:
+            raise self._make_difference("started another workflow here", address)
 
 
 async def _give(met: PastCall | PastChild, result_type: Any, make_error: Any) -> Any:

@@ -20,7 +20,15 @@ CHANGES: dict[str, Change] = {
         {"kind": "loop", "name": "l", "loop": {"max_loops": 1, "body": steps[:1]}},
         *steps[1:],
     ],
+    "renamed in a loop": lambda house, steps: [steps[0], _change_body(steps[1], name="renamed"), *steps[2:]],
+    "another input of a loop": lambda house, steps: [steps[0], {**steps[1], "input": "new"}, *steps[2:]],
 }
+
+
+def _change_body(loop: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return a loop of one step with that step changed."""
+    [step] = loop["loop"]["body"]
+    return {**loop, "loop": {**loop["loop"], "body": [{**step, **changes}]}}
 
 
 def write(house: Harness) -> list[Any]:
@@ -75,6 +83,27 @@ async def test_a_retry_of_what_does_something_else_before_its_failure_is_stopped
     house: Harness, going_on: Callable[[Harness, Change], Awaitable[str]], change: str
 ) -> None:
     await stop(house, await going_on(house, CHANGES[change]))
+
+
+async def test_another_timeout_in_what_is_met_changes_nothing(house: Harness) -> None:
+    steps = [*write(house), {"name": "end"}]
+    run = await house.start(yaml.safe_dump({"steps": steps}))
+    await house.output(run)
+    other = [steps[0], _change_body(steps[1], timeout="5m"), steps[2]]
+    forked = await house.runs.fork(run, "end", blueprint=house.load(yaml.safe_dump({"steps": other})))
+    house.started.append(forked.run)
+    assert (await house.output(forked.run), paid(house)) == ({"paid": 1, "to": "bob"}, 3)
+
+
+async def test_a_changed_blueprint_may_have_another_name(house: Harness) -> None:
+    """A file's name is that of its blueprint; the addresses of the new run are those of the old one."""
+    steps = [*write(house), {"name": "end"}]
+    run = await house.start(yaml.safe_dump({"steps": steps}))
+    await house.output(run)
+    changed = house.load(yaml.safe_dump({"name": "other", "steps": [*steps, {"name": "more", "input": "new"}]}))
+    forked = await house.runs.fork(run, "end", blueprint=changed)
+    house.started.append(forked.run)
+    assert (await house.output(forked.run), paid(house)) == ("new", 3)
 
 
 async def test_what_is_changed_from_the_place_on_is_done(house: Harness) -> None:
