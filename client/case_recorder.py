@@ -23,10 +23,11 @@ from holdfast.client.outcomes import outcome_so_far
 from holdfast.client.run_histories import Call, ChildRun, Histories
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree
+from holdfast.client.whole_runs import WholeRunReader
 from holdfast.protocol.address import INSIDE, is_within, name_at, parts, segment
 from holdfast.protocol.agents import CacheHit, Completed, ModelReply, ModelRequest, ToolRequest
-from holdfast.protocol.events import QuestionAsked, is_beginning
-from holdfast.protocol.past import PastReply
+from holdfast.protocol.events import Event, QuestionAsked, is_beginning
+from holdfast.protocol.past import Past, PastReply
 from holdfast.runtime.errors import BadInput
 
 EVENT_KEYS = {"name", "key", "payload", "id"}
@@ -76,6 +77,8 @@ class CaseRecorder:
 
     def __init__(self, tree: Tree, state: RunState) -> None:
         self._tree, self._state = tree, state
+        self._runs = [state.run]
+        """The run, and those that it goes on from."""
         self._histories = Histories(tree, state.run)
         self._replies: list[_Reply] = []
         self.calls: list[_ToolCall] = []
@@ -91,12 +94,12 @@ class CaseRecorder:
             name: The name of the test.
 
         Raises:
-            BadInput: The run still works, was ended from outside, goes on from another one, is a workflow of its
+            BadInput: The run still works, was ended from outside, is a fork with changed values, is a workflow of its
                 author's own, or Temporal has forgotten a part of it.
         """
         run, state = self._state.run, self._state
         definition = await started_with(self._tree.client, await self._tree.describe(run))
-        self._check(definition.past is not None)
+        self._check(definition.past)
         await self._read()
         input_ = (await read_input(self._tree.client, run)).input
         answers, tools, model = self.write_answers(), self.write_tools(), self._write_model()
@@ -106,25 +109,26 @@ class CaseRecorder:
         case["expect"] = await self._expect(outcome)
         return RecordedCase(definition.blueprint, case, self._notes)
 
-    def _check(self, has_past: bool) -> None:
+    def _check(self, past: Past | None) -> None:
         run, status = self._state.run, self._state.status
-        if has_past:
-            raise BadInput(
-                f"{run} goes on from another run, and has not its replies: a test is written from a whole run"
-            )
+        if past is not None and past.fork is not None and (past.fork.changes or past.fork.input):
+            raise BadInput(f"{run} was begun with values changed at {past.fork.address}, which a test cannot do")
         if status == "running" and not [*self._state.questions, *self._state.events]:
             raise BadInput(f"{run} still works: a test is written from a run that has ended, or waits for a person")
         if status not in ("running", "waiting", "completed", "failed"):
             raise BadInput(f"{run} was ended from outside ({status}), which a test cannot do")
 
     async def _read(self) -> None:
-        async for history in self._histories.walk():
-            for call in history.calls.values():
-                await self._take_call(call)
-            for child in history.children:
-                if child.is_own:
-                    await self._take_own(child)
+        whole = await WholeRunReader(self._tree, self._state.run).read()
+        self._runs += whole.past
+        for history in whole.histories:
+            whole.calls += history.calls.values()
+            whole.own_children += [child for child in history.children if child.is_own]
             self.answers += (await self._histories.read_waits(history)).replies
+        for call in whole.calls:
+            await self._take_call(call)
+        for child in whole.own_children:
+            await self._take_own(child)
         self.calls.sort(key=attrgetter("at"))
         self.answers.sort(key=attrgetter("at"))
 
@@ -293,15 +297,10 @@ class CaseRecorder:
 
     async def _expect_questions(self) -> JSON:
         """Return what was asked: in its order, unless several things were done at once."""
-        asked = [
-            event
-            for event in await below(self._tree, self._state.run)
-            if isinstance(event.data, QuestionAsked) and not self._is_inside_call(event.address)
-        ]
-        run = self._state.run
+        asked = [event for event in await self._list_asked() if not self._is_inside_call(event.address)]
         listed: list[JSON] = [
             {"step": name_at(event.address)}
-            if is_beginning(event.data.message) or run in event.data.message
+            if is_beginning(event.data.message) or self._names_run(event.data.message)
             else {"step": name_at(event.address), "message": event.data.message}
             for event in asked
             if isinstance(event.data, QuestionAsked) and _is_for_people(event.data.kind)
@@ -310,11 +309,24 @@ class CaseRecorder:
             return listed
         return {"contains": _drop_repeated(listed)}
 
+    async def _list_asked(self) -> list[Event]:
+        """Return the events of the run's questions, and of those whose answers it met, in their order."""
+        counted = {reply.question for reply in self.answers}
+        asked: dict[str, Event] = {}
+        for run in reversed(self._runs):
+            for event in await below(self._tree, run):
+                if isinstance(event.data, QuestionAsked) and (run == self._state.run or event.data.id in counted):
+                    asked.setdefault(event.data.id, event)
+        return list(asked.values())
+
+    def _names_run(self, text: str) -> bool:
+        return any(run in text for run in self._runs)
+
     def expect_calls(self) -> JSONObject:
         calls: JSONObject = {}
         for tool, made in self._group_calls().items():
             arguments = [call.arguments for call in made]
-            if _holds_secret(arguments) or self._state.run in str(arguments):
+            if _holds_secret(arguments) or self._names_run(str(arguments)):
                 continue
             is_exact = _stand_in_line(made) and not made[0].is_workflow
             calls[tool] = arguments if is_exact else {"contains": _drop_repeated(arguments)}

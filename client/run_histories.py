@@ -87,6 +87,8 @@ class Histories:
     def __init__(self, tree: Tree, run: str) -> None:
         self._tree, self._client, self._run = tree, tree.client, run
         self._read: dict[str, WorkflowHistory] = {}
+        self._earlier: dict[str, WorkflowHistory] = {}
+        """By Temporal's ids, those before a continue-as-new."""
         self._waits: dict[str, PastWaits] = {}
 
     async def read(self, workflow: str, iteration: int | None = None) -> WorkflowHistory:
@@ -98,12 +100,18 @@ class Histories:
             history = await self._fetch(workflow, history.before)
         return history
 
+    async def read_chain(self, workflow: str) -> list[WorkflowHistory]:
+        """Return every history of a workflow, the oldest first."""
+        chain = [await self.read(workflow)]
+        while (before := chain[0].before) is not None:
+            if before not in self._earlier:
+                self._earlier[before] = await self._fetch(workflow, before)
+            chain.insert(0, self._earlier[before])
+        return chain
+
     async def walk(self, workflow: str | None = None) -> AsyncIterator[WorkflowHistory]:
         """Yield every history of a workflow, the oldest first, and then of those below it."""
-        workflow = workflow or self._run
-        chain = [await self.read(workflow)]
-        while chain[0].before is not None:
-            chain.insert(0, await self._fetch(workflow, chain[0].before))
+        chain = await self.read_chain(workflow or self._run)
         for history in chain:
             yield history
         below = dict.fromkeys(child.workflow for history in chain for child in history.children if not child.is_own)
