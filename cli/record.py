@@ -133,7 +133,7 @@ async def show_story(session: Session, run: str, as_json: bool) -> int:
 
 
 def _cells(row: StoryRow) -> tuple[str, ...]:
-    content = "" if row.content is None else cell(row.content)
+    content = "(erased)" if row.is_erased else "" if row.content is None else cell(row.content)
     when = f"{row.at.astimezone():%Y-%m-%d %H:%M}"
     return (
         when,

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import parts
+from holdfast.protocol.events import QuestionMet
 from holdfast.server.record.entries import (
     ASKED,
     CHANGED,
@@ -34,12 +35,13 @@ ACTIONS = {
     "question.reassigned": "reassign",
     "question.verified": "verify",
     "question.returned": "return",
+    QuestionMet.type: "keep",
     "tool.denied": "deny",
     REFUSED: "refuse",
     COMMENTED: "comment",
     ERASED: "erase",
 }
-"""The entries that are listed, with the word for each."""
+"""The entries that are listed, with the word for each; a run keeps an answer of the run that it goes on from."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class StoryRow:
     content: JSON
     comment: str | None
     workflow: str
+    is_erased: bool
+    """Whether contents, and who it was, have been erased."""
 
     def to_json(self) -> JSONObject:
         """Return the JSON object of `history --json`."""
@@ -96,6 +100,7 @@ def _row(entry: Recorded, action: str, asked: Recorded | None) -> StoryRow:
         content=_read_content(entry),
         comment=data.get("text") or data.get("comment"),
         workflow=entry.workflow,
+        is_erased=entry.content is None,
     )
 
 
@@ -108,6 +113,8 @@ def _read_message(asked: Recorded | None) -> str:
 def _read_content(entry: Recorded) -> JSON:
     """Return the answer, the verdict on it, the reason of a refusal, or the people that a question went to."""
     data = {**entry.data, **entry.answer}
+    if not data:
+        return None
     if entry.type == REFUSED:
         return f"{data.get('code')}: {data.get('message')}"
     if entry.type == "question.verified":

@@ -123,13 +123,26 @@ def test_a_copy_of_the_record_is_verified_where_there_is_no_temporal(recorded: H
 
 
 @pytest.mark.slow
+def test_an_answer_that_a_run_keeps_of_the_one_before_stands_in_its_history(recorded: Holdfast) -> None:
+    fork = recorded("fork", answered(recorded), "--at", "title", "--no-wait", "--json").json["run"]
+    [row] = recorded("history", fork, "--json").json
+    assert (row["action"], row["step"], row["by"], row["content"]) == ("keep", "tone", "user:ana", "warm")
+
+
+@pytest.mark.slow
 def test_an_erased_run_keeps_what_happened_and_when(recorded: Holdfast) -> None:
-    run = answered(recorded)
+    run = recorded.park(TONE)["run"]
+    recorded("answer", run, "purple", "--by", "eve")
+    recorded("answer", run, "warm", "--by", "ana")
+    recorded("answer", run, "Dear all", "--by", "bob")
     recorded("history", run)
     assert recorded("erase", run, "--by", "ana", "--json").json["erased"] > 5
     rows = recorded("history", run, "--json").json
     erased = ("erase", "user:ana", None)
-    assert [(row["action"], row["by"], row["content"]) for row in rows] == [*[("accept", None, None)] * 2, erased]
+    contents = [(row["action"], row["by"], row["content"]) for row in rows]
+    assert contents == [("refuse", None, None), *[("accept", None, None)] * 2, erased]
+    assert [row["is_erased"] for row in rows] == [True, True, True, False]
+    assert recorded("history", run).out.count("(erased)") == 3
     assert recorded("history", "--verify").code == 0
 
 
