@@ -41,7 +41,7 @@ GROUPS = {
         "history": "List what people did in a run; export and verify the record.",
     },
     "Look": {
-        "runs": "List runs, newest first.",
+        "runs": "List runs, open ones first, then the newest.",
         "show": "Show a run as a tree: status, questions, steps, context.",
         "follow": "Print the events of a run as they happen.",
         "result": "Print the result of a run, or its status.",

@@ -30,7 +30,7 @@ def runs(
     after: PlaceInList = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first, fifty per page."""
+    """List runs, open ones first, then the newest, fifty per page."""
     perform(_runs(_RunsPage(blueprint, waiting, after), as_json), as_json)
 
 

@@ -578,7 +578,7 @@ class Answering:
                 answer = answer.model_copy(update={"question": question.id})
             workflow = owner or (question.owner if question else None)
             if workflow is None:
-                text = f"{reason}; and the workflow that asks {answer.question!r} is not known here"
+                text = f"{reason.removesuffix('.')}; and the workflow that asks {answer.question!r} is not known here"
                 raise NothingSent(f"{text}: nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
             if question is None and answer.action == "accept" and await _may_ask_secrets(tree, workflow):
                 text = f"it is not known what {answer.question!r} asks for, and {workflow} may ask for secrets"

@@ -163,8 +163,16 @@ class Schedules:
             await handle.unpause()
 
     async def trigger(self, name: str) -> None:
-        """Start a run now, as its overlap rule allows. Raises as `pause`."""
+        """Start a run now, or when the run before has ended, as the overlap rule says.
+
+        Raises as `pause`, and `BadInput` where the rule is `skip` and a run is under way: nothing would start.
+        """
         async with self._handle(name) as handle:
+            there = await handle.describe()
+            running = [action.workflow_id for action in there.info.running_actions]
+            if running and there.schedule.policy.overlap == ScheduleOverlapPolicy.SKIP:
+                hint = f"cancel it first, or start another: holdfast start FILE (overlap: {OVERLAPS[0]})"
+                raise BadInput(f"schedule {name!r} starts nothing while its run {running[0]} is under way; {hint}")
             await handle.trigger()
 
     async def delete(self, name: str) -> None:

@@ -73,10 +73,9 @@ class NoCurrentVersion(NoWorker):
     """Workers that poll under a deployment version while no version is current: the server gives them no work."""
 
     def __init__(self, task_queue: str, deployment: str, build: str) -> None:
-        command = f"temporal worker deployment set-current-version --deployment-name {deployment} --build-id {build}"
         self._explain(
             f"the worker on task queue {task_queue!r} is of version {deployment}/{build}, and none is current, "
-            f"so it gets no work; run: {command} (or start it with `holdfast worker --make-current`)"
+            f"so it gets no work; {advise_current(Version(deployment, build))}"
         )
 
 
@@ -86,13 +85,9 @@ class OtherVersion(NoWorker):
     def __init__(self, task_queue: str, running: Sequence[Version], wanted: Version, *, is_pinned: bool) -> None:
         builds = ", ".join(str(version) for version in running)
         state = f"the run is pinned to {wanted}" if is_pinned else f"{wanted} is current"
-        deployment, build = running[-1]
         way = f"start a worker of {wanted}"
-        if not is_pinned and build:
-            way += (
-                f", or run: temporal worker deployment set-current-version --deployment-name {deployment} --build-id "
-                f"{build} (or start it with `holdfast worker --make-current`)"
-            )
+        if not is_pinned and running[-1].build:
+            way += f", or {advise_current(running[-1])}"
         elif not is_pinned:
             way += ", or start it with HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID and `holdfast worker --make-current`"
         self._explain(
@@ -108,11 +103,19 @@ class Busy(NoWorker):
     be told from it for as long.
     """
 
-    def __init__(self, task_queue: str, seconds: float) -> None:
+    def __init__(self, task_queue: str, seconds: float, idle: Version | None = None) -> None:
+        """Describe it.
+
+        Args:
+            task_queue: The name of its queue.
+            seconds: When a worker that would get the work polled last.
+            idle: A version of which a worker polls, too, and gets no work as it is not current.
+        """
         self.is_alive = seconds <= ALIVE_SECONDS
+        other = "" if idle is None else f", or give its work to the worker of {idle}: {advise_current(idle)}"
         self._explain(
             f"the worker on task queue {task_queue!r} does not answer: it polled {seconds:.0f} s ago, and is busy or "
-            "has stopped since. Try again; if it has stopped, start one with `holdfast worker`"
+            f"has stopped since. Try again; if it has stopped, start one with `holdfast worker`{other}"
         )
 
 
@@ -178,6 +181,12 @@ class FailedTask(NamedTuple):
         )
 
 
+def advise_current(version: Version) -> str:
+    """Return the advice to make a version current."""
+    command = f"temporal worker deployment set-current-version --deployment-name {version.deployment}"
+    return f"run: {command} --build-id {version.build} (or start it with `holdfast worker --make-current`)"
+
+
 async def describe_queue(client: Client, task_queue: str) -> DescribeTaskQueueResponse:
     """Return what the server knows of a task queue's workflow pollers and their versions."""
     return await client.workflow_service.describe_task_queue(
@@ -241,7 +250,9 @@ async def explain_silence(client: Client, workflow: str, described: WorkflowExec
     events = await read_last_events(client, workflow, described.run_id, RECENT_EVENTS) if attempt > 1 else []
     if (failed := await read_failed_task(client, events)) is not None:
         return TaskFailing(workflow, attempt, failed)
-    return Busy(queue, _count_seconds_since(reply.pollers) or 0.0)
+    fresh = list_fresh_pollers(reply)
+    serving = [poller for poller in fresh if _read_version(poller) == _make_current_version(reply)]
+    return Busy(queue, _count_seconds_since(serving or fresh) or 0.0, find_idle_version(reply))
 
 
 def explain_no_work(
@@ -258,8 +269,7 @@ def explain_no_work(
     if not fresh:
         return NoWorker(task_queue)
     running, routing = list(dict.fromkeys(map(_read_version, fresh))), reply.versioning_info
-    current = _make_version(routing.current_deployment_version)
-    wanted = pinned or current
+    wanted = pinned or _make_current_version(reply)
     is_ramping = pinned is None and routing.ramping_version_percentage > 0
     if wanted in running or (is_ramping and _make_version(routing.ramping_deployment_version) in running):
         return None
@@ -271,6 +281,18 @@ def explain_no_work(
 def find_current_version(reply: DescribeTaskQueueResponse) -> str:
     """Return the build of the version that is current for a queue; "" if none is."""
     return reply.versioning_info.current_deployment_version.build_id
+
+
+def find_idle_version(reply: DescribeTaskQueueResponse) -> Version | None:
+    """Return the newest version of which a worker polls beside the current one; None if there is no such."""
+    current = _make_current_version(reply)
+    versions = [_read_version(poller) for poller in list_fresh_pollers(reply)]
+    idle = [version for version in versions if version.build and version != current]
+    return idle[-1] if current.build and idle else None
+
+
+def _make_current_version(reply: DescribeTaskQueueResponse) -> Version:
+    return _make_version(reply.versioning_info.current_deployment_version)
 
 
 def _count_seconds_since(polling: Sequence[PollerInfo]) -> float | None:

@@ -61,7 +61,9 @@ class OptionsAsked(Asked):
         """
         if self.max_selections == 1:
             return self._selection(content, "")
-        if not isinstance(content, list) or not content:
+        if content == []:
+            raise InvalidAnswer(f"choose 1 to {self.max_selections} options")
+        if not isinstance(content, list):
             raise InvalidAnswer(f"expected a list of 1 to {self.max_selections} options, got {brief(content)}")
         if len(content) > self.max_selections:
             raise InvalidAnswer(f"at most {self.max_selections} options, got {len(content)}")

@@ -30,9 +30,12 @@ from holdfast.runtime.secrets import SecretDirectory, keeper
 from holdfast.runtime.workers import (
     GONE_SECONDS,
     NoWorker,
+    Version,
+    advise_current,
     describe_queue,
     explain_no_work,
     find_current_version,
+    find_idle_version,
     list_fresh_pollers,
 )
 
@@ -50,7 +53,7 @@ async def check_workers(deployment: Deployment) -> list[Finding]:
     reason = explain_no_work(queue, reply)
     if reason is not None:
         return [_no_work(reason, embedded=deployment.embedded)]
-    return [*_describe(queue, reply), *await _check_one(deployment, queue)]
+    return [*_describe(queue, reply), *await _check_one(deployment, queue, find_idle_version(reply))]
 
 
 def _no_work(reason: NoWorker, *, embedded: bool) -> Finding:
@@ -77,7 +80,7 @@ def _describe(queue: str, reply: DescribeTaskQueueResponse) -> list[Finding]:
     return findings
 
 
-async def _check_one(deployment: Deployment, queue: str) -> list[Finding]:
+async def _check_one(deployment: Deployment, queue: str, idle: Version | None) -> list[Finding]:
     """Have a worker check itself, and its names looked up."""
     asked = _Check.of(deployment.config, embedded=deployment.embedded)
     before = datetime.now(UTC)
@@ -97,7 +100,7 @@ async def _check_one(deployment: Deployment, queue: str) -> list[Finding]:
             Finding("worker", "unchecked", "the server does not support standalone activities, which this check needs")
         ]
     except ActivityFailureError as error:
-        return [_failure(error.cause)]
+        return [_failure(error.cause, idle)]
     except PayloadsUnreachable as error:
         return [Finding("payloads", "fault", str(error), "Correct [payloads] external, or the store.")]
     except NotDecrypted as error:
@@ -118,12 +121,14 @@ async def _started(deployment: Deployment, queue: str, asked: _Check) -> Activit
     )
 
 
-def _failure(cause: BaseException | None) -> Finding:
+def _failure(cause: BaseException | None, idle: Version | None) -> Finding:
     match cause:
         case ApplicationError(type="NotFoundError"):
             return Finding("worker", "unchecked", "this version of the worker cannot check itself")
         case TimeoutError(type=TimeoutType.SCHEDULE_TO_CLOSE | TimeoutType.SCHEDULE_TO_START):
             remedy = "It may be busy: try again, or see its log."
+            if idle is not None:
+                remedy += f" If it has stopped, give its work to the worker of {idle}: {advise_current(idle)}."
             return Finding("worker", "fault", f"it did not complete an activity within {SECONDS:.0f} s", remedy)
     root = _find_root(cause)
     if isinstance(root, ApplicationError) and root.type == NotDecrypted.__name__:

@@ -45,7 +45,7 @@ class StartTool(ToolInput):
 
 
 class RunsTool(ToolInput):
-    """List runs, newest first, fifty a page."""
+    """List runs, open ones first, then the newest, fifty a page."""
 
     blueprint: str | None = Field(None, max_length=200)
     status: Status | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from urllib.parse import quote
 
@@ -20,6 +21,8 @@ LONGEST = 100_000
 """Characters that are read as Markdown; longer text is shown as it stands."""
 LONGEST_PLAIN = 2_000
 """Characters of which a list shows the words."""
+LONGEST_HEADING = 140
+"""Characters of a first paragraph of one line that is the heading of its page."""
 _TAGS = {
     *("p", "br", "hr", "em", "strong", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
     *("h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
@@ -66,6 +69,46 @@ def extract_words(text: str) -> str:
     tokens = _reader().parse(clean(text[:LONGEST_PLAIN]))
     words = [_words(token) for token in tokens if token.type in ("inline", "fence", "code_block")]
     return " ".join(" ".join(words).split())
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A message as its page shows it: what is to be decided stands largest."""
+
+    words: str
+    """The heading in plain text; empty if the message begins with nothing that is one."""
+    heading: Markup
+    """The heading with its links."""
+    rest: str
+    """What follows, in Markdown."""
+
+
+def split_heading(text: str) -> Opening:
+    """Return a message with what it begins with as its heading: a heading, or a short paragraph of one line.
+
+    >>> split_heading("# Your details\\nWe need **these**")
+    Opening(words='Your details', heading=Markup('Your details'), rest='We need **these**')
+    >>> split_heading("- a list").words
+    ''
+    """
+    text = clean(text).strip()
+    reader = _reader()
+    first, inline, *_ = [*reader.parse(text[:LONGEST_PLAIN]), None, None]
+    is_one = first is not None and first.type in ("heading_open", "paragraph_open") and first.map is not None
+    if not is_one or inline is None or inline.children is None or first.map is None:
+        return Opening("", Markup(), text)
+    words = " ".join(_words(inline).split())
+    is_one_line = all(child.type not in ("softbreak", "hardbreak") for child in inline.children)
+    if not (0 < len(words) <= LONGEST_HEADING and is_one_line):
+        return Opening("", Markup(), text)
+    html = nh3.clean(
+        reader.renderer.render(inline.children, reader.options, {}),
+        tags={"a", "code", "s"},
+        attributes={"a": {"href"}},
+        url_schemes={"https"},
+    )
+    rest = "\n".join(text.split("\n")[first.map[1] :]).strip()
+    return Opening(words, Markup(html), rest)  # nh3 has cleaned it  # nosec B704
 
 
 def _words(token: Token) -> str:

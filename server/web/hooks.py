@@ -67,9 +67,7 @@ def check_standard(secrets: Sequence[bytes], headers: Mapping[str, str], body: b
     if not _any_equal(expected, sent_signatures):
         raise HTTPException(401, "the signature was not made with the secret of this hook, for this body")
     if abs(time.time() - int(sent)) > tolerance:
-        raise HTTPException(
-            401, f"webhook-timestamp is more than {tolerance:.0f} s off: the webhook is old, or a clock"
-        )
+        raise HTTPException(401, f"webhook-timestamp is more than {tolerance:.0f} s off: it is old, or a clock wrong")
     return id_
 
 

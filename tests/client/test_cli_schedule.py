@@ -1,8 +1,11 @@
 """`holdfast schedule`: create, list, pause, resume, trigger, delete."""
 
+import asyncio
+
 import pytest
 
 from tests.client.command import TONE, Holdfast
+from tests.conftest import until
 
 
 @pytest.fixture
@@ -21,6 +24,16 @@ def test_a_schedule_is_listed_until_it_is_deleted(holdfast: Holdfast, daily: str
     assert holdfast("schedule", "pause", daily).code == 0
     assert holdfast("schedule", "delete", daily).code == 0
     assert holdfast("schedule", "delete", daily).code == 2
+
+
+async def test_a_run_under_way_that_keeps_another_from_starting_is_named(holdfast: Holdfast, daily: str) -> None:
+    async def refuse() -> str:
+        again = await asyncio.to_thread(holdfast, "schedule", "trigger", daily)
+        return again.err if again.code == 2 else ""
+
+    assert (await asyncio.to_thread(holdfast, "schedule", "trigger", daily)).code == 0
+    assert "starts nothing while its run daily-" in await until(refuse, "the run")
+    assert (await asyncio.to_thread(holdfast, "schedule", "delete", daily)).code == 0
 
 
 @pytest.mark.parametrize(

@@ -193,4 +193,9 @@ async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
 def test_a_worker_that_polled_lately_may_have_stopped_since(seconds: float) -> None:
     said = str(Busy("queue", seconds))
     assert f"polled {seconds} s ago, and is busy or has stopped since" in said
-    assert "start one with `holdfast worker`" in said
+    assert said.endswith("start one with `holdfast worker`. The run waits for it.")
+
+
+def test_of_two_versions_the_one_that_gets_no_work_is_named_with_the_way_to_give_it() -> None:
+    said = str(Busy("queue", 5, Version("fleet", "v3")))
+    assert "give its work to the worker of version fleet/v3: run: temporal worker deployment set-current-version" in said

@@ -221,7 +221,7 @@ async def test_who_may_not_answer_is_told_before_typing(house: Harness) -> None:
     question = await started(house, "decide")
     async with desk(house, "mallory") as mallory:
         page = (await mallory.get(f"/questions/{question.run}/{question.id}")).text
-    assert "You can see this question, but you may not be allowed to answer it." in page
+    assert "You can see this question, but not answer it:" in page
 
 
 async def test_the_default_is_named_by_the_label_of_its_option(house: Harness) -> None:

@@ -45,7 +45,7 @@ class RunsQuery(PageQuery):
 
 
 async def list_runs(exchange: Exchange) -> list[RunRow]:
-    """List runs, newest first, fifty a page."""
+    """List runs, open ones first, then the newest, fifty a page."""
     query: RunsQuery = exchange.query
     rows, cursor = await exchange.runs.lists.page(
         query.after, page=query.number, blueprint=query.blueprint, status=query.status, size=WEB_PAGE

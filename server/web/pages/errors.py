@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from temporalio.service import RPCError
 
+from holdfast.client.tree import UnknownRun
 from holdfast.runtime.errors import LASTING_ERRORS, BadCursor, make_server_error
 from holdfast.server.web.pages.templating import render, texts_of
 from holdfast.server.web.problems import TooSlow, make_problem
@@ -71,6 +72,8 @@ def _message(request: Request, error: Exception) -> str:
             return t("error.not_found")
         case HTTPException(status_code=401):
             return t("error.sign_in")
+        case UnknownRun():  # the words of the error name commands
+            return t("error.unknown_run", run=error.run)
         case RPCError():
             return server_message(request, error)
         case TooSlow():

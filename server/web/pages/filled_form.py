@@ -38,9 +38,15 @@ class FilledForm:
 
 
 def typed_texts(texts: Texts) -> list[str]:
-    """Return what a person has typed into the form of a question, without secrets."""
-    typed = (values for name, values in texts.items() if name.startswith(("f:", "own", "reason", "comment")))
-    return [text for values in typed for text in values if text.strip()]
+    """Return what a person has typed into the form of a question, each behind its field's name, without secrets."""
+    typed = [
+        (name.removeprefix("f:"), text)
+        for name, values in texts.items()
+        if name.startswith(("f:", "own", "reason", "comment")) and not name.endswith("#")  # a list's length
+        for text in values
+        if text.strip()
+    ]
+    return [f"{name}: {text}" if name and name != "own" else text for name, text in typed]
 
 
 def texts_of_form(data: FormData) -> dict[str, list[str]]:

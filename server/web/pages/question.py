@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,7 +32,7 @@ from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import LONGEST_COMMENT
-from holdfast.server.web.content import IMAGES, attachment_response, extract_words, render_markdown
+from holdfast.server.web.content import IMAGES, attachment_response, render_markdown, split_heading
 from holdfast.server.web.dispatches import PATIENCE_SECONDS, SOON_SECONDS, dispatch_place, has_ended
 from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.pages.answer_form import (
@@ -65,10 +64,6 @@ MOVES = ("claim", "release", "delegate")
 UNTYPED = ("csrf", "digest", "key", "to")
 """The fields of a form that are no part of the answer."""
 CLOSED_CODES = ("already_answered", "expired", "run_closed", "unknown_question")
-HEADING = 140
-"""A first paragraph of one line up to so many characters is the heading of its page."""
-NO_HEADING = re.compile(r"^([-+>|~=]|\* |\d+[.)] )|[`<]|\]\(|https?://")
-"""What a heading would lose of Markdown: lists, quotes, tables, code, links."""
 
 
 @dataclass(frozen=True)
@@ -416,7 +411,7 @@ async def _question_page(
     runs = site.runs_of(identity)
     view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(runs, asked))
     now = datetime.now(UTC)
-    heading, body = _heading(question)
+    opening = split_heading(question.message)
     who_not = await _who_not(runs, identity, question, now)
     return render(
         request,
@@ -426,8 +421,9 @@ async def _question_page(
         question=question,
         form=form,
         is_certain=asked.is_certain,
-        heading=heading,
-        body=render_markdown(body) if body else "",
+        heading=opening.words or name_at(question.address),
+        heading_shown=opening.heading or name_at(question.address),
+        body=render_markdown(opening.rest) if opening.rest else "",
         render_markdown=render_markdown,
         proposal=read_proposal(question),
         proposal_details=details_beside(question),
@@ -512,17 +508,6 @@ async def _who_not(runs: Runs, identity: Identity, question: Question, now: date
     if claimant is not None and await runs.access.may("steer", question.run):
         return None  # they may release it, decline it, or cancel it
     return None if claimant in (None, *names_of(identity.user, {})) else f"{claimant} has claimed it"
-
-
-def _heading(question: Question) -> tuple[str, str]:
-    """Return the heading of the page and the text below it.
-
-    The first paragraph of the message is the heading if it is short: what is to be decided stands largest. One with a
-    link or code, and what is no paragraph, stays in the text.
-    """
-    first, _, rest = question.message.strip().partition("\n\n")
-    is_heading = 0 < len(first) <= HEADING and "\n" not in first and not NO_HEADING.search(first)
-    return (extract_words(first), rest.strip()) if is_heading else (name_at(question.address), question.message.strip())
 
 
 def _message(request: Request, error: Exception) -> str:
