@@ -141,6 +141,12 @@ async def test_an_answer_that_breaks_a_rule_of_the_model_is_asked_for_again(desk
     assert await handle.result() == "3 to 9"
 
 
+async def test_a_default_is_given_as_its_model_has_it(desk: Desk) -> None:
+    default = {"start": "3", "end": "9"}  # the model makes numbers of these
+    handle = await desk.start(Inquiry.run, {"message": "When?", "schema": "trip", "timeout": 0.1, "default": default})
+    assert await handle.result() == "3 to 9"
+
+
 async def test_who_may_not_answer_is_refused(desk: Desk) -> None:
     asks = {"message": "Pay?", "kind": "permission", "assignees": ["user:ana", "user:bob"], "not_by": ["user:bob"]}
     handle = await desk.start(Inquiry.run, asks)
@@ -204,6 +210,7 @@ async def test_a_decline_is_a_no_or_goes_on(desk: Desk, asks: Any, output: Any) 
         ({"quorum": "2"}, "bad_quorum"),
         ({"asignees": ["user:ana"]}, "unknown_option"),
         ({"kind": "decision"}, "bad_options"),
+        ({"schema": "trip", "default": {"start": 9, "end": 3}}, "bad_default"),
         ({"message": "  "}, "empty_message"),
     ],
 )

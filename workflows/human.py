@@ -91,7 +91,7 @@ class Human:
         people = make_people(Audience.read(options, address), address)
         request = QuestionRequest(asked, address, timeout=timeout, people=people)
         reply, value = await self._ask_until_it_fits(request, wording)
-        return self._read_reply(asked, reply, value, options, address)
+        return self._read_reply(request, wording, reply, value, options)
 
     @overload
     async def run(
@@ -210,13 +210,15 @@ class Human:
         result: RunResult = await host.children.run_counted(id_, start, address, OwnChildStarted, paused=state.paused)
         return read_output(output, result.output, address)
 
-    def _read_reply(self, asked: Asked, reply: Reply, value: Any, options: AskOptions, address: Address) -> Any:
+    def _read_reply(
+        self, request: QuestionRequest, wording: Wording, reply: Reply, value: Any, options: AskOptions
+    ) -> Any:
         """Keep a reply, and return what its question gives. Raises a failure where it gives nothing."""
+        asked, address = request.asked, request.address
         takes_default = reply.status == "expired" and "default" in options
         self._keep_reply(address, describe_reply(asked, reply) | (DEFAULT if takes_default else {}))
         if takes_default:
-            default = options["default"]
-            return asked.read_output(asked.accept(default)) if asked.yes_or_no else default
+            return wording.read_default(asked)
         on_decline = options.get("on_decline")
         if reply.status == "answered" and not (on_decline == "fail" and asked.says_no(reply.content)):
             return value

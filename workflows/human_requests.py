@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from holdfast.blueprint.ask_options import (
     AnswerForm,
@@ -61,6 +61,13 @@ class Wording:
         return read_instance(self.schema, self.kind, output)
 
 
+    def read_default(self, asked: Asked) -> Any:
+        """Return what the question gives if nobody answers. Raises as `read_answer`."""
+        if asked.default is None:
+            return asked.output_without_answer
+        return self.read_answer(asked.read_output(asked.accept(asked.default)) if asked.yes_or_no else asked.default)
+
+
 @dataclass(frozen=True)
 class Audience:
     """The people a question is for, and when they are reminded; times are in seconds. See `Human.ask`."""
@@ -106,8 +113,8 @@ def check_names(options: AskOptions, address: Address) -> None:
         raise failure("unknown_option", str(error), address) from None
 
 
-def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
-    """Return the question. Raises a failure for a kind, an option or a message that cannot be used."""
+def make_question(wording: Wording, default: object, address: Address) -> Asked:
+    """Return the question. Raises a failure for a kind, an option, a message or a default that cannot be used."""
     kinds = list_kinds_for_steps()
     if (kind := kinds.get(wording.kind)) is None:
         raise failure("unknown_kind", f"unknown kind {wording.kind!r}; known: {', '.join(kinds)}", address)
@@ -118,7 +125,7 @@ def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
     options = [_make_option(option, address) for option in wording.options]
     draft = Draft(
         wording.message,
-        default,
+        default.model_dump(mode="json", by_alias=True) if isinstance(default, BaseModel) else default,
         wording.payload,
         read_schema(wording.schema),
         options,
@@ -128,8 +135,12 @@ def make_question(wording: Wording, default: JSON, address: Address) -> Asked:
     asked = kind.of(draft)
     if asked.offers_nothing:
         raise failure("bad_options", f"a question of kind {wording.kind!r} needs options to choose from", address)
-    if asked.yes_or_no and default is not None:
-        _check_refusal(asked, default, address)
+    if asked.yes_or_no and asked.default is not None:
+        _check_refusal(asked, asked.default, address)
+    try:
+        wording.read_default(asked)
+    except ValidationError as error:  # told now, and not in months when nobody has answered
+        raise failure("bad_default", f"the default is not a valid answer: {describe_problem(error)}", address) from None
     return asked
 
 
