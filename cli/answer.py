@@ -5,6 +5,7 @@ What prompts a person is imported where one is asked: an answer is mostly given 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +22,13 @@ from holdfast.cli.render import receipt_text
 from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
+from holdfast.client.memory import QuestionMemory
 from holdfast.client.reading import BadUsage, from_json, parse_content, person, yes_or_no
 from holdfast.client.runs import Runs
 from holdfast.client.texts import place
 from holdfast.protocol.address import names_at
-from holdfast.protocol.answers import Answer, Receipt
+from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import Ambiguous, NothingSent
 
@@ -178,6 +181,7 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
     session = await open_session()
     runs = session.runs
     named = [] if typed.question is None else [typed.question]
+    look = Look.before(runs.answering.memory)
     open_questions = await runs.find_questions(run, named, patient=not options["signal"])
     if entries is not None:
         answers = _take_entries(entries, open_questions)
@@ -187,6 +191,7 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
             open_questions = replace(open_questions, earlier=EarlierAnswers(runs.tree, open_questions.run))
             typed = await _name_retried(open_questions, typed, options["key"])
         answers = [await _one_answer(runs, typed, open_questions)]
+        look.check(open_questions, answers[0].question, typed.question)
     receipts = await runs.answer(open_questions.run, answers, open_questions=open_questions, **options)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
@@ -247,6 +252,41 @@ async def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -
         return typed.answer(question.id if question else typed.question, question)
     question = only_question(open_questions)
     return typed.answer(question.id, question)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen here before a command, by which a question without its id is meant."""
+
+    memory: QuestionMemory
+    began: float
+    ids: frozenset[str]
+    """The ids of the questions that were seen."""
+
+    @classmethod
+    def before(cls, memory: QuestionMemory) -> Look:
+        """Return it before anything is looked at for the command."""
+        return cls(memory, time.time(), memory.list_ids())
+
+    def check(self, open_questions: OpenQuestions, id_: str, name: str | None) -> None:
+        """Raise `Refusal` where the question that a person means is closed by now, and another one has its place.
+
+        Args:
+            open_questions: The open questions of the run.
+            id_: The id of the question that the answer would go to.
+            name: What names it; None: nothing does.
+        """
+        there = {one.id: one for one in open_questions.questions}
+        if id_ not in there or id_ in self.ids or (name is not None and id_.startswith(name)):
+            return
+        seen = [one for one in self.memory.of(open_questions.run) if one.id in self.ids]
+        meant = next((one for one in reversed(seen) if name is None or _names(name, one)), None)
+        if meant is None or meant.id in there or self.memory.was_answered(meant.id, self.began):
+            return
+        told = f"the question that you saw, {place(meant.address)}, is closed, and another one is open now"
+        other = f"{one_line(there[id_].message)!r} ({place(there[id_].address)})"
+        way = f"if you mean that one: holdfast answer {open_questions.run} {id_} VALUE"
+        raise Refusal("unknown_question", f"{told}: {other}; {way}")
 
 
 def only_question(open_questions: OpenQuestions) -> Question:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from holdfast.runtime.own_files import write_whole
 
 LARGEST = 500
 CONTEXT = "questions"
+_ANSWERED = "answered_here"
+"""The key of the time, in seconds since 1970, at which this machine has answered a question."""
 
 
 class QuestionMemory:
@@ -57,6 +60,24 @@ class QuestionMemory:
         if self.writes_at_once:
             self.write()
 
+    def list_ids(self) -> frozenset[str]:
+        """Return the ids of the questions seen last."""
+        return frozenset(self._read())
+
+    def settle(self, ids: Sequence[str]) -> None:
+        """Note that these questions were answered from here just now; they are the ones seen last."""
+        seen = self._read()
+        for id_ in ids:
+            if (entry := seen.pop(id_, None)) is not None:
+                seen[id_] = {**entry, _ANSWERED: time.time()}
+                self._is_ahead = True
+        if self.writes_at_once:
+            self.write()
+
+    def was_answered(self, id: str, before: float) -> bool:
+        """Return whether a question was answered from here before a time, in seconds since 1970."""
+        return bool(self._read().get(id, {}).get(_ANSWERED, before) < before)
+
     def write(self) -> None:
         """Write what was seen since the last time."""
         if self._path is not None and self._is_ahead:
@@ -93,6 +114,6 @@ def _read_stamp(path: Path) -> tuple[int, ...] | None:
 def _parse(entry: JSONObject) -> list[Question]:
     """Return the question that was kept; none if another version kept it."""
     try:
-        return [Question.model_validate(entry)]
+        return [Question.model_validate({key: value for key, value in entry.items() if key != _ANSWERED})]
     except ValidationError:
         return []

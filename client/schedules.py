@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from temporalio.client import (
     Schedule,
+    ScheduleActionExecutionStartWorkflow,
     ScheduleActionStartWorkflow,
     ScheduleAlreadyRunningError,
     ScheduleHandle,
@@ -169,10 +170,12 @@ class Schedules:
         """
         async with self._handle(name) as handle:
             there = await handle.describe()
-            running = [action.workflow_id for action in there.info.running_actions]
-            if running and there.schedule.policy.overlap == ScheduleOverlapPolicy.SKIP:
-                hint = f"cancel it first, or start another: holdfast start FILE (overlap: {OVERLAPS[0]})"
-                raise BadInput(f"schedule {name!r} starts nothing while its run {running[0]} is under way; {hint}")
+            starts = [
+                one for one in there.info.running_actions if isinstance(one, ScheduleActionExecutionStartWorkflow)
+            ]
+            if starts and there.schedule.policy.overlap == ScheduleOverlapPolicy.SKIP:
+                run, hint = starts[0].workflow_id, "cancel it first, or start one beside it: holdfast start FILE"
+                raise BadInput(f"schedule {name!r} starts nothing while its run {run} is under way (overlap); {hint}")
             await handle.trigger()
 
     async def delete(self, name: str) -> None:

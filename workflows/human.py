@@ -16,7 +16,6 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
 from holdfast.blueprint.model_problems import describe_problem
-from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
 from holdfast.protocol.events import OwnChildStarted
 from holdfast.protocol.names import PAUSED_MEMO, PIPELINE_WORKFLOW, STATE_MEMO

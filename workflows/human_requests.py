@@ -60,7 +60,6 @@ class Wording:
         """Return an output as its model has it, if there is one. Raises `ValidationError` if it does not fit."""
         return read_instance(self.schema, self.kind, output)
 
-
     def read_default(self, asked: Asked) -> Any:
         """Return what the question gives if nobody answers. Raises as `read_answer`."""
         if asked.default is None:

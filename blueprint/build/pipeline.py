@@ -19,7 +19,7 @@ from holdfast.blueprint.build.references import (
     read_template,
     refer,
 )
-from holdfast.blueprint.build.schemas import SchemaForm, read_form
+from holdfast.blueprint.build.schemas import SchemaForm, read_form_of_people
 from holdfast.blueprint.core import core_of, write_yaml
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -60,7 +60,7 @@ class Pipeline:
             written["inputs"] = inputs
         for key in ("inputs", "context_schema"):
             if key in written:
-                written[key] = read_form(written[key])  # type: ignore[arg-type]  # what the parameters say
+                written[key] = read_form_of_people(written[key])  # type: ignore[arg-type]  # what the parameters say
         self._folder = find_folder(place)
         self._document = _place(written, place)
         self._agents: dict[str, NamedAgent[Any]] = {}
@@ -214,7 +214,7 @@ def _read_key(key: str, value: object) -> JSON:
     if key in _EXPRESSIONS and isinstance(value, ValueReference | bool):
         return read_expression(value)
     if key in _SCHEMAS and isinstance(value, type) and issubclass(value, BaseModel):
-        return read_form(value)
+        return read_form_of_people(value)
     if key == "sink_to":
         return read_path(value)
     if key == "needs" and isinstance(value, StepResult):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from typing import Any, get_args
+
 from pydantic import BaseModel
 
+from holdfast.blueprint.build.places import find_place
 from holdfast.blueprint.json_values import JSON, JSONObject
 
 SchemaForm = JSONObject | type[BaseModel]
@@ -18,6 +23,35 @@ def read_form(form: SchemaForm) -> JSONObject:
         return form
     schema: JSONObject = _drop_titles(form.model_json_schema())
     return schema
+
+
+def read_form_of_people(form: SchemaForm) -> JSONObject:
+    """Return the JSON Schema by which a blueprint judges what people give.
+
+    Warns, at the author's line, of a model with validators: a blueprint has no code, and cannot keep them.
+    """
+    if ruling := next((model.__name__ for model in _list_models(form) if _has_validators(model)), None):
+        place = find_place()
+        text = (
+            f"a blueprint keeps the JSON Schema of {ruling}, and not its validators: say in the schema what must hold"
+        )
+        warnings.warn_explicit(text, UserWarning, place.source.file, place.line)
+    return read_form(form)
+
+
+def _has_validators(model: type[BaseModel]) -> bool:
+    rules = model.__pydantic_decorators__
+    return bool(rules.field_validators or rules.model_validators or rules.validators or rules.root_validators)
+
+
+def _list_models(form: Any, seen: frozenset[Any] = frozenset()) -> Iterator[type[BaseModel]]:
+    """Yield a model, and those of its fields."""
+    if isinstance(form, type) and issubclass(form, BaseModel) and form not in seen:
+        yield form
+        for field in form.model_fields.values():
+            yield from _list_models(field.annotation, seen | {form})
+    for part in get_args(form):
+        yield from _list_models(part, seen)
 
 
 def _drop_titles(schema: JSON) -> JSON:

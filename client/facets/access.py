@@ -239,10 +239,12 @@ async def send_answers(
     """Send answers that the person may give; the record keeps a refusal. See `Runs.answer`."""
     await access.check_answering(open_questions, [answer.question for answer in batch.answers])
     try:
-        return await answering.answer(tree, open_questions, batch, signal=signal, owner=owner)
+        receipts = await answering.answer(tree, open_questions, batch, signal=signal, owner=owner)
     except Refusal as refusal:
         if tree.archive is not None:
             sender = answering.sender
             user, proof = (batch.by, None) if sender is None else (sender.user, sender.proof)
             await tree.archive.note_refusal(open_questions.run, batch, refusal, user, proof)
         raise
+    answering.memory.settle([receipt.question for receipt in receipts])
+    return receipts

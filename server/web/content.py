@@ -103,7 +103,7 @@ def split_heading(text: str) -> Opening:
         return Opening("", Markup(), text)
     html = nh3.clean(
         reader.renderer.render(inline.children, reader.options, {}),
-        tags={"a", "code", "s"},
+        tags={"a", "code", "em", "s", "strong"},
         attributes={"a": {"href"}},
         url_schemes={"https"},
     )

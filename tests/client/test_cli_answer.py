@@ -42,6 +42,29 @@ def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) ->
     assert (history[2]["question"], history[2]["comment"]) == (asked["id"], "enough")
 
 
+@pytest.mark.parametrize("named", [[], ["more"]])
+def test_who_means_a_question_that_somebody_else_has_answered_answers_no_other(
+    holdfast: Holdfast, named: list[str]
+) -> None:
+    run, bob = holdfast.park(LOOP)["run"], holdfast.having(HOLDFAST_HOME="bob")
+    assert run in bob("show", run).out
+    assert holdfast("answer", run, *named, "first").code == 0
+    second = holdfast.rest(run)["questions"][0]
+    late = bob("answer", run, *named, "for the first")
+    assert (late.code, "the question that you saw, " in late.err, second["id"] in late.err) == (4, True, True)
+    assert bob("answer", run, *named, "for the second").code == 0  # which the refusal has shown
+    assert holdfast("answer", run, *named, "stop").code == 4  # the second one was seen here, and the third was not
+    assert holdfast("answer", run, *named, "stop").code == 0
+
+
+def test_one_answer_after_another_needs_no_look_in_between(holdfast: Holdfast) -> None:
+    run, elsewhere = holdfast.park(LOOP)["run"], holdfast.having(HOLDFAST_HOME="elsewhere")
+    for content in ("first", "second", "stop"):
+        assert holdfast("answer", run, content).code == 0
+        elsewhere.rest(run)
+    assert holdfast("result", run, "--wait", "--json").json["output"] == "stop"
+
+
 def test_a_yes_to_a_question_that_is_not_open_is_refused(holdfast: Holdfast) -> None:
     parked = holdfast.park("steps: [{kind: hitl, name: go, ask: permission, message: Go?}]")
     run, [asked] = parked["run"], parked["questions"]

@@ -198,4 +198,6 @@ def test_a_worker_that_polled_lately_may_have_stopped_since(seconds: float) -> N
 
 def test_of_two_versions_the_one_that_gets_no_work_is_named_with_the_way_to_give_it() -> None:
     said = str(Busy("queue", 5, Version("fleet", "v3")))
-    assert "give its work to the worker of version fleet/v3: run: temporal worker deployment set-current-version" in said
+    assert (
+        "give its work to the worker of version fleet/v3: run: temporal worker deployment set-current-version" in said
+    )

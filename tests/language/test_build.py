@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any, get_type_hints
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from holdfast import BlueprintError, load, loads
 from holdfast.blueprint.build.blocks import ChoiceKeys, EachKeys, LoopKeys, ParallelKeys, SeveralKeys, StatesKeys
@@ -391,3 +391,25 @@ def test_blocks_imports_and_other_kinds_are_written_as_they_stand() -> None:
       default_branch: {kind: hitl, name: look, ask: review, message: Right?, input: "{{ steps.names.output }}"}
     """
     assert outer.blueprint == loads(text)
+
+
+class Even(BaseModel):
+    score: int
+
+    @field_validator("score")
+    @classmethod
+    def _is_even(cls, score: int) -> int:
+        if score % 2:
+            raise ValueError("only even scores")
+        return score
+
+
+class Judgement(BaseModel):
+    rows: list[Even | None]
+
+
+@pytest.mark.parametrize("model", [Even, Judgement])
+def test_validators_that_a_blueprint_cannot_keep_are_told_at_the_authors_line(model: type[BaseModel]) -> None:
+    with Pipeline("judge"), pytest.warns(UserWarning, match="the JSON Schema of Even, and not its validators") as told:
+        ask.input("verdict", "Judge it", schema=model)
+    assert told[0].filename == __file__

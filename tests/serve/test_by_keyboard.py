@@ -179,6 +179,7 @@ async def test_a_question_is_claimed_released_given_away_and_commented_by_keys(
             await press(page, button)
             await expect(page.locator(".consequences")).to_contain_text(shown)
             await expect(page.get_by_role("button", name=button, exact=True)).to_have_count(0)
+        await unfold(page, "Comment, claim or decline")
         await tab_to(page, page.get_by_label("Delegate to:"))
         await page.keyboard.type("cem")
         await page.keyboard.press("Enter")

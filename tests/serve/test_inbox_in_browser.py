@@ -214,6 +214,7 @@ async def test_a_question_is_claimed_and_given_away(house: Harness, browser: Bro
         await page.get_by_text("Comment, claim or decline").click()
         await page.get_by_role("button", name="Claim it").click()
         await expect(page.locator(".consequences")).to_contain_text("Claimed by")
+        await page.get_by_text("Comment, claim or decline").click()
         await page.get_by_label("Delegate to:").fill("cem")
         await page.get_by_role("button", name="Delegate", exact=True).click()
         await expect(page.locator(".consequences")).to_contain_text("cem")

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from playwright.async_api import Browser, expect
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -16,6 +17,7 @@ from holdfast.server.web.addresses import new_once_token, question_path
 from holdfast.server.web.gate import require_identity
 from holdfast.server.web.sign_in import make_link_token
 from tests.conftest import Harness
+from tests.serve.browser import served, too_wide
 from tests.serve.door import Door
 
 ASK = "{steps: [{kind: hitl, name: ask, message: Well?}]}"
@@ -64,6 +66,18 @@ async def test_a_link_shows_the_question_alone_and_no_form(house: Harness, quest
     page = (await browser.get(question_path(question.run, question.id))).text
     assert "Well?" in page and "sign in as user:ana to answer it" in page
     assert "the other one" not in page and other.id not in page and 'name="digest"' not in page
+    assert "Sign out" not in page and 'href="/runs"' not in page  # where it leads nowhere but to the sign-in
+
+
+async def test_a_link_shows_no_answers_to_other_questions_of_the_run(house: Harness) -> None:
+    both = "steps: [{kind: hitl, name: who, message: Who?}, {kind: hitl, name: ask, message: Well?}]"
+    run = await house.start(both)
+    await house.answer(run, "Ana, 33")
+    question = await house.one(run)
+    browser = await opened(Door(house.client, house.folder / "state", house.runs), question)
+    path = question_path(question.run, question.id)
+    for address in (path, f"{path}/part?part=story"):
+        assert "Ana, 33" not in (await browser.get(address)).text
 
 
 async def test_a_link_leads_by_the_sign_in_to_the_answer(house: Harness, question: Question) -> None:
@@ -132,3 +146,19 @@ async def test_whoever_has_signed_in_stays_who_they_are(house: Harness, question
 async def test_the_holder_of_a_link_can_sign_in(house: Harness, question: Question) -> None:
     browser = await opened(door_of(house), question)
     assert (await browser.get("/sign-in")).status_code == 200
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+async def test_a_page_of_a_link_hears_of_its_question(
+    house: Harness, question: Question, browser: Browser, width: int
+) -> None:
+    door = Door(house.client, house.folder / "state", house.runs)
+    async with served(door.app) as url:
+        page = await browser.new_page(base_url=url, viewport={"width": width, "height": 800})
+        await page.goto(f"/l/{make_link_token(door.site, 'user:ana', question.run, question.id)}")
+        await expect(page.locator("html[data-live=on]")).to_be_attached()
+        await expect(page.locator("#cut")).to_be_empty()
+        assert await too_wide(page) == []
+        await house.answer(question.run, "yes", question)
+        await expect(page.locator("[data-closed]")).to_be_visible()
+        await page.close()

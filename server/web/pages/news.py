@@ -34,6 +34,14 @@ async def stream_news(request: Request) -> Response:
     return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 
 
+async def stream_question(request: Request) -> Response:
+    """Tell of changes of a question's run, for the page of one who came by a link and sees nothing else."""
+    identity, site, run = require_identity(request), find_site(request), str(request.path_params["run"])
+    await site.runs_of(identity).access.require_question(run, request.path_params["id"])
+    lines = site.streams.open(identity.user, _events({"run": site.live.changes(run)}))
+    return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
+
+
 async def stream_run(request: Request) -> Response:
     """Tell of the changes of a run, from what the reader has seen on, until the run has ended."""
     site, run = find_site(request), str(request.path_params["run"])
@@ -71,4 +79,8 @@ def _next(watch: AsyncIterator[Snapshot]) -> asyncio.Future[Snapshot | None]:
     return asyncio.ensure_future(anext(watch, None))
 
 
-NEWS: Sequence[BaseRoute] = [Route("/live", stream_news), Route("/runs/{run}/changes", stream_run)]
+NEWS: Sequence[BaseRoute] = [
+    Route("/live", stream_news),
+    Route("/questions/{run}/{id}/live", stream_question),
+    Route("/runs/{run}/changes", stream_run),
+]

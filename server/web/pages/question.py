@@ -392,7 +392,9 @@ async def _story_beside(runs: Runs, asked: FoundQuestion) -> list[StoryLine] | N
 async def _visible_story(
     runs: Runs, run: str, since: datetime | None = None, view: WorkflowView | None = None
 ) -> list[StoryLine] | None:
-    """Return the story of a run; for who sees only questions of it, what people have answered."""
+    """Return the story of a run; for who sees only questions of it, what people have answered; for a link, nothing."""
+    if runs.answering.sender is not None and runs.answering.sender.proof == "link":
+        return []
     lines = await story_of(runs.tree, run, since, view)
     if lines is None or await runs.access.may("see", run):
         return lines

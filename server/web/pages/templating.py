@@ -42,14 +42,16 @@ def render(request: Request, template: str, status_code: int = 200, **values: ob
         request: The request; its session has the token against CSRF, its scope the identity.
         template: The file in `templates/`.
         status_code: The HTTP status.
-        values: The names that the template uses, beside `t`, `user`, `can_sign_out`, `path`, `now` and `csrf_field`.
+        values: The names that the template uses, beside `t`, `user`, `can_sign_out`, `is_link`, `path`, `now`
+            and `csrf_field`.
     """
     identity = request.scope.get("identity")
     page = _environment().get_template(template)
     text = page.render(
         t=texts_of(request),
         user=identity.user if isinstance(identity, Identity) else None,
-        can_sign_out=isinstance(identity, Identity) and identity.session is not None,
+        can_sign_out=isinstance(identity, Identity) and identity.session is not None and identity.only is None,
+        is_link=isinstance(identity, Identity) and identity.only is not None,
         path=request.url.path,
         now=datetime.now(UTC),
         csrf_field=csrf_field(request),

@@ -254,7 +254,9 @@
     const run = question?.dataset.question || closed?.dataset.run; // none of a run that has ended
     // What no worker has told is looked at again as soon as one does, though it may not have changed.
     const seen = question?.querySelector("[data-unsure]") ? "&seen=" : "";
-    const news = new EventSource(run ? `/live?run=${encodeURIComponent(run)}${seen}` : "/live");
+    const own = run ? `/live?run=${encodeURIComponent(run)}${seen}` : "/live";
+    // Who came by a link sees this page alone, and hears of its run there.
+    const news = new EventSource("link" in document.body.dataset ? `${place}/live` : own);
     const onQuestions = serial(refreshList);
     const onRun = serial(async () => { await refreshQuestion(); await refreshClosed(); });
     let wasCut = false;
