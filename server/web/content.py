@@ -72,7 +72,7 @@ def extract_words(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Opening:
+class Headed:
     """A message as its page shows it: what is to be decided stands largest."""
 
     words: str
@@ -83,11 +83,11 @@ class Opening:
     """What follows, in Markdown."""
 
 
-def split_heading(text: str) -> Opening:
+def split_heading(text: str) -> Headed:
     """Return a message with what it begins with as its heading: a heading, or a short paragraph of one line.
 
     >>> split_heading("# Your details\\nWe need **these**")
-    Opening(words='Your details', heading=Markup('Your details'), rest='We need **these**')
+    Headed(words='Your details', heading=Markup('Your details'), rest='We need **these**')
     >>> split_heading("- a list").words
     ''
     """
@@ -96,11 +96,11 @@ def split_heading(text: str) -> Opening:
     first, inline, *_ = [*reader.parse(text[:LONGEST_PLAIN]), None, None]
     is_one = first is not None and first.type in ("heading_open", "paragraph_open") and first.map is not None
     if not is_one or inline is None or inline.children is None or first.map is None:
-        return Opening("", Markup(), text)
+        return Headed("", Markup(), text)
     words = " ".join(_words(inline).split())
     is_one_line = all(child.type not in ("softbreak", "hardbreak") for child in inline.children)
     if not (0 < len(words) <= LONGEST_HEADING and is_one_line):
-        return Opening("", Markup(), text)
+        return Headed("", Markup(), text)
     html = nh3.clean(
         reader.renderer.render(inline.children, reader.options, {}),
         tags={"a", "code", "em", "s", "strong"},
@@ -108,7 +108,7 @@ def split_heading(text: str) -> Opening:
         url_schemes={"https"},
     )
     rest = "\n".join(text.split("\n")[first.map[1] :]).strip()
-    return Opening(words, Markup(html), rest)  # nh3 has cleaned it  # nosec B704
+    return Headed(words, Markup(html), rest)  # nh3 has cleaned it  # nosec B704
 
 
 def _words(token: Token) -> str:

@@ -161,4 +161,5 @@ async def test_a_page_of_a_link_hears_of_its_question(
         assert await too_wide(page) == []
         await house.answer(question.run, "yes", question)
         await expect(page.locator("[data-closed]")).to_be_visible()
+        await expect(page.locator("#cut")).to_be_empty()
         await page.close()

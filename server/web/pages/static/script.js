@@ -256,7 +256,8 @@
     const seen = question?.querySelector("[data-unsure]") ? "&seen=" : "";
     const own = run ? `/live?run=${encodeURIComponent(run)}${seen}` : "/live";
     // Who came by a link sees this page alone, and hears of its run there.
-    const news = new EventSource("link" in document.body.dataset ? `${place}/live` : own);
+    const isLink = "link" in document.body.dataset;
+    const news = new EventSource(isLink ? `${place}/live` : own);
     const onQuestions = serial(refreshList);
     const onRun = serial(async () => { await refreshQuestion(); await refreshClosed(); });
     let wasCut = false;
@@ -273,7 +274,10 @@
       cut.textContent = news.readyState === EventSource.CLOSED ? cut.dataset.refused : cut.dataset.lost;
     });
     news.addEventListener("questions", () => { onQuestions(); onRun(); });
-    news.addEventListener("run", onRun);
+    news.addEventListener("run", (event) => {
+      if (isLink && JSON.parse(event.data).ended) news.close(); // there is nothing else to hear of
+      onRun();
+    });
     addEventListener("pagehide", () => news.close());
   }
 })();
