@@ -26,6 +26,7 @@ from holdfast.client.facets.lists import RunLists
 from holdfast.client.listing import only_match
 from holdfast.client.outcomes import await_outcome, has_ended, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
+from holdfast.client.query_cache import QueryCache
 from holdfast.client.question_reader import QuestionReader
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun
@@ -58,6 +59,7 @@ class Runs:
         archive: Where runs are read from that Temporal has deleted, such as the record.
         permissions: What the person may do for whom these are; None: whatever Temporal lets them do.
         reader: What reads open questions, where several share one.
+        cache: The results of queries, where several share them.
     """
 
     def __init__(
@@ -68,9 +70,10 @@ class Runs:
         archive: Archive | None = None,
         permissions: Permissions | None = None,
         reader: QuestionReader | None = None,
+        cache: QueryCache | None = None,
     ) -> None:
         self.client, self.task_queue, self.archive = client, task_queue, archive
-        self.tree = tree = Tree(client, task_queue, archive)
+        self.tree = tree = Tree(client, task_queue, archive, cache)
         self._answering, self.permissions = answering or Answering(), permissions
         self.access = access = AccessControl(tree, self.answering, permissions)
         self.reader = reader or QuestionReader(tree)
@@ -106,11 +109,18 @@ class Runs:
             permissions: What they may do; None: lists show everything, and a command is checked where it arrives.
         """
         answering = replace(self.answering, sender=sender)
-        return Runs(self.client, self.task_queue, answering, self.archive, permissions, self.reader)
+        return Runs(self.client, self.task_queue, answering, self.archive, permissions, self.reader, self.tree.cache)
 
     def with_archive(self, archive: Archive | None) -> Runs:
         """Return these runs with an archive, from which they are read as far as it goes."""
-        return Runs(self.client, self.task_queue, self.answering, archive, self.permissions, self.reader)
+        return Runs(
+            self.client, self.task_queue, self.answering, archive, self.permissions, self.reader, self.tree.cache
+        )
+
+    def sharing_queries(self) -> Runs:
+        """Return these runs for all who look at them through this process: what did not change is queried once."""
+        cache = QueryCache(self.client)
+        return Runs(self.client, self.task_queue, self.answering, self.archive, self.permissions, cache=cache)
 
     async def start(
         self,

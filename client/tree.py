@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from temporalio.client import (
@@ -23,6 +24,7 @@ from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.client.query_cache import QueryCache, QueryKey
 from holdfast.client.query_turns import take_turn
 from holdfast.protocol.address import in_order, run_of
 from holdfast.protocol.answers import REFUSALS, Refusal
@@ -69,19 +71,28 @@ class UnknownRun(LookupError):
 
 
 class Tree:
-    """Access to the workflows of a run and its children; errors say whether a worker is missing."""
+    """Access to the workflows of a run and its children; errors say whether a worker is missing.
 
-    def __init__(self, client: Client, task_queue: str, archive: Archive | None = None) -> None:
-        self.client, self.task_queue, self.archive = client, task_queue, archive
+    Args:
+        client: A connected client.
+        task_queue: The queue that the workers poll.
+        archive: Where runs are read from that Temporal has deleted.
+        cache: The results of queries, where several share them.
+    """
+
+    def __init__(
+        self, client: Client, task_queue: str, archive: Archive | None = None, cache: QueryCache | None = None
+    ) -> None:
+        self.client, self.task_queue, self.archive, self.cache = client, task_queue, archive, cache
 
     async def worker_polls(self, workflow: str) -> bool:
         """Return whether a worker has polled the workflow's task queue lately. Raises `UnknownRun`."""
         return await find_last_poll(self.client, (await self.describe(workflow)).task_queue) is not None
 
-    async def describe(self, workflow: str) -> WorkflowExecutionDescription:
+    async def describe(self, workflow: str, run: str | None = None) -> WorkflowExecutionDescription:
         """Return the server's description of a workflow, which needs no worker. Raises `UnknownRun`."""
         try:
-            return await self.client.get_workflow_handle(workflow).describe()
+            return await self.client.get_workflow_handle(workflow, run_id=run).describe()
         except RPCError as error:
             if is_missing(error) or error.status == RPCStatusCode.INVALID_ARGUMENT:  # no id can be so long
                 raise UnknownRun(workflow) from None
@@ -119,10 +130,28 @@ class Tree:
             NoWorker: No worker answered in time.
             UnknownRun: There is no such workflow, or it has ended.
         """
+        ask = partial(self._query_again, workflow, name, argument, type_, run, NOT_OPEN if unless_ended else None)
+        if self.cache is None:
+            return await ask()
+        described = await self.describe(workflow, run)
+        if unless_ended and described.status != WorkflowExecutionStatus.RUNNING:
+            raise UnknownRun(workflow)
+        result: Result = await self.cache.ask(QueryKey.of(workflow, run, name, argument, type_), described, ask)
+        return result
+
+    async def _query_again(
+        self,
+        workflow: str,
+        name: str,
+        argument: object,
+        type_: type[Result],
+        run: str | None,
+        reject: QueryRejectCondition | None,
+    ) -> Result:
         retries = dict(ASKED_AGAIN)
         while True:
             try:
-                return await self._query(workflow, name, argument, type_, run, NOT_OPEN if unless_ended else None)
+                return await self._query(workflow, name, argument, type_, run, reject)
             except RPCError as error:
                 if retries.get(error.status, 0) == 0:
                     if error.status in _UNREACHED:

@@ -110,6 +110,10 @@ class Site:
     record: Record | None = None
     """The record that this server fills; None where none is kept."""
 
+    def __post_init__(self) -> None:
+        """Have all readers of the site share what they query: each query may cost a run its place in a cache."""
+        object.__setattr__(self, "runs", self.runs.sharing_queries())
+
     @cached_property
     def delivery(self) -> EventDelivery:
         """Return the delivery of events of other systems."""

@@ -27,7 +27,7 @@ __all__ = ["Desk", "desk", "inbox_of", "open_pages", "serious", "started", "too_
 def inbox_of(house: Harness, **settings: Any) -> Any:
     """The site of a house, with a store for secrets and a group of Ana's."""
     site = site_of_house(house, groups={"editors": ["user:ana"]}, **settings)
-    answer_by(house.runs, replace(site.runs.answering, secrets=SecretDirectory(house.folder / "secrets")))
+    answer_by(site.runs, replace(site.runs.answering, secrets=SecretDirectory(house.folder / "secrets")))
     return site
 
 
