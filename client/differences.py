@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.views.runs import RunView
 from holdfast.client.views.steps import StepView
+from holdfast.protocol.address import parts, segment
+
+Steps = dict[str, StepView]
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def compare_runs(one: RunView, other: RunView) -> Comparison:
 
     Of a long output the views have the beginning, which is what is compared.
     """
-    steps, others = _index(one.trace), _index(other.trace)
+    steps, others = _drop_earlier(_index(one.trace), _index(other.trace))
     addresses = list(dict.fromkeys([*steps, *others]))
     found = {address: _compare_steps(address, steps.get(address), others.get(address)) for address in addresses}
     differences = [difference for each in found.values() for difference in each]
@@ -59,9 +62,44 @@ def compare_runs(one: RunView, other: RunView) -> Comparison:
     return Comparison(one.state.run, other.state.run, differences, sum(not each for each in found.values()))
 
 
-def _index(trace: StepView) -> dict[str, StepView]:
+def _index(trace: StepView) -> Steps:
     """Return every step below the root by its address below the blueprint, which may have another name."""
     return {step.address.partition(";")[2]: step for step in trace.below() if ";" in step.address}
+
+
+def _drop_earlier(one: Steps, other: Steps) -> tuple[Steps, Steps]:
+    """Return the steps of two runs without those of iterations before the first one that both have.
+
+    A run that goes on from another begins a loop that had continued as new with the state of its last history.
+    """
+    firsts = [_find_first_iterations(steps) for steps in (one, other)]
+    first = {loop: max(firsts[0][loop], firsts[1][loop]) for loop in firsts[0].keys() & firsts[1].keys()}
+    kept = [{address: step for address, step in steps.items() if _is_from(address, first)} for steps in (one, other)]
+    return kept[0], kept[1]
+
+
+def _find_first_iterations(steps: Steps) -> dict[str, int]:
+    """Return the number of the first iteration of each loop, by the loop's address."""
+    first: dict[str, int] = {}
+    for loop, number in (pair for address in steps for pair in _list_iterations(address)):
+        first[loop] = min(number, first.get(loop, number))
+    return first
+
+
+def _list_iterations(address: str) -> Iterator[tuple[str, int]]:
+    """Yield each loop around an address, and the iteration.
+
+    >>> list(_list_iterations("loop:l:2;step:x"))
+    [('loop:l', 2)]
+    """
+    segments = address.split(";")
+    for depth, (kind, name, sub) in enumerate(parts(address)):
+        if kind == "loop" and sub is not None and sub.isdigit():
+            yield ";".join([*segments[:depth], segment(kind, name)]), int(sub)
+
+
+def _is_from(address: str, first: Mapping[str, int]) -> bool:
+    return all(number >= first.get(loop, 0) for loop, number in _list_iterations(address))
 
 
 def _compare_steps(address: str, one: StepView | None, other: StepView | None) -> list[StepDifference]:
