@@ -93,7 +93,7 @@ class RunFork:
         changed = rename(self._request.blueprint, definition.blueprint)
         events = await below(self._tree, self._run)
         at = find_place(events, self._request.at)
-        check_place(at)
+        check_place(at, events)
         fork = Fork(
             **describe_place(definition.blueprint, at).model_dump(),
             changes={path: value for path, value in self._request.changes.items() if not _is_of_input(path)},

@@ -13,6 +13,7 @@ from holdfast.blueprint.kinds.needs import find_needs, has_needs
 from holdfast.protocol.address import Address, name_at, parts, segment, within
 from holdfast.protocol.events import (
     BranchStarted,
+    BranchSuperseded,
     Event,
     ItemStarted,
     LoopIteration,
@@ -21,7 +22,7 @@ from holdfast.protocol.events import (
     StepSkipped,
     StepStarted,
 )
-from holdfast.protocol.past import ResumePoint
+from holdfast.protocol.past import ResumePoint, is_inside
 from holdfast.runtime.errors import Ambiguous, BadInput
 
 PLACES = (StepStarted, StepSkipped, LoopIteration, ItemStarted, BranchStarted)
@@ -62,8 +63,13 @@ def find_place(events: Sequence[Event], at: str) -> Address:
     return Address(named[0])
 
 
-def check_place(at: Address) -> None:
-    """Raise `BadInput` for a place that no run can begin at."""
+def check_place(at: Address, events: Sequence[Event]) -> None:
+    """Raise `BadInput` for a place that no run can begin at, as the events of its run say."""
+    lost = [event.address for event in events if isinstance(event.data, BranchSuperseded)]
+    for branch in lost:
+        if is_inside(at, branch):
+            message = f"the branch {name_at(branch)} has lost its race, so that a run would not come to {at} again"
+            raise BadInput(f"{message}: begin at the step around it, or in the branch that has won")
     inside = [f"{kind} {name}" for kind, name, _ in parts(at)[:-1] if kind in OPAQUE]
     if inside:
         raise BadInput(f"a run cannot begin inside the {inside[0]}: begin at that step, or at one behind it")

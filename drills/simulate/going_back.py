@@ -86,7 +86,7 @@ def choose_fork(
     """
     if any(event.type == "step.undone" for event in events):
         return None
-    places = [place for place in _list_places(events) if _is_allowed(place)]
+    places = [place for place in _list_places(events) if _is_allowed(place, events)]
     if not places:
         return None
     at = places[choices.below(len(places))]
@@ -102,9 +102,9 @@ def _list_places(events: Sequence[Event]) -> list[Address]:
     return sorted({Address(event.address) for event in events if isinstance(event.data, PLACES)})
 
 
-def _is_allowed(place: Address) -> bool:
+def _is_allowed(place: Address, events: Sequence[Event]) -> bool:
     try:
-        check_place(place)
+        check_place(place, events)
     except BadInput:
         return False
     return True
