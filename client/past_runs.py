@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, parts
-from holdfast.protocol.events import BranchCompleted, BranchStarted, Event
+from holdfast.protocol.events import BranchCompleted, BranchStarted, Event, StepCompleted
 from holdfast.protocol.names import TELL
 from holdfast.protocol.past import (
     Fork,
@@ -33,6 +33,8 @@ from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import BadInput
 
 MODEL_CALL = "call_model"
+FINALLY = ";branch:finally"
+"""Stands in the addresses of the last steps of a block, behind that of the block."""
 PLAN_FAILED = "plan_failed"
 """Type of the failure of a plan: its steps had failed one by one."""
 SPENT = ("limit_reached",)
@@ -68,6 +70,7 @@ class PastReader:
         """`events` are those of the run, in order."""
         self._orders = _find_orders(events)
         self._places = {event.address for event in events}
+        self._completed = {event.address for event in events if isinstance(event.data, StepCompleted)}
         self._run = run
         self._histories = Histories(tree, run)
 
@@ -165,7 +168,7 @@ class PastReader:
             state=history.state,
             calls=await self._collect_calls(history, before, broken),
             children=await self._collect_children(history, before, broken, place),
-            replies=[reply for reply in map(_Met(broken), waits.replies) if reply is not None],
+            replies=[reply for reply in waits.replies if self._is_reply_met(reply, broken)],
             done=waits.done,
             orders=self._orders,
         )
@@ -197,12 +200,14 @@ class PastReader:
             if status is None or call.id in broken.calls:
                 continue
             request, result = await self._histories.decode(call.request), None
-            failure = None
+            failure, address = None, request.get("address", "")
+            if self._is_of_bad_end(address, call.at, broken):
+                continue
             if status == "completed":
                 result = await self._histories.decode(call.result)
             if status == "failed":
                 failure = await self._histories.read_failure(call.failure)
-            digest, address = digest_request(call.activity, request), request.get("address", "")
+            digest = digest_request(call.activity, request)
             calls[call.id] = PastCall(status=status, request=digest, address=address, result=result, failure=failure)
         return calls
 
@@ -212,6 +217,8 @@ class PastReader:
         around = [] if place is None else [child for child in history.children if _is_around(child, place)]
         own: dict[str, list[PastChild]] = {}
         for child in history.children:
+            if self._is_of_bad_end(child.address, child.at, broken):
+                continue
             inner = place if around and child is around[-1] else None
             met = await (
                 self._read_forked(child, broken, inner)
@@ -255,6 +262,20 @@ class PastReader:
         definition, state = [await self._histories.decode(argument) for argument in child.arguments[:2]]
         return digest_child(definition, state)
 
+    def _is_reply_met(self, reply: PastReply, broken: Break) -> bool:
+        """Return whether a reply is met; else the question is asked again."""
+        if reply.left:
+            return reply.at < broken.at
+        if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
+            return False
+        return not self._is_of_bad_end(reply.address, reply.at, broken)
+
+    def _is_of_bad_end(self, address: str, at: datetime, broken: Break) -> bool:
+        """Return whether something was done in the last steps of a block that had failed: the block goes on now."""
+        outer, last, _ = address.partition(FINALLY)
+        is_of_block = bool(last) and parts(outer)[-1][0] == "block"
+        return is_of_block and at >= broken.at and outer not in self._completed
+
     def _is_handled(self, child: ChildRun, broken: Break) -> bool:
         """Return whether the run went on after a child had failed."""
         if child.workflow in broken.path or (child.is_own and child.address == broken.address):
@@ -273,22 +294,6 @@ def _find_orders(events: Sequence[Event]) -> dict[Address, list[str]]:
             ways.setdefault(around, []).append(event.data.branch)
     declared = {place: [name for name in begun.get(place, []) if name in order] for place, order in ended.items()}
     return {place: order for place, order in ended.items() if order != declared[place]}
-
-
-@dataclass(frozen=True)
-class _Met:
-    """Chooses the replies that are met."""
-
-    broken: Break
-
-    def __call__(self, reply: PastReply) -> PastReply | None:
-        """Return the reply, or None if the question is asked again."""
-        broken = self.broken
-        if reply.left:
-            return reply if reply.at < broken.at else None
-        if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
-            return None
-        return reply
 
 
 def _is_around(child: ChildRun, place: ResumePoint) -> bool:

@@ -44,6 +44,9 @@ async def run_until_deadline(
         raise
     task = asyncio.create_task(work)
     try:
+        if frame.host.was_done(frame.address):  # the earlier run went on without the rest of the work
+            await await_rest(whole_task=True)
+            return await _break_off(task, moment, "finish", frame, name)
         while not await _ends_by(task, moment, frame):
             verdict = await _decide(task, on_deadline, frame, name)
             if verdict is None:
@@ -110,6 +113,7 @@ async def _break_off(task: asyncio.Task[Any], moment: datetime, verdict: str, fr
     await end([task])
     frame.note(DeadlinePassed(until=moment))
     if verdict == "finish":
+        frame.host.mark_done(frame.address)
         return FINISHED
     at = moment.isoformat(timespec="seconds")
     raise failure("deadline_passed", f"{name} had not ended by its deadline, {at}", frame.address)

@@ -17,7 +17,16 @@ from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflow
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import Address
-from holdfast.protocol.past import Past, PastCall, PastChild, PastFailure, PastReply, digest_child, digest_request
+from holdfast.protocol.past import (
+    Past,
+    PastCall,
+    PastChild,
+    PastFailure,
+    PastReply,
+    digest_child,
+    digest_request,
+    is_inside,
+)
 from holdfast.workflows.failures import failure, make_child_error
 
 MOST_AT_ONCE = 200
@@ -116,8 +125,12 @@ class EarlierRun:
         return failure("past_differs", message, Address(address), final=True)
 
     def take_done(self, address: Address) -> bool:
-        """Return whether a timer passed at an address, or a signal was delivered; once for each time."""
-        if address not in self._done or self._is_over(address):
+        """Return whether a timer or a deadline passed at an address, or a signal was delivered; once for each time.
+
+        A deadline that passed later than the place of a fork inside its block has not passed yet.
+        """
+        is_later = self._fork is not None and is_inside(self._fork.address, address)
+        if address not in self._done or self._is_over(address) or is_later:
             return False
         self._done.remove(address)
         return True
