@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.blueprint.core import write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
+from holdfast.cli.flujo.contexts import give_context
 from holdfast.cli.flujo.notes import Notes
 from holdfast.cli.flujo.steps import StepConverter, find_steps, make_name
 from holdfast.cli.flujo.templates import EXPRESSIONS, Templates
@@ -100,6 +101,13 @@ def convert(text: str, file: str, folder: Path, target: Path, find_import: FindI
     return _Converter(document, folder, target.parent, find_import).convert()
 
 
+def _list_writers(document: PlacedDict) -> list[str]:
+    """Return the agents that give text: no schema says what else."""
+    agents = document.get("agents")
+    given = agents.items() if isinstance(agents, PlacedDict) else ()
+    return [name for name, agent in given if isinstance(agent, PlacedDict) and "output_schema" not in agent]
+
+
 class _Converter:
     def __init__(self, document: PlacedDict, folder: Path, target: Path, find_import: FindImport | None) -> None:
         self._document, self._folder, self._target, self._find_import = document, folder, target, find_import
@@ -112,11 +120,12 @@ class _Converter:
         for agent in _list_objects(document.get("agents")):
             self._convert_agent(agent)
         self._move_imports()
-        steps = StepConverter(self._notes)
+        steps = StepConverter(self._notes, _list_writers(document))
         listed = find_steps(document["steps"])
         assert listed is not None
         steps.convert_list(listed)
         self._rewrite(document, steps.names, in_map=False)
+        give_context(document, listed, self._notes)
         self._notes.sort()
         return Conversion(write_yaml(plain(document)), self._notes)
 

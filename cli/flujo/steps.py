@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from holdfast.blueprint.kinds.flujo import OF_IMPORTS, PREFIX
-from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
+from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.cli.flujo.machines import KIND, convert_machine
 from holdfast.cli.flujo.notes import Notes
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_GIVE_TEXT = ("stringify", f"{PREFIX}stringify")
 _EQUIVALENTS = {"echo": "passthrough", "return_value": "passthrough"}
 """Flujo's built-in tools that one of ours stands for."""
 _WITHOUT_EFFECT = {
@@ -63,10 +64,11 @@ class StepConverter:
 
     Args:
         notes: Gets what was changed, and what is left.
+        writers: The agents of the document that give text.
     """
 
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    def __init__(self, notes: Notes, writers: Collection[str] = ()) -> None:
+        self._notes, self._writers = notes, writers
         self.names: dict[str, str] = {}
         """New names of steps, by their old ones."""
 
@@ -92,6 +94,7 @@ class StepConverter:
         self._convert_tool(step)
         if str(step.get("uses")).startswith(IMPORT):
             self._convert_import(step)
+        self._convert_update(step)
         for holder in [step, *(block for key in ("loop", "map") if isinstance(block := step.get(key), PlacedDict))]:
             self._convert_block(holder)
         if step.get("kind") == "loop" or "loop" in step:
@@ -124,6 +127,36 @@ class StepConverter:
         step.put("on_error", PlacedDict.at(fallback.place, fallback=value), places)
         self._notes.change(places[0], "fallback is written on_error: {fallback: …}")
         self._convert(fallback, 1)
+
+    def _convert_update(self, step: PlacedDict) -> None:
+        """Leave out that a text is written to the context, which Flujo passes over."""
+        if step.get("updates_context") is not True or (reason := self._find_text(step)) is None:
+            return
+        self._notes.change(step.key_place("updates_context"), f"updates_context was left out: {reason}")
+        step.take("updates_context")
+
+    def _find_text(self, step: PlacedDict) -> str | None:
+        """Return why the output of a step is no object that is written to the context; None if it may be one."""
+        agent, uses = step.get("agent"), step.get("uses")
+        gives_text = "what it gives is a text, and has no keys"
+        if isinstance(uses, str):
+            maps = (
+                uses.startswith(IMPORT) and isinstance(config := step.get("config"), PlacedDict) and "outputs" in config
+            )
+            return "config.outputs says what comes back" if maps else gives_text if uses in _GIVE_TEXT else None
+        if isinstance(agent, str):
+            return gives_text if agent.removeprefix(AGENT) in self._writers else None
+        if isinstance(agent, PlacedDict):
+            return gives_text if "output_schema" not in agent else None
+        if step.get("kind") == "hitl":
+            return gives_text if "input_schema" not in step else None
+        passes_text = step.get("kind", "step") == "step" and not isinstance(step.get("input"), PlacedDict)
+        return gives_text if passes_text and not self._passes_object(step) else None
+
+    @staticmethod
+    def _passes_object(step: PlacedDict) -> bool:
+        """Return whether a step that passes its input on may pass an object: what its template gives, is not known."""
+        return isinstance(text := step.get("input"), str) and ("{{" in text or text.lstrip().startswith("{"))
 
     # Tools
 

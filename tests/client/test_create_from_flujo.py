@@ -160,3 +160,38 @@ def test_a_file_that_is_none_is_refused(create: Holdfast, file: str, text: str |
     done = create("create", "--from-flujo", file)
     assert done.code == 2
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("step", "kept"),
+    [
+        ("{name: a, updates_context: true}", False),
+        ("{name: a, uses: stringify, updates_context: true}", False),
+        ("{name: a, uses: agents.writer, updates_context: true}", True),
+        ("{name: a, agent: writer, updates_context: true}", False),
+        ("{name: a, agent: judge, updates_context: true}", True),
+        ("{kind: hitl, name: a, message: Who?, updates_context: true}", False),
+        ("{name: a, uses: find, updates_context: true}", True),
+        ("{name: a, input: {b: 1}, updates_context: true}", True),
+        ("{name: a, input: '{{ previous_step }}', updates_context: true}", True),
+    ],
+)
+def test_a_text_that_flujo_does_not_write_to_the_context_is_not_written(step: str, kept: bool) -> None:
+    judge = "{model: echo, output_schema: {type: object, properties: {b: {}}}}"
+    text = f"agents: {{writer: {{model: echo}}, judge: {judge}}}\nsteps: [{step}]"
+    assert ("updates_context: true" in turned(text)) is kept
+
+
+def test_what_nothing_writes_to_the_context_is_given_at_the_start() -> None:
+    text = "steps: [{name: a, sink_to: own}, {name: b, input: '{{ context.goal }} {{ context.own }}'}]"
+    first, *_ = loads(turned(text)).steps
+    assert (first.name, first.when, first.updates_context) == ("given_context", "input is mapping", True)
+    conversion = convert(text, "theirs.yaml", Path(), Path("ours.yaml"))
+    assert 'the context is given at the start, as the input: {"goal": …}' in [
+        one.text for one in conversion.notes.changed
+    ]
+
+
+def test_the_artifacts_of_imports_begin_empty() -> None:
+    text = "steps: [{name: a, when: \"context.import_artifacts.get('x')\"}]"
+    assert loads(turned(text)).context == {"import_artifacts": {}}
