@@ -205,6 +205,8 @@ def _read_misfit(tree: PlacedDict, error: ErrorDetails) -> _Misfit | None:
             repair = Repair("put", parts, stub_of(value, place_of(tree, parts)))
         elif holder is None or (field := _field(holder, str(part))) is None or not field.is_required():
             repair = Repair("drop", parts)
+    if parts and parts[-1] == "on_error":
+        repair = Repair("put", parts, "continue")  # what a failure does is not known: it may be handled
     if error["type"] == "extra_forbidden":
         repair = _without_unknown_key(holder, parts)
     elif error["type"] == "union_tag_invalid" and (intended := meant_kind(_read_kind(value), KINDS)) is not None:
@@ -317,6 +319,8 @@ def _below(annotation: Any, part: str | int) -> tuple[type[Part] | None, Any]:
 
 def _field(part: type[Part], key: str) -> FieldInfo | None:
     """Return the field that an author writes as this key; None if there is none."""
+    if not part.__pydantic_fields_complete__:  # models are built when they are first used, those inside them are not
+        part.model_rebuild()
     fields = part.model_fields
     return fields.get(key) or next((field for field in fields.values() if field.alias == key), None)
 

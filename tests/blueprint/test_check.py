@@ -457,3 +457,19 @@ def test_a_bound_of_the_schema_is_said(text: str) -> None:
 )
 def test_a_value_that_does_not_fit_is_no_missing_one(keys: str) -> None:
     assert len(found(f"steps: [{{{keys}}}]")) == 1
+
+
+@pytest.mark.parametrize(
+    ("around", "path"),
+    [
+        ("kind: loop, name: l, loop: {max_loops: 2, body: [%s]}", "loop.body[0]"),
+        ("kind: block, name: b, steps: [%s]", "steps[0]"),
+        ("kind: block, name: b, steps: [{name: s}], finally: [%s]", "finally[0]"),
+        ("kind: parallel, name: p, branches: {a: [%s]}", "branches.a[0]"),
+        ("kind: states, name: m, start: s, ends: [e], states: {s: {steps: [%s], next: e}}", "states.s.steps[0]"),
+    ],
+)
+def test_a_value_inside_a_step_is_told_at_its_place(around: str, path: str) -> None:
+    problem = only(f"steps: [{{{around % '{kind: hitl, name: ask, message: Go?, on_decline: stop}'}}}]")
+    assert problem.path == f"steps[0].{path}.on_decline"
+    assert problem.message == "'on_decline' must be 'fail', 'continue' or 'abort', not 'stop'"
