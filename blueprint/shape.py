@@ -197,6 +197,16 @@ LIST = make_shape("list")
 NULL = make_shape("null")
 
 
+def make_constant(value: object) -> Shape:
+    """Return the shape of one value."""
+    match value:
+        case dict():
+            return make_object({key: make_constant(part) for key, part in value.items()})
+        case list():
+            return make_shape("list", element=join_shapes([make_constant(part) for part in value])) if value else LIST
+    return make_shape(find_type(value), values=(value,))
+
+
 def join_shapes(shapes: Sequence[Shape]) -> Shape:
     """Return the shape of a value that has one of these."""
     if not shapes:

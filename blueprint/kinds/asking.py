@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings
-from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.people_lists import check_people, groups_in
-from holdfast.blueprint.kinds.template_values import PEOPLE_SCHEMA
+from holdfast.blueprint.kinds.template_values import PEOPLE, TemplateForm
 from holdfast.blueprint.parts import Requirement, Template
 from holdfast.blueprint.words.text import Vocabulary
 
@@ -37,8 +36,8 @@ class AskingStep(Step):
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "assignees": self.assignees}
 
-    def template_schemas(self) -> Mapping[str, JSONObject]:
-        return {**super().template_schemas(), "assignees": PEOPLE_SCHEMA}
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {**super().template_forms(), "assignees": PEOPLE}
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)

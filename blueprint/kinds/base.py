@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings, check_path
-from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
@@ -20,6 +19,7 @@ from holdfast.blueprint.kinds.plan_body import PlanBody
 from holdfast.blueprint.kinds.schema_forms import (
     Schema,
 )
+from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.parts import Name, Part, Template
 from holdfast.blueprint.questions import Asked
 from holdfast.blueprint.shape import UNKNOWN, Shape
@@ -141,8 +141,8 @@ class Step(Part):
         """Return the templates rendered in the scope of this step, by their path in the step."""
         return {self.input_key: self.input_template}
 
-    def template_schemas(self) -> Mapping[str, JSONObject]:
-        """Return the JSON Schemas of what templates of `reads()` must give, by their path in the step."""
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        """Return what templates of `reads()` must give, by their path in the step."""
         return {}
 
     def conditions(self) -> Mapping[str, str]:

@@ -14,13 +14,14 @@ from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.people_lists import groups_in
 from holdfast.blueprint.kinds.question_times import QuestionTimes
 from holdfast.blueprint.kinds.template_values import (
-    DURATION_SCHEMA,
-    PEOPLE_SCHEMA,
-    QUORUM_SCHEMA,
-    RISK_SCHEMA,
+    DURATION,
+    PEOPLE,
+    QUORUM,
+    RISK,
     DurationTemplate,
     QuorumTemplate,
     RiskTemplate,
+    TemplateForm,
     find_constant,
 )
 from holdfast.blueprint.parts import Name, Option, Part, Requirement, Template
@@ -240,13 +241,13 @@ class HitlFields(Step):
             asked["verify.agent.instructions"] = self.verify.agent.instructions
         return {**super().reads(), **asked, **people}
 
-    def template_schemas(self) -> Mapping[str, JSONObject]:
+    def template_forms(self) -> Mapping[str, TemplateForm]:
         rungs = {f"escalate[{index}]": rung for index, rung in enumerate(self.escalate)}
         return {
-            "quorum": QUORUM_SCHEMA,
-            "risk": RISK_SCHEMA,
-            **dict.fromkeys(["timeout", "remind_every", *(f"{key}.after" for key in rungs)], DURATION_SCHEMA),
-            **dict.fromkeys(["assignees", "not_by", *(f"{key}.assignees" for key in rungs)], PEOPLE_SCHEMA),
+            "quorum": QUORUM,
+            "risk": RISK,
+            **dict.fromkeys(["timeout", "remind_every", *(f"{key}.after" for key in rungs)], DURATION),
+            **dict.fromkeys(["assignees", "not_by", *(f"{key}.assignees" for key in rungs)], PEOPLE),
         }
 
     def schemas(self) -> Mapping[str, JSONObject | None]:

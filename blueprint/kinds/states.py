@@ -142,6 +142,7 @@ class States(Step):
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
         known = [*self.states, *self.ends]
+        unknown = [way.target for state in self.states.values() for way in state.ways if way.target not in known]
         if self.start not in self.states:
             self._report_unknown(f"{path}.start", self.start, list(self.states), findings)
         for end in [end for end in self.ends if end in self.states]:
@@ -151,7 +152,8 @@ class States(Step):
             for way in state.ways:
                 if way.target not in known:
                     self._report_unknown(f"{path}.states.{name}.{way.path}", way.target, known, findings)
-        self._check_reach(path, findings)
+        if not unknown and self.start in self.states and not findings.is_repaired_within(f"{path}.states"):
+            self._check_reach(path, findings)
 
     def _report_unknown(self, path: str, name: str, known: list[str], findings: Findings) -> None:
         hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"

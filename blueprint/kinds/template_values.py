@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -17,10 +18,7 @@ MOST_ACCEPTING = 100
 _RISKS = get_args(Risk)
 _TEMPLATE: JSONObject = {"type": "string", "pattern": r"\{[{%]"}
 DURATION_SCHEMA: JSONObject = {"type": ["string", "number"]}
-"""What a template of a duration gives."""
-QUORUM_SCHEMA: JSONObject = {"type": ["integer", "string"]}
 RISK_SCHEMA: JSONObject = {"enum": list(_RISKS)}
-PEOPLE_SCHEMA: JSONObject = {"type": ["array", "string"]}
 
 _Read = TypeVar("_Read")
 
@@ -32,6 +30,10 @@ def _or_template(read: Callable[[object], _Read]) -> BeforeValidator:
         return value if isinstance(value, str) and not is_literal(value) else read(value)
 
     return BeforeValidator(accept)
+
+
+def _read_any(value: object) -> object:
+    return value
 
 
 def read_quorum(value: object) -> int:
@@ -85,3 +87,19 @@ RiskTemplate = Annotated[Risk | str, _or_template(read_risk), WithJsonSchema({"a
 def find_constant(duration: float | str | None) -> float | None:
     """Return the seconds of a duration; None for a template of one, and for none."""
     return None if isinstance(duration, str) else duration
+
+
+@dataclass(frozen=True)
+class TemplateForm:
+    """What a template must give."""
+
+    schema: JSONObject
+    """JSON Schema; what it allows may still not be read."""
+    read: Callable[[object], object] = _read_any
+    """Reads a value. Raises `ValueError` for one that makes no sense."""
+
+
+DURATION = TemplateForm(DURATION_SCHEMA, seconds_of)
+QUORUM = TemplateForm({"type": ["integer", "string"]}, read_quorum)
+RISK = TemplateForm({"type": "string"}, read_risk)
+PEOPLE = TemplateForm({"type": ["array", "string"]})

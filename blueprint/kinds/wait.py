@@ -7,17 +7,16 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.findings import Findings
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.schema_forms import Schema, object_form
-from holdfast.blueprint.kinds.template_values import DURATION_SCHEMA, DurationTemplate
+from holdfast.blueprint.kinds.template_values import DURATION, DurationTemplate, TemplateForm
 from holdfast.blueprint.parts import EVENT_NAME, Part, Template
-from holdfast.blueprint.shape import UNKNOWN, Shape
+from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_constant
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import Vocabulary, describe_span, filled
@@ -75,8 +74,8 @@ class Wait(Step):
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "key": self.key, "default": self.default, "timeout": self.timeout}
 
-    def template_schemas(self) -> Mapping[str, JSONObject]:
-        return {"timeout": DURATION_SCHEMA}
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {"timeout": DURATION}
 
     @property
     def null_cause(self) -> str | None:
@@ -87,7 +86,9 @@ class Wait(Step):
         )
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
-        return UNKNOWN if self.payload is None or self.default is not None else Shape(self.payload)
+        if self.payload is None or not is_literal(self.default):
+            return UNKNOWN
+        return join_shapes([Shape(self.payload), *([] if self.default is None else [make_constant(self.default)])])
 
     def schemas(self) -> Mapping[str, Schema | None]:
         return {**super().schemas(), "schema": self.payload}

@@ -26,7 +26,8 @@ def check_branches(judged: JudgedText, path: str, branching: Branching, shape: S
         return
     values = {text_of(value): value for value in shape.values}
     possible, findings = describe_values(list(shape.values)), judged.findings
-    for key in sorted(branching.keys - values.keys() - {"null"}):
+    never = sorted(branching.keys - values.keys() - {"null"})
+    for key in never:
         message = f"the branch {key!r} is never chosen: the condition is {possible}"
         hint = did_you_mean(key, values) or f"name it {possible}, or remove it"
         findings.add_key(f"{path}.{branching.keys_at}.{key}", "unreachable_branch", message, hint)
@@ -35,7 +36,10 @@ def check_branches(judged: JudgedText, path: str, branching: Branching, shape: S
             message = f"the default branch is never chosen: the condition is {possible}"
             findings.warn_key(f"{path}.{branching.default_at}", "unused_default", message, "remove it")
         return
-    lacking = sorted(values.keys() - branching.keys)
+    # A misspelt key is one mistake, and is told already.
+    lacking = sorted(
+        key for key in values.keys() - branching.keys if not any(did_you_mean(one, [key]) for one in never)
+    )
     if lacking and values.keys() & branching.keys:
         message = f"the step fails where the condition is {' or '.join(lacking)}: there is no such branch"
         hint = f"add it, or the key {branching.default_at.rpartition('.')[2]}"

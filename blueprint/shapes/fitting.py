@@ -126,11 +126,18 @@ def check_input(step: AnyStep, value: Shape, path: str, report: Report) -> None:
 
 def check_template(step: AnyStep, key: str, value: Shape, path: str, report: Report) -> None:
     """Report a template that cannot give what its key needs; constants are checked where they are read."""
-    wanted = step.template_schemas().get(key)
-    if wanted is None or is_literal(_read_at(step, key)):
+    form = step.template_forms().get(key)
+    if form is None or is_literal(_read_at(step, key)):
         return
-    if wrong := find_misfit(value, Shape(wanted)):
-        report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {wrong}", "see `holdfast docs reference`")
+    hint = "see `holdfast docs reference`"
+    if wrong := find_misfit(value, Shape(form.schema)):
+        report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {wrong}", hint)
+        return
+    for one in value.values or ():
+        try:
+            form.read(one)
+        except ValueError as error:
+            report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {error}", hint)
 
 
 def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint, path: str, report: Report) -> None:

@@ -13,7 +13,6 @@ from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.shape import (
     BOOLEAN,
-    LIST,
     NUMBER,
     TEXT,
     UNKNOWN,
@@ -21,6 +20,7 @@ from holdfast.blueprint.shape import (
     find_type,
     join_shapes,
     keep_values,
+    make_constant,
     make_object,
     make_shape,
 )
@@ -172,8 +172,12 @@ class ExpressionReader(JudgedText):
         self, test: nodes.Node, one: nodes.Node, other: nodes.Node | None, read: Callable[[nodes.Node], Shape]
     ) -> Shape:
         decided = decide(test, self.test(test))
-        parts = [part for part, is_dead in ((one, decided is False), (other, decided is True)) if not is_dead]
-        return join_shapes([UNKNOWN if part is None else self._after(test, part, read) for part in parts])
+        parts = [(part, holds) for part, holds in ((one, True), (other, False)) if decided is not (not holds)]
+        shapes = []
+        for part, holds in parts:
+            shape = UNKNOWN if part is None else self._after(test, part, read)
+            shapes.append(_narrow(shape, part, test, holds=holds))
+        return join_shapes(shapes)
 
     def _read_parts(self, node: nodes.Node) -> Shape:
         for child in node.iter_child_nodes():
@@ -357,14 +361,17 @@ _READERS: dict[type[nodes.Node], Callable[[ExpressionReader, Any], Shape]] = {
 }
 
 
-def make_constant(value: object) -> Shape:
-    """Return the shape of one value."""
-    match value:
-        case dict():
-            return make_object({key: make_constant(part) for key, part in value.items()})
-        case list():
-            return make_shape("list", element=join_shapes([make_constant(part) for part in value])) if value else LIST
-    return make_shape(find_type(value), values=(value,))
+def _narrow(shape: Shape, node: nodes.Node | None, test: nodes.Node, *, holds: bool) -> Shape:
+    """Return what is known of a value where a comparison of the same value with a constant holds, or does not."""
+    match test:
+        case nodes.Compare(expr=of, ops=[nodes.Operand(op="eq" | "ne" as op, expr=nodes.Const(value=value))]):
+            if node is None or not find_chain(of)[0] or find_chain(of) != find_chain(node):
+                return shape
+            if (op == "eq") is holds:
+                return make_constant(value)
+            left = [one for one in shape.values or () if one != value]
+            return make_shape(*map(find_type, left), values=left) if left else shape
+    return shape
 
 
 def decide(node: nodes.Node, shape: Shape) -> bool | None:

@@ -148,10 +148,11 @@ class Walk:
         if not key.endswith(_VALUES):
             self._check_condition(condition, f"{path}.{key}", place)
             return
-        reader = self._reader(f"{path}.{key}", place)
+        reader, before = self._reader(f"{path}.{key}", place), self.report.mistakes
         shape = reader.evaluate(condition, is_condition=False)
         if step.branching is not None:
-            if not reader.is_constant(condition):  # a written constant is meant
+            # A written constant is meant; of a mistaken expression it is not known what is.
+            if not reader.is_constant(condition) and self.report.mistakes == before:
                 reader.check_choice(condition)
                 check_branches(reader, path, step.branching, shape)
         elif not shape.may_be("list", "text"):

@@ -268,7 +268,7 @@ def test_and_and_or_give_the_operand_that_decides() -> None:
     words = CHOOSE % ("input.amount > 5 and 'big' or 'small'", "big: {name: a}, small: {name: b}")
     assert find_problems(words)[1] == []
     found = find_problems(words.replace("small: {name: b}", "smal: {name: b}"))[1]
-    assert {one.code for one in found} == {"unreachable_branch", "uncovered_value"}
+    assert [one.code for one in found] == ["unreachable_branch"]
     assert find_problems(CHOOSE % ("input.payee or 'nobody'", "nobody: {name: a}, ana: {name: b}"))[1] == []
 
 
