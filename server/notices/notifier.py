@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from holdfast.server.notices.backlog import make_feed
 from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.outbox import TRIED_FOR, Outbox
-from holdfast.server.notices.planner import KINDS, PlannedNotice, plan_notices
+from holdfast.server.notices.planner import PlannedNotice, plan_notices
 from holdfast.server.notices.questions import is_open, read_question_states
 from holdfast.server.notices.sender import ChannelSender, Letterhead, Links
 from holdfast.server.record.database import begin_write
@@ -137,7 +138,7 @@ class Notifier:
 
     async def _gather_page(self, channel: Channel) -> int:
         """Plan the notices of the next entries for a channel; return the number of entries."""
-        feed = Feed(self.store, f"notices:{self.namespace}:{channel.name}", tuple(KINDS))
+        feed = make_feed(self.store, self.namespace, channel.name)
         if entries := await feed.page():
             await asyncio.to_thread(self._plan, channel, feed, entries)
         return len(entries)

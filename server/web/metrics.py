@@ -30,6 +30,8 @@ from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.states import Waiting
 from holdfast.protocol.events import CLOSING_TYPES, LoopIteration
 from holdfast.protocol.people import MANY, MOST_AWAITED
+from holdfast.server.notices.backlog import Backlog, measure_backlogs
+from holdfast.server.notices.channels import make_usable_channels
 from holdfast.server.record.entries import ENDED, REFUSED
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
@@ -180,6 +182,24 @@ def _count_open(row: Waiting) -> int:
     return MOST_AWAITED + 1 if MANY in row.questions else len(row.questions)
 
 
+@dataclass(eq=False)
+class NoticeBacklogs:
+    """What the channels have still to tell."""
+
+    by_channel: dict[str, Backlog] = field(default_factory=dict)
+
+    def collect(self) -> Iterable[Metric]:
+        """See prometheus_client."""
+        waiting = GaugeMetricFamily("holdfast_waiting_notices", "Notices that wait to be sent", labels=["channel"])
+        lag = GaugeMetricFamily(
+            "holdfast_notice_lag_seconds", "Age of the oldest news not told yet", labels=["channel"], unit="seconds"
+        )
+        for channel, backlog in sorted(self.by_channel.items()):
+            waiting.add_metric([channel], backlog.waiting)
+            lag.add_metric([channel], backlog.lag)
+        return [waiting, lag]
+
+
 class Metrics:
     """The metrics of a site."""
 
@@ -199,7 +219,12 @@ class Metrics:
             if self._happened is not None:
                 await asyncio.to_thread(self._happened.catch_up)
                 registry.register(self._happened)
+                registry.register(await asyncio.to_thread(self._read_backlogs, self._happened.store))
             return _render(registry)
+
+    def _read_backlogs(self, store: RecordStore) -> NoticeBacklogs:
+        channels = make_usable_channels(self._site.config).by_name
+        return NoticeBacklogs(measure_backlogs(store, self._site.runs.client.namespace, channels))
 
 
 def _render(registry: CollectorRegistry) -> bytes:

@@ -14,9 +14,10 @@ from sqlalchemy import event
 from temporalio.client import Client
 
 from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
+from holdfast.runtime.config import NotifySection, NotifyTable
 from holdfast.runtime.supervisor import PROCESSES, RESTARTS
 from holdfast.server.record.record import Record
-from holdfast.server.web.metrics import Metrics, OpenQuestionCounts, RecordCounts
+from holdfast.server.web.metrics import Metrics, NoticeBacklogs, OpenQuestionCounts, RecordCounts
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.conftest import recording, store
@@ -130,7 +131,8 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     panels = json.loads(Path("deploy/grafana.json").read_text())["panels"]
     asked = {name for panel in panels for name in re.findall(r"holdfast_\w+", panel["targets"][0]["expr"])}
     told = set(re.findall(r"`(holdfast_\w+)`", Path("docs/observing.md").read_text()))
-    ours = {family.name for family in [*OpenQuestionCounts().collect(), *RecordCounts(None, "").collect()]}  # type: ignore[arg-type]
+    served = (OpenQuestionCounts(), RecordCounts(None, ""), NoticeBacklogs())  # type: ignore[arg-type]
+    ours = {family.name for metrics in served for family in metrics.collect()}
     assert asked <= told
     assert {name.removesuffix("_total") for name in told} == ours | {
         REQUESTS,
@@ -140,3 +142,11 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
         PROCESSES,
         RESTARTS.removesuffix("_total"),
     }
+
+
+async def test_a_scrape_tells_how_far_each_channel_lags(site: Site) -> None:
+    notify = NotifyTable(team=NotifySection(command=["python3", "-c", "pass"]))
+    site = replace(site, config=site.config.model_copy(update={"notify": notify}))
+    text = await Metrics(site).text()
+    assert figures(text, "holdfast_waiting_notices") == {("team",): 0}
+    assert set(figures(text, "holdfast_notice_lag_seconds")) == {("team",)}
