@@ -52,7 +52,8 @@ class UnitResult(Value):
     reason: str | None = None
     """Why it was skipped, or why a loop had no items."""
     tool_results: list[JSONObject] = []
-    """For a step with several tools, one object a call: `tool`, `parameters` and `data`."""
+    """For a step that calls tools, one object a call: `tool`, `parameters` and `data`; at its end without `parameters`,
+    and of a single call without its `data`, which is the step's."""
     made: list[MadeCall] = []
     """The calls of its tools, also those by an agent that is a tool."""
     tries: dict[str, int] = {}
@@ -236,7 +237,8 @@ class ScheduledState(Carried):
 class PlanLoopDefinition(PlanDefinition):
     """A loop of a plan that the scheduler drives."""
 
-    plan: PlanBody
+    plan: PlanBody | None = None
+    """None for the plan as its author wrote it."""
     approved: dict[str, list[str]] = {}
     """The tools of each step of the plan that was approved."""
     loop: str

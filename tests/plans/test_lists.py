@@ -116,3 +116,17 @@ async def test_what_a_person_says_is_split_or_asked_about(plans: Plans) -> None:
     await plans.harness.answer(run, ["Ana"], question)
     output = await plans.harness.output(run)
     assert (greeted(output), statuses(output)["2"]) == (["Greet Ana"], "completed")
+
+
+async def test_a_loop_does_not_carry_what_the_only_tool_of_a_step_gave_twice(plans: Plans) -> None:
+    args = {"log": str(plans.log), "events": ["MARK"]}
+    plan = {"steps": [step("1", tools=["plan_list"], arguments=args)], "loop_blocks": {"all": loop(["a"], "1")}}
+    run = await plans.start(plan, {})
+    output = await plans.harness.output(run)
+    [history] = [one for one in await plans.harness.histories(run) if one.workflow_id.endswith("loop:all")]
+    ended = history.events[-1].workflow_execution_completed_event_attributes
+    [result] = await plans.harness.client.data_converter.decode(ended.result.payloads)
+    [iteration] = result["result"]["iterations"]
+    assert iteration["results"]["1"]["tool_results"] == [{"tool": "plan_list"}]
+    [told] = output["steps"]["1"]["data"]
+    assert told == {"events_count": 1, "events": ["MARK"]}

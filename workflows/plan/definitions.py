@@ -34,7 +34,7 @@ def define_loop(
         origin=PlanOrigin(task=definition.origin.task),
         address=frame.address,
         place=frame.place,
-        plan=scope.context.plan,
+        plan=None if scope.context.plan == scope.context.author else scope.context.plan,
         approved=scope.context.approved,
         loop=unit.id,
         items=items,

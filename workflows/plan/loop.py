@@ -46,7 +46,8 @@ class PlanLoopWorkflow(RunWorkflow):
     @workflow.init
     def __init__(self, definition: PlanLoopDefinition, state: PlanLoopState) -> None:
         task, approved = definition.origin.task, definition.approved
-        context = PlanContext(definition.plan, definition.author, definition.blueprint, task, approved=approved)
+        author = definition.author
+        context = PlanContext(definition.plan or author, author, definition.blueprint, task, approved=approved)
         loop = context.loop(definition.loop)
         self.at_once = loop.block.max_parallel
         super().__init__(definition, state, definition.history_limits.rounds)

@@ -219,6 +219,8 @@ class PlanScope:
     def _with_calls(self, unit: Unit, result: UnitResult) -> UnitResult:
         before = self.result(unit.id)
         returned = [{"tool": call["tool"], "data": call["data"]} for call in before.tool_results]
+        if result.succeeded and len(returned) == 1:  # its data is the step's: a loop carries both for each item
+            returned = [{"tool": returned[0]["tool"]}]
         made = add_calls(self.made_before.get(unit.id, ()), before.made)
         return result.model_copy(update={"tool_results": returned, "made": made})
 
