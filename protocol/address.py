@@ -71,8 +71,33 @@ def child_workflow_id(run: str, address: Address) -> str:
     >>> child_workflow_id("nest-01", Address("pipeline:nest;loop:outer:2;loop:inner"))
     'nest-01/loop:outer:2;loop:inner'
     """
-    below = address.partition(";")[2]
-    whole = f"{run}/{below}"
+    return _limit_id(f"{run}/{address.partition(';')[2]}")
+
+
+def nested_workflow_id(run: str, address: Address, parent: str, place: Address) -> str:
+    """Return the id of a child of a child: that of its address, below the parent's own id where this has an attempt.
+
+    A step that runs once more has children at the same addresses as before; without the parent's `~2` they would be
+    histories of one workflow.
+
+    Args:
+        run: The run's id.
+        address: The address of the child.
+        parent: The workflow id of its parent.
+        place: The address of the parent.
+
+    >>> nested_workflow_id("r", Address("pipeline:p;plan:w;step:a"), "r/plan:w~2", Address("pipeline:p;plan:w"))
+    'r/plan:w~2;step:a'
+    >>> nested_workflow_id("r", Address("pipeline:p;plan:w;step:a"), "r/plan:w", Address("pipeline:p;plan:w"))
+    'r/plan:w;step:a'
+    """
+    if "/" not in parent or parent == child_workflow_id(run, place) or not is_within(address, place):
+        return child_workflow_id(run, address)
+    return _limit_id(f"{parent}{address.removeprefix(place)}")
+
+
+def _limit_id(whole: str) -> str:
+    """Return a workflow id, one that is too long with a digest of the whole at its end."""
     if len(whole.encode()) <= LONGEST_WORKFLOW_ID:
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:16]

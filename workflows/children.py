@@ -22,7 +22,7 @@ from holdfast.blueprint.expressions.evaluation import names_in, names_in_express
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.parts import Retry
-from holdfast.protocol.address import Address, child_workflow_id, root
+from holdfast.protocol.address import Address, child_workflow_id, nested_workflow_id, root
 from holdfast.protocol.events import (
     AgentStarted,
     AnyChildStarted,
@@ -135,7 +135,8 @@ class Children:
         if isinstance(definition, DrivenDefinition) and definition.loop is not None:
             event = LoopStarted
         address = read_address(definition)
-        id_ = child_workflow_id(host.identity.run, address)
+        identity = host.identity
+        id_ = nested_workflow_id(identity.run, address, workflow.info().workflow_id, identity.address)
         met = host.earlier.take_child(address)
         if met is not None and met.status != "open":
             host.earlier.check_child(met, definition, state, address)

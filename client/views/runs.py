@@ -75,7 +75,7 @@ class RunView:
     def list_children(self) -> list[JSONObject]:
         """Return the child workflows of the run: ended ones from its steps, running ones from their views."""
         ended = {
-            child_workflow_id(self.state.run, Address(step.address)): {"status": step.status}
+            step.workflow or child_workflow_id(self.state.run, Address(step.address)): {"status": step.status}
             for step in self.trace.below()
             if find_step_kind(step.kind).runs_steps_in_child and step.mark != "skipped"
         }

@@ -77,6 +77,22 @@ async def test_what_the_plan_before_has_done_is_asked_about(
     assert output["status"] == "completed" and "ledger" not in output
 
 
+async def test_the_agents_of_the_second_plan_have_workflows_of_their_own(plans: Plans) -> None:
+    """Though their steps stand at the same addresses: the events of the first ones stay."""
+    send = step("ben", "Write to Ben", tools=["plan_send"])
+    script = {
+        "think": {"output": {"goal": "Write", "steps": [send]}},
+        "ben": plans.wants("plan_send", to="b", fail=[500]),
+    }
+    plans.harness.script(json.dumps(script))
+    run = await plans.harness.start(replanned({"max_replans": 1}))
+    await plans.harness.output(run)
+    started = [event for event in await plans.harness.runs.watch.events(run) if event.type == "agent.started"]
+    assert [event.data.workflow for event in started] == [f"{run}/plan:work;step:ben", f"{run}/plan:work~2;step:ben"]
+    results = [event.type for event in await plans.harness.runs.watch.events(run) if event.type.startswith("tool.")]
+    assert results.count("tool.called") == 2
+
+
 async def test_the_planner_gets_what_was_done_step_by_step(plans: Plans) -> None:
     script_for(plans, "engine", {})
     run = await plans.harness.start(replanned({"max_replans": 1}))
