@@ -48,9 +48,13 @@ class Person:
 
     async def _answer(self, run: str, question: Question) -> None:
         # The content and the key are the same each time: it is one answer, however often it is sent.
-        content = self._judge(question) if question.asked.kind == "lost_call" else f"said {question.id}"
+        content = self.choose_content(question)
         await self._runs.answer(run, [Answer(question=question.id, content=content)], key=question.id)
         self.given[run][question.id] = content
+
+    def choose_content(self, question: Question) -> JSON:
+        """Return the answer to a question."""
+        return self._judge(question) if question.asked.kind == "lost_call" else f"said {question.id}"
 
     def _judge(self, question: Question) -> JSON:
         key = question.info["input"]["key"]
@@ -66,4 +70,6 @@ class Person:
     def judged(self) -> Counter[str]:
         """Return the number of lost calls by outcome."""
         contents = [content for given in self.given.values() for content in given.values()]
-        return Counter(content["outcome"] for content in contents if isinstance(content, dict))
+        return Counter(
+            str(content["outcome"]) for content in contents if isinstance(content, dict) and "outcome" in content
+        )

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from temporalio.exceptions import ApplicationError
 from typing_extensions import TypedDict
 
 from holdfast import tool
@@ -36,6 +37,17 @@ async def charge(folder: str, key: str) -> str:
         file.write(f"{key}\n")
     await linger()
     return f"charged {key}"
+
+
+@tool(idempotent=True)
+async def falter(folder: str, key: str, times: int) -> str:
+    """Fail so many times, and then no more."""
+    path = Path(folder) / f"faltered-{key}"
+    count = len(path.read_text().splitlines()) if path.exists() else 0
+    if count < times:
+        path.write_text("x\n" * (count + 1))
+        raise ApplicationError(f"it has failed {count + 1} times", non_retryable=True)
+    return "went well"
 
 
 @tool(idempotent=True)

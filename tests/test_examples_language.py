@@ -22,6 +22,8 @@ ON_DEADLINE = ("", ": fail", ": finish", ": ask")
 NO_EXAMPLE = {
     # Codes of languages: each stands for a table of the same shape, and has tests of its own.
     *(f"PlanBody.language: {code}" for code in ("de", "es", "it", "nl", "pt")),
+    # What a run before has done: an example would have to fail first.
+    "PlanBody.done",
     # Written by the loader, for what a planner adds to its plan.
     *("PlanBody.notes", "PlanLoop.notes", "PlanStep.notes"),
     # Written by the loader, of the class that `ask` names: examples/connect_service asks with two.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -107,6 +107,7 @@ class Simulation:
     disturbed: bool = True
     going: Going | None = None
     """What the run goes on from."""
+    make_world: Callable[[Sequence[tuple[str, str]]], World] = World
     moves: list[str] = field(default_factory=list)
     told: Sequence[Event] = ()
     """The events of all workflows at the end."""
@@ -115,7 +116,7 @@ class Simulation:
         """Run to the end, and return how it has ended. Raises `Violation` for a promise that is broken."""
         profile = Profile.choose(self.choices)
         self.disturbances_left = MOST_DISTURBANCES if self.disturbed else 0
-        self.world = World(self.generated.events)
+        self.world = self.make_world(self.generated.events)
         self.server = self.world.server
         self.limits = self._choose_limits()
         past = None if self.going is None else self.going.past
