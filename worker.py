@@ -45,6 +45,7 @@ from holdfast.activities import (
     all_activities,
     store_at,
 )
+from holdfast.activities.held import make_held_activities
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
 from holdfast.protocol.names import HOLD_MARK
@@ -114,7 +115,8 @@ def create_worker(
         task_queue=task_queue,
         identity=identity,
         workflows=WORKFLOWS,
-        activities=activities,
+        activities=activities or make_held_activities(),
+        no_remote_activities=not activities,
         workflow_runner=runner,
         unsandboxed_workflow_runner=own_runner,
         interceptors=[MetricsInterceptor()],

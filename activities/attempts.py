@@ -16,7 +16,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.parts import Retry
-from holdfast.protocol.calls import ActivityRequest
+from holdfast.protocol.calls import NOT_LOCAL, ActivityRequest
 from holdfast.protocol.tool_errors import TIMEOUT
 
 LONGEST_PAUSE = 2.0
@@ -38,7 +38,7 @@ async def run_attempt(request: ActivityRequest) -> AsyncIterator[None]:
 @asynccontextmanager
 async def count_failures(request: ActivityRequest) -> AsyncIterator[None]:
     """Do the same without a time limit; the block has one of its own."""
-    failures = count_earlier_failures()
+    failures = count_earlier_failures(request)
     beats = asyncio.create_task(_send_beats(failures))
     try:
         yield
@@ -61,18 +61,26 @@ async def limit_time(seconds: float, failure: Callable[[float], ApplicationError
         raise failure(seconds) from None
 
 
-def count_earlier_failures() -> int:
+def count_earlier_failures(request: ActivityRequest) -> int:
     """Return how many attempts of this call failed before this one."""
     details = activity.info().heartbeat_details
-    return int(details[0]) if details else 0
+    return int(details[0]) if details else request.failures
 
 
-def was_lost() -> bool:
+def was_lost(request: ActivityRequest) -> bool:
     """Return whether the call was handed out before to a worker that did not say how it ended."""
-    return activity.info().attempt - 1 > count_earlier_failures()
+    return activity.info().attempt - 1 > count_earlier_failures(request) - request.failures
+
+
+def refuse_local(name: str) -> None:
+    """Raise `not_local` in a call in the workflow's own task; the workflow then makes an ordinary one."""
+    if activity.info().is_local:
+        raise ApplicationError(f"{name} is not called locally", type=NOT_LOCAL)
 
 
 async def _send_beats(failures: int) -> None:
+    if activity.info().is_local:
+        return  # it is short, and the task of its workflow tells that its worker is there
     limit = activity.info().heartbeat_timeout or timedelta.max
     pause = min(LONGEST_PAUSE, limit.total_seconds() / 5)
     while True:
@@ -95,12 +103,13 @@ def _type_error(error: Exception) -> ApplicationError:
 
 def _raise_counted(error: ApplicationError, failures: int, retry: Retry) -> NoReturn:
     """Raise the failure so that the server tries again after the author's pause, or not at all."""
-    if error.non_retryable:
+    if error.non_retryable or error.type == NOT_LOCAL:
         raise error
     if activity.is_worker_shutdown():
         # What ends the worker may have caused it, such as a signal that its processes got, too: it counts as lost.
         raise error
-    activity.heartbeat(failures)
+    if not activity.info().is_local:
+        activity.heartbeat(failures)
     is_spent = failures >= retry.attempts
     pause = error.next_retry_delay or _pause_after(failures, retry)
     counted = ApplicationError(

@@ -49,6 +49,7 @@ class LookUpActivities:
         missing: list[Missing] = []
         rules: dict[str, OwnerRule] = {}
         forms: dict[str, ToolForm] = {}
+        local: list[str] = []
         for wanted in request.wanted:
             try:
                 await self._check(wanted, request.connect)
@@ -61,7 +62,9 @@ class LookUpActivities:
                     rules[wanted.name] = rule
                 if (form := self._tools.find_form(wanted.name)) is not None:
                     forms[wanted.name] = form
-        return LookedUp(missing=missing, rules=rules, forms=forms)
+                if self._tools.is_local(wanted.name):
+                    local.append(wanted.name)
+        return LookedUp(missing=missing, rules=rules, forms=forms, local=local)
 
     async def _check(self, wanted: RequiredName, connect: bool) -> None:
         """Raise the `ApplicationError` that a step would fail with if the worker does not have the name."""

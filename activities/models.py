@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
-from holdfast.activities.attempts import count_failures
+from holdfast.activities.attempts import count_failures, refuse_local
 from holdfast.activities.files import FileActivities
 from holdfast.activities.imports import import_alone
 from holdfast.activities.message_files import with_contents
@@ -61,6 +61,7 @@ class ModelActivities:
         provider, colon, rest = target.model.partition(":")
         if provider == "echo":
             return ModelReply(output=request.messages[-1].content)
+        refuse_local(request.model)
         if provider == "scripted":
             return reply_from(rest, request)
         if not colon:

@@ -17,7 +17,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
-from holdfast.activities.attempts import count_failures, limit_time, run_attempt, was_lost
+from holdfast.activities.attempts import count_failures, limit_time, refuse_local, run_attempt, was_lost
 from holdfast.activities.failure_types import classify_error, explain_unused, replace_surrogates
 from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
 from holdfast.activities.interrupt import (
@@ -105,6 +105,8 @@ class ToolActivities:
             return await self._call_of_agent(request, request.of_agent)
         # In a thread: it may import the author's module, and heartbeats go on meanwhile.
         tool = await asyncio.to_thread(find, request.tool, self._allowed)
+        if not tool.local:
+            refuse_local(tool.name)
         idempotent = tool.idempotent if request.idempotent is None else request.idempotent
         idempotent = idempotent or request.args is not None  # conditions and mappers have no effect
         if tool.is_graph:
@@ -220,6 +222,13 @@ class ToolActivities:
         except ApplicationError:
             return None
 
+    def is_local(self, name: str) -> bool:
+        """Return whether a tool is called in the workflow's own task; False for one that is not here."""
+        try:
+            return find(name, self._allowed).local
+        except ApplicationError:
+            return False
+
     def find_form(self, name: str) -> ToolForm | None:
         """Return what a tool takes and gives, by its annotations; None for one that is not here, or a graph."""
         try:
@@ -268,7 +277,7 @@ def _refuse_lost(name: str, request: ToolRequest, repeatable: bool) -> None:
     """Raise `outcome_unknown` if the call was begun before, here or by the run that this one goes on from."""
     if repeatable:
         return
-    if was_lost():
+    if was_lost(request):
         raise wrong(OUTCOME_UNKNOWN, f"the worker that called {name} was lost")
     if request.begun:
         raise wrong(OUTCOME_UNKNOWN, f"the call of {name} was under way when the earlier run ended")

@@ -47,6 +47,8 @@ class Checked:
     """By the name of a tool, what its owner demands; None if no tools were looked up."""
     forms: Mapping[str, ToolForm] = field(default_factory=dict)
     """By the name of a tool, what it takes and gives."""
+    local: Sequence[str] = ()
+    """The tools that are called in the workflow's own task."""
 
     def judge(self, blueprint: Blueprint, placed: Placed) -> Checked:
         """Return the same with what is wrong in the blueprint by what its tools take and give.

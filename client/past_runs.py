@@ -97,7 +97,7 @@ class PastReader:
     async def _find_failed_steps(self, plan: WorkflowHistory) -> tuple[tuple[str, ...], list[Call]]:
         """Return what failed in the steps of a plan that went on without them: child workflows, and calls."""
         addresses = {
-            (await self._histories.decode(call.request)).get("address", "")
+            call.address or (await self._histories.decode(call.request)).get("address", "")
             for call in plan.calls.values()
             if call.status == "failed"
         }
@@ -199,15 +199,17 @@ class PastReader:
             status = _find_status(call, broken)
             if status is None or call.id in broken.calls:
                 continue
-            request, result = await self._histories.decode(call.request), None
-            failure, address = None, request.get("address", "")
+            digest, address, result, failure = "", call.address, None, None
+            if call.request is not None:
+                request = await self._histories.decode(call.request)
+                digest, address = digest_request(call.activity, request), request.get("address", "")
             if self._is_of_bad_end(address, call.at, broken):
                 continue
             if status == "completed":
                 result = await self._histories.decode(call.result)
             if status == "failed":
-                failure = await self._histories.read_failure(call.failure)
-            digest = digest_request(call.activity, request)
+                followed = call.request is None and not _is_final(call)
+                failure = (await self._histories.read_failure(call.failure)).model_copy(update={"followed": followed})
             calls[call.id] = PastCall(status=status, request=digest, address=address, result=result, failure=failure)
         return calls
 
@@ -317,6 +319,11 @@ def _find_iteration(child: ChildRun, place: ResumePoint) -> int | None:
 def _has_failed(child: ChildRun, failure: Failure) -> bool:
     """Return whether a child ended with a failure; a plan returns what its steps gave, and its step fails."""
     return child.status == "failed" or (failure.type == PLAN_FAILED and child.place == failure.address)
+
+
+def _is_final(call: Call) -> bool:
+    """Return whether no further call follows the failure of one."""
+    return call.failure is not None and call.failure.application_failure_info.non_retryable
 
 
 def _find_status(call: Call, broken: Break) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Any
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure as ProtoFailure
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import HistoryEvent, MarkerRecordedEventAttributes
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.service import RPCError
@@ -20,10 +21,13 @@ from holdfast.protocol.names import OWN_MEMO, PLACE_MEMO
 from holdfast.protocol.past import PAST, Past, PastFailure, PastWaits
 from holdfast.runtime.errors import BadInput, is_missing
 
+LOCAL_MARKER = "core_local_activity"
+"""The name of the markers in which core records local activities."""
+
 
 @dataclass
 class Call:
-    """An activity in a history."""
+    """An activity in a history; of a local one there is no request, but the address."""
 
     id: str
     activity: str
@@ -35,6 +39,7 @@ class Call:
     cancelled: datetime | None = None
     result: Payload | None = None
     failure: ProtoFailure | None = None
+    address: str = ""
 
 
 @dataclass
@@ -170,6 +175,11 @@ class Histories:
         return history
 
 
+def _list_causes(failure: ProtoFailure) -> list[ProtoFailure]:
+    """Return a failure and what it was caused by."""
+    return [failure, *(_list_causes(failure.cause) if failure.HasField("cause") else [])]
+
+
 class _HistoryReader:
     """Takes the events of a history."""
 
@@ -209,6 +219,23 @@ class _HistoryReader:
             case "activity_task_cancel_requested_event_attributes":
                 asked = event.activity_task_cancel_requested_event_attributes
                 self._calls[asked.scheduled_event_id].cancelled = at
+            case "marker_recorded_event_attributes":
+                self._take_local(event.marker_recorded_event_attributes, at)
+
+    def _take_local(self, marker: MarkerRecordedEventAttributes, at: datetime) -> None:
+        """Take a local activity, which has ended when it is recorded; one that was cancelled may be made again."""
+        if marker.marker_name != LOCAL_MARKER:
+            return
+        data = json.loads(marker.details["data"].payloads[0].data)
+        id_, _, address = data["activity_id"].partition(" ")
+        call = Call(id_, data["activity_type"], None, at, "completed", at, address=address)
+        if marker.HasField("failure"):
+            is_cancelled = any(cause.HasField("canceled_failure_info") for cause in _list_causes(marker.failure))
+            call.status, call.failure = ("unsent" if is_cancelled else "failed"), marker.failure
+            call.cancelled = at if is_cancelled else None
+        elif marker.details["result"].payloads:
+            call.result = marker.details["result"].payloads[0]
+        self._history.calls[call.id] = call
 
     def _end_call(self, number: int, status: str, at: datetime, **end: Any) -> None:
         call = self._calls[number]

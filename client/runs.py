@@ -162,9 +162,13 @@ class Runs:
         run, limits = run or new_run_id(blueprint), self.answering.limits
         check_start(blueprint, input, run, limits.input)
         await check_hold(self.client, self.task_queue)
-        if check and (checked := await self.look_up(blueprint)).problems:
-            raise BlueprintError(checked.problems)
-        definition = define_run(self.answering, blueprint, run, history_limits, loss_policy)
+        local_tools: Sequence[str] = ()
+        if check:
+            checked = await self.look_up(blueprint)
+            if checked.problems:
+                raise BlueprintError(checked.problems)
+            local_tools = checked.local
+        definition = define_run(self.answering, blueprint, run, history_limits, loss_policy, local_tools)
         state = PipelineState(input=input, started_by=self.answering.find_sender(started_by))
         await start_pipeline(
             self.client, self.task_queue, definition, state, self.access.describe_start(blueprint, started_by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from temporalio.client import Client
@@ -55,6 +56,7 @@ def define_run(
     run: str,
     history_limits: HistoryLimits | None = None,
     loss_policy: LossPolicy | None = None,
+    local_tools: Sequence[str] = (),
 ) -> Definition:
     """Return the definition of a run of this deployment; an empty id means the id of the run's workflow."""
     return Definition(
@@ -65,6 +67,7 @@ def define_run(
         size_limits=answering.limits,
         history_limits=history_limits or HistoryLimits(),
         loss_policy=loss_policy or LossPolicy(),
+        local_tools=list(local_tools),
     )
 
 

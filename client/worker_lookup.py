@@ -53,7 +53,8 @@ async def look_up(
         result = await _by_worker(client, task_queue, make_request(requirements, connect=connect))
     except Unchecked as error:
         return Checked(unchecked=str(error))
-    return Checked(find_problems(result, requirements, placed), rules=result.rules, forms=result.forms)
+    problems = find_problems(result, requirements, placed)
+    return Checked(problems, rules=result.rules, forms=result.forms, local=result.local)
 
 
 async def look_up_names(

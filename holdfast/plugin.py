@@ -18,6 +18,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import ReplayerConfig, UnsandboxedWorkflowRunner, Worker, WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
+from holdfast.activities.held import make_held_activities
 from holdfast.runtime.config import Config, ConfigError, WorkerSettings, load_config
 from holdfast.runtime.connection import check_search_attributes, find_payload_place
 from holdfast.runtime.converters import add_encryption, join_converter, takes_ours
@@ -61,6 +62,8 @@ class Plugin(SimplePlugin):
         if not takes_ours(config["client"].data_converter):
             raise ConfigError("holdfast.Plugin must be a plugin of the worker's client: Client.connect(…, plugins=[…])")
         keep_content_out_of_logs(config["client"].data_converter)
+        if self.config.worker.hold and not config.get("activities"):
+            config["no_remote_activities"] = True
         config = super().configure_worker(config)
         config["activity_executor"] = config.get("activity_executor") or _executor()
         return _with_own_runner(config)
@@ -86,7 +89,7 @@ class Plugin(SimplePlugin):
 
     def _with_ours(self, activities: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
         self._resources = resources_of(self.config)
-        ours = [] if self.config.worker.hold else self._resources.activities
+        ours = make_held_activities() if self.config.worker.hold else self._resources.activities
         return [*(activities or ()), *ours]
 
     def _converter(self, converter: DataConverter | None, *, store: bool) -> DataConverter:

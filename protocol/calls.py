@@ -7,6 +7,9 @@ from typing import Self
 from holdfast.blueprint.parts import Retry
 from holdfast.protocol.values import Value
 
+NOT_LOCAL = "not_local"
+"""Type of the failure of a local call that its worker makes as an ordinary one only. It counts for none."""
+
 
 class ActivityRequest(Value):
     """A request to an activity. The values of a class are those of requests about which the author says nothing."""
@@ -15,6 +18,8 @@ class ActivityRequest(Value):
     """Seconds for an attempt, kept by the activity: an end by Temporal could not be told from a lost worker."""
     retry: Retry = Retry()
     """What follows a failure of the call. A lost worker is none."""
+    failures: int = 0
+    """How often the call had failed before, where it was made locally first."""
 
     def with_policy(self, timeout: float | None, retry: Retry | None) -> Self:
         """Return the request with what the author says; None leaves the value of its class."""

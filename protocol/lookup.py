@@ -77,3 +77,5 @@ class LookedUp(Value):
     """By the name of a tool, what its owner demands before a call."""
     forms: dict[str, ToolForm] = {}
     """By the name of a tool, what it takes and gives."""
+    local: list[str] = []
+    """The tools that are called in the workflow's own task."""

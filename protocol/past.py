@@ -43,6 +43,8 @@ class PastFailure(Value):
     type: str
     message: str
     details: list[JSON] = []
+    followed: bool = False
+    """True of a local call after which an ordinary one was made."""
 
 
 class PastCall(Value):
@@ -54,7 +56,7 @@ class PastCall(Value):
 
     status: Literal["completed", "failed", "begun", "left"]
     request: str
-    """See `digest_request`."""
+    """See `digest_request`; empty for a local call, of which the history has the result alone."""
     address: str = ""
     """Of the step that made it, where its request says so."""
     result: JSON = None

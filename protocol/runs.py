@@ -105,6 +105,8 @@ class Definition(Value):
     """Limits of signals, and of the run's input. Fixed at the start: a changed setting must not change a replay."""
     history_limits: HistoryLimits = HistoryLimits()
     loss_policy: LossPolicy = LossPolicy()
+    local_tools: list[str] = []
+    """The tools that are called in the workflow's own task, as a worker said before the start."""
     label: str | None = None
     """For workflows inside an item of a map: what people read of the item."""
     people: People = EVERYBODY

@@ -8,6 +8,11 @@ not keep, so there is an order of our own; and an end of the workflow that is de
 known, so an end waits (`rest`), as does all that depends on the time or the length of the history, which are those of
 the task. What a query has brought does not count, but for its answer: the workflow is replayed with the task.
 
+A local activity is part of the task that has started it. One that takes long is carried into the next task, whose jobs
+come before its result, or with it, and on replay with it: but for updates, which core may merge with the jobs of the
+task before, they are applied after it. A query that came with a task would have it completed at once, with a result
+that the workflow has not seen, or without it: it is answered when no local activity is under way.
+
 Used by `runner` for our workflow classes and those of authors.
 """
 
@@ -20,6 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import WorkflowCommand
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
@@ -32,7 +38,6 @@ Future = asyncio.Future[None]
 
 _STARTS = {"initialize_workflow", "notify_has_patch", "update_random_seed"}
 _ORDER = {"signal_workflow": 2, "do_update": 3}
-_LOCAL_LAST = 4
 _DIRECT = "legacy_query"
 """Core's id of a query that no task has brought."""
 _ENDS = {
@@ -41,6 +46,11 @@ _ENDS = {
     "cancel_workflow_execution",
     "continue_as_new_workflow_execution",
 }
+_LOCAL_CALL = "schedule_local_activity"
+_NOT_BY_QUERY = {*_ENDS, _LOCAL_CALL}
+"""Commands that only a task may lead to: a query's are not sent, and a local call would be made at once."""
+_FIRST_MARK = 1_000_000
+"""Where our internal flags begin, far above those of the SDK."""
 
 
 class InnerInstance(WorkflowInstance):
@@ -77,8 +87,20 @@ class OneJobInstance(InnerInstance):
         self._evicting = False
         self._time, self._length = 0, 0
         """Of the activation before: its time, and the events that it had seen."""
+        self._task = WorkflowActivation()
+        """The last activation that brought more than results of local activities, without its jobs."""
+        self._local: set[int] = set()
+        """The local activities under way, by number."""
+        self._deferred: list[WorkflowActivation] = []
+        """What came while one was under way."""
+        self._queries: dict[str, WorkflowActivation] = {}
+        """Queries that came with the task then, by id."""
+        self._behavior: Any = 0
+        """The versioning behaviour of the workflow, for a completion that applies nothing."""
         self._depends_on_task = False
         """Whether what the activation before has led to depends on where its task ends, and it was a live one."""
+        self._mark = 0
+        """The internal flag of that task: core knows it once the task is completed, and so of a task alone."""
         own: dict[str, Callable[..., Any]] = {REST: self._await_rest, EVICTED: lambda: self._evicting}
         super().__init__(create(replace(details, extern_functions={**details.extern_functions, **own})))
 
@@ -89,18 +111,17 @@ class OneJobInstance(InnerInstance):
             self._evicting = True
             return self._inner.activate(act)
         if kinds <= {"query_workflow"}:
-            if self._depends_on_task and any(job.query_workflow.query_id == _DIRECT for job in act.jobs):
-                # It may have brought the activation before, of a task that another worker has started and may lose:
-                # in replay that is one task with the next. Core gives no sign by which to tell.
-                self._depends_on_task = False
-                self._evict()
-            return self._inner.activate(act)
+            return self._answer(act)
         by_query = self._note_arrival(act)
-        self._depends_on_task = "signal_workflow" in kinds
-        total = self._apply(act, kinds, by_query)
+        total = self._apply_in_turn(act, by_query)
+        if total.HasField("failed"):
+            return total
         self._depends_on_task &= not act.is_replaying and not by_query
+        if self._depends_on_task:
+            self._mark = _FIRST_MARK + act.history_length
+            total.successful.used_internal_flags.append(self._mark)
         if by_query:
-            kept = [command for command in total.successful.commands if _name_kind(command) not in _ENDS]
+            kept = [command for command in total.successful.commands if _name_kind(command) not in _NOT_BY_QUERY]
             del total.successful.commands[:]
             total.successful.commands.extend(kept)
             # In any case: a task that brings nothing more moves the clock, and is completed without asking us. What
@@ -115,12 +136,68 @@ class OneJobInstance(InnerInstance):
         self._time, self._length = now, act.history_length
         return by_query
 
-    def _apply(self, act: WorkflowActivation, kinds: set[str], by_query: bool) -> WorkflowActivationCompletion:
+    def _answer(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        """Answer queries: those that came with a task once it has no local activity under way."""
+        is_direct = any(job.query_workflow.query_id == _DIRECT for job in act.jobs)
+        if self._local and not is_direct:
+            self._queries |= {job.query_workflow.query_id: _copy(act, [job]) for job in act.jobs}
+            return self._make_completion()
+        if self._depends_on_task and is_direct:
+            self._depends_on_task = False
+            if self._mark not in act.available_internal_flags:
+                # It has brought the activation before, of a task that another worker has started and may lose: in
+                # replay that is one task with the next.
+                self._evict()
+        return self._inner.activate(act)
+
+    def _make_completion(self) -> WorkflowActivationCompletion:
+        """Return a completion without commands."""
+        completion = WorkflowActivationCompletion()
+        completion.successful.SetInParent()
+        completion.successful.versioning_behavior = self._behavior
+        return completion
+
+    def _apply_in_turn(self, act: WorkflowActivation, by_query: bool) -> WorkflowActivationCompletion:
+        """Apply an activation, and what has waited for the local activities that end with it."""
+        total = self._make_completion()
+        parts = self._take_turns(act)
+        while parts or (self._deferred and not self._local):
+            part = parts.pop(0) if parts else self._begin_task(self._deferred.pop(0))
+            done = self._apply(part, by_query)
+            if done.HasField("failed"):
+                return done
+            _add(total, done)
+            calls = [command.schedule_local_activity for command in done.successful.commands if _is_call(command)]
+            self._local |= {call.seq for call in calls} if not by_query else set()
+            self._depends_on_task |= bool(calls)
+        self._behavior = total.successful.versioning_behavior
+        while self._queries and not self._local:
+            _, query = self._queries.popitem()
+            _add(total, self._inner.activate(query))
+        return total
+
+    def _take_turns(self, act: WorkflowActivation) -> list[WorkflowActivation]:
+        """Return what is applied at once; the rest is deferred to the end of the local activities under way."""
+        results = [job for job in act.jobs if _is_local(job)]
+        rest = [job for job in act.jobs if not _is_local(job)]
+        updates = [job for job in rest if self._local and _name_kind(job) == "do_update"]
+        rest = [job for job in rest if job not in updates]
+        self._local -= {job.resolve_activity.seq for job in results}
+        self._deferred += [_copy(act, rest)] if rest else []
+        return [_copy(self._task, part) for part in (updates, results) if part]
+
+    def _begin_task(self, act: WorkflowActivation) -> WorkflowActivation:
+        """Take note of the task that an activation belongs to, and return it."""
+        self._task = _copy(act, [])
+        self._depends_on_task = any(_name_kind(job) == "signal_workflow" for job in act.jobs)
+        return act
+
+    def _apply(self, act: WorkflowActivation, by_query: bool) -> WorkflowActivationCompletion:
         """Apply the jobs group by group, and return all commands. Stops at a job that fails."""
         jobs = sorted(act.jobs, key=_rank)
         if by_query:  # core sorts signals before results, so in the task they may come elsewhere: they are left to it
             jobs = [job for job in jobs if _name_kind(job) != "signal_workflow"]
-        groups = deque(_split(jobs, kinds))
+        groups = deque(_split(jobs))
         part, total = WorkflowActivation(), WorkflowActivationCompletion()
         part.CopyFrom(act)
         total.successful.SetInParent()
@@ -130,10 +207,7 @@ class OneJobInstance(InnerInstance):
             done = self._inner.activate(part)
             if done.HasField("failed"):
                 return done
-            total.successful.commands.extend(done.successful.commands)
-            flags = {*total.successful.used_internal_flags, *done.successful.used_internal_flags}
-            total.successful.used_internal_flags[:] = sorted(flags)
-            total.successful.versioning_behavior = done.successful.versioning_behavior
+            _add(total, done)
         return total
 
     def _next_group(self, groups: deque[list[WorkflowActivationJob]]) -> list[WorkflowActivationJob] | None:
@@ -171,23 +245,48 @@ def _release(future: Future) -> None:
         future.set_result(None)
 
 
-def _split(jobs: list[WorkflowActivationJob], kinds: set[str]) -> list[list[WorkflowActivationJob]]:
+def _copy(act: WorkflowActivation, jobs: list[WorkflowActivationJob]) -> WorkflowActivation:
+    """Return an activation with other jobs."""
+    copy = WorkflowActivation()
+    copy.CopyFrom(act)
+    del copy.jobs[:]
+    copy.jobs.extend(jobs)
+    return copy
+
+
+def _add(total: WorkflowActivationCompletion, done: WorkflowActivationCompletion) -> None:
+    """Add what a part of an activation has led to."""
+    total.successful.commands.extend(done.successful.commands)
+    flags = {*total.successful.used_internal_flags, *done.successful.used_internal_flags}
+    total.successful.used_internal_flags[:] = sorted(flags)
+    total.successful.versioning_behavior = done.successful.versioning_behavior
+
+
+def _split(jobs: list[WorkflowActivationJob]) -> list[list[WorkflowActivationJob]]:
     """Return the groups in which jobs are applied: one each, but together what comes with a history's first task.
 
     Before that task is done, no query comes.
     """
-    if "initialize_workflow" in kinds:
+    if any(_name_kind(job) == "initialize_workflow" for job in jobs):
         return [jobs]
     first = [job for job in jobs if _rank(job) == 0]
     return [*([first] if first else []), *([job] for job in jobs[len(first) :])]
 
 
 def _rank(job: WorkflowActivationJob) -> int:
-    """Return where a job stands in a task: results in the order of their events, signals, updates, local results."""
+    """Return where a job stands in a task: results in the order of their events, signals, updates."""
     kind = _name_kind(job)
-    if kind == "resolve_activity" and job.resolve_activity.is_local:
-        return _LOCAL_LAST
     return _ORDER.get(kind, 0 if kind in _STARTS else 1)
+
+
+def _is_local(job: WorkflowActivationJob) -> bool:
+    """Return whether a job is the result of a local activity."""
+    return bool(job.resolve_activity.is_local)
+
+
+def _is_call(command: WorkflowCommand) -> bool:
+    """Return whether a command starts a local activity."""
+    return _name_kind(command) == _LOCAL_CALL
 
 
 def _name_kind(message: Any) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 from temporalio.workflow import ActivityCancellationType
 
 from holdfast.blueprint.kinds.references import MCP
@@ -28,14 +30,14 @@ from holdfast.protocol.agents import (
     ToolsRequest,
 )
 from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequest
-from holdfast.protocol.calls import ActivityRequest
+from holdfast.protocol.calls import NOT_LOCAL, ActivityRequest
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.runs import LossPolicy, summary_of
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import digest_of
-from holdfast.workflows.concurrency import await_end
-from holdfast.workflows.earlier_run import EarlierRun
+from holdfast.workflows.concurrency import await_end, is_cancelled
+from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
 
 CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
@@ -46,10 +48,19 @@ CACHE_PUT = "cache_put"
 
 MARGIN_SECONDS = 60.0
 """An activity keeps its own time limit. Temporal's is later by this, so that it only ever ends what was lost."""
+LOCAL_SECONDS = 5.0
+"""The longest time of a local call: it holds up its workflow task, which has ten seconds."""
+_ECHO = "echo"
+"""The model that says what it is told, unless a deployment has another one of this name."""
 
 
 class Activities:
-    """The activities of one workflow. None starts while its run is paused, or once it was asked to end."""
+    """The activities of one workflow. None starts while its run is paused, or once it was asked to end.
+
+    What is short and may run twice is a local activity: it is made in the workflow's own task, at least once, and costs
+    one event. If it fails, or takes too long, an ordinary one follows, with a worker's beats and the author's pauses.
+    Local ones are made one after another: on replay core gives the results of several in the order of their starts.
+    """
 
     def __init__(
         self,
@@ -57,9 +68,11 @@ class Activities:
         count: Callable[[Usage], None],
         losses: LossPolicy,
         earlier: EarlierRun,
+        local_tools: Sequence[str],
     ) -> None:
         """`ready` is awaited before each start; `count` is given what a model has spent."""
         self._ready, self._count, self._losses, self._earlier = ready, count, losses, earlier
+        self._local_tools, self._local = frozenset(local_tools), asyncio.Lock()
         self._calls: dict[tuple[str, str], int] = {}
         self.under_way = 0
         self.parked = 0
@@ -80,7 +93,8 @@ class Activities:
     ) -> ModelReply:
         """Send one request to a model; retried, as a repeated request has no effect outside."""
         placed = request.with_policy(timeout, retry).model_copy(update={"address": place})
-        call = _ActivityCall(CALL_MODEL, placed, ModelReply, summary)
+        is_local = request.model == _ECHO and request.use is None
+        call = _ActivityCall(CALL_MODEL, placed, ModelReply, summary, is_local=is_local)
         reply: ModelReply = await self._run(call, place)
         self._count(reply.usage)
         return reply
@@ -93,7 +107,9 @@ class Activities:
         ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
         # A server may ask people while it is called, which the activity leaves out of its time.
         patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0.0
-        call = _ActivityCall(CALL_TOOL, request.with_policy(timeout, retry), ToolOutcome, summary, ends, patience)
+        placed = request.with_policy(timeout, retry)
+        is_local = request.tool in self._local_tools and request.idempotent is not False
+        call = _ActivityCall(CALL_TOOL, placed, ToolOutcome, summary, ends, patience, is_local)
         outcome: ToolOutcome = await self._run(call, request.address)
         return outcome
 
@@ -105,17 +121,19 @@ class Activities:
 
     async def look_up(self, key: str, place: Address) -> CacheHit:
         """Return the cache's entry for a key."""
-        hit: CacheHit = await self._run(_ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key), place)
+        call = _ActivityCall(CACHE_GET, CacheLookup(key=key), CacheHit, key, is_local=True)
+        hit: CacheHit = await self._run(call, place)
         return hit
 
     async def keep(self, entry: CacheEntry, place: Address) -> None:
         """Put a value into the cache."""
-        await self._run(_ActivityCall(CACHE_PUT, entry, None, entry.key), place)
+        await self._run(_ActivityCall(CACHE_PUT, entry, None, entry.key, is_local=True), place)
 
     async def find_tool(self, request: FindTool, place: Address) -> str | None:
         """Return the name of the tool that fits best, if any does."""
         summary = f"find a tool: {request.service or request.instruction}"
-        tool: FoundTool = await self._run(_ActivityCall(FIND_TOOL, request, FoundTool, summary), place)
+        call = _ActivityCall(FIND_TOOL, request, FoundTool, summary, is_local=True)
+        tool: FoundTool = await self._run(call, place)
         return tool.name
 
     async def describe_agent(self, reference: ObjectReference, place: Address) -> AgentDescription:
@@ -130,21 +148,36 @@ class Activities:
         With `lenient` also while the run is paused: a look-up is no work of the run, and a paused plan may be changed.
         """
         request, summary = ToolsRequest(tools=list(tools), lenient=lenient), ", ".join(tools)
-        call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary)
+        is_local = not any(tool.startswith(MCP) for tool in tools)
+        call = _ActivityCall(DESCRIBE_TOOLS, request, list[ToolSpec], summary, is_local=is_local)
         specs: list[ToolSpec] = await self._run(call, place, at_once=lenient)
         return specs
 
     async def _run(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
+        if call.is_local:
+            try:
+                async with self._local:
+                    return await self._make(call, place, at_once=at_once)
+            except ActivityError as error:
+                if _is_final(error):
+                    raise
+                call = call.follow_local(error)
+                if (pause := _find_pause(error)) is not None:
+                    await workflow.sleep(pause)
+        return await self._make(call, place, at_once=at_once)
+
+    async def _make(self, call: _ActivityCall, place: str, *, at_once: bool) -> Any:
         id_ = self._next_id(call.activity, place)
         if not at_once:
             await self._ready()
-        if (met := self._earlier.take_call(id_, call.activity, place)) is not None:
+        if (met := self._earlier.take_call(id_, call.activity, place, is_local=call.is_local)) is not None:
             if met.status != "begun":
                 return await self._earlier.meet_call(met, call.activity, call.request, call.result_type, place)
             call = call.mark_begun()
         self.under_way += 1
         try:
-            return await call.result(id_, self._losses)
+            # The history keeps no request of a local call, by which a run that goes on from this one knows its place.
+            return await call.result(f"{id_} {place}" if call.is_local else id_, self._losses)
         finally:
             self.under_way -= 1
 
@@ -173,6 +206,8 @@ class _ActivityCall(NamedTuple):
     cancellation: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL
     patience: float = 0.0
     """Seconds that people may have in the middle of it."""
+    is_local: bool = False
+    """Whether it is made in the workflow's own task."""
 
     def mark_begun(self) -> _ActivityCall:
         """Return the call as one that an earlier run began: a tool that may not run twice asks a person."""
@@ -180,8 +215,37 @@ class _ActivityCall(NamedTuple):
             return self
         return self._replace(request=self.request.model_copy(update={"begun": True}))
 
+    def follow_local(self, error: ActivityError) -> _ActivityCall:
+        """Return the ordinary call that follows a local one; only a failure of the call itself counts."""
+        cause = error.cause
+        has_failed = isinstance(cause, ApplicationError) and cause.type != NOT_LOCAL
+        request = self.request.model_copy(update={"failures": 1}) if has_failed else self.request
+        return self._replace(request=request, is_local=False)
+
     async def result(self, id_: str, losses: LossPolicy) -> Any:
-        """Return the result. Failures are typed, and final: the activity counts them, and says when to try again."""
+        """Return the result. Failures are typed, and final: the activity counts them, and says when to try again.
+
+        A local call is made once; the worker fails it if it has no such activity, as one on hold.
+        """
+        if self.is_local:
+            local = workflow.start_local_activity(
+                self.activity,
+                self.request,
+                activity_id=id_,
+                result_type=self.result_type,
+                summary=summary_of(self.summary),
+                schedule_to_close_timeout=timedelta(seconds=LOCAL_SECONDS),
+                retry_policy=RetryPolicy(maximum_attempts=1),
+                cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            )
+            try:
+                return await await_end(local)
+            except ActivityError:
+                raise
+            except (
+                FailureError
+            ) as error:  # core wraps failures of ordinary ones; of local ones a timeout, but live only
+                raise make_activity_error(error) from error
         seconds = self.request.timeout + self.patience + MARGIN_SECONDS
         handle: workflow.ActivityHandle[Any] = workflow.start_activity(
             self.activity,
@@ -197,6 +261,16 @@ class _ActivityCall(NamedTuple):
             cancellation_type=self.cancellation,
         )
         return await await_end(handle)
+
+
+def _is_final(error: ActivityError) -> bool:
+    """Return whether no ordinary call follows a local one that has failed."""
+    return is_cancelled(error) or (isinstance(error.cause, ApplicationError) and error.cause.non_retryable)
+
+
+def _find_pause(error: ActivityError) -> timedelta | None:
+    """Return the author's pause before the call is made again."""
+    return error.cause.next_retry_delay if isinstance(error.cause, ApplicationError) else None
 
 
 def _policy(losses: LossPolicy) -> RetryPolicy:

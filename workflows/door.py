@@ -68,6 +68,7 @@ class RunIdentity:
     size_limits: SizeLimits = SizeLimits()
     history_limits: HistoryLimits = HistoryLimits()
     loss_policy: LossPolicy = LossPolicy()
+    local_tools: Sequence[str] = ()
 
     @property
     def run_fields(self) -> dict[str, Any]:

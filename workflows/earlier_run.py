@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError
+from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import Address
@@ -84,9 +84,11 @@ class EarlierRun:
         """Return whether nothing is met any more at an address."""
         return self._is_reached and self._fork is not None and not self._fork.is_beside(address)
 
-    def take_call(self, id_: str, activity: str, address: str) -> PastCall | None:
-        """Return the call of this id, once. Raises a failure where there must be one."""
+    def take_call(self, id_: str, activity: str, address: str, *, is_local: bool = False) -> PastCall | None:
+        """Return the call of this id, once. Raises a failure where there must be one; a local one may be made again."""
         call = None if self._is_over(address) else self._calls.pop(id_, None)
+        if call is None and is_local:
+            return None
         if call is None:
             self._check_new(address, f"did not call {activity} here")
         else:
@@ -140,12 +142,12 @@ class EarlierRun:
 
         Raises a failure if the earlier run asked for something else.
         """
-        if digest_request(activity, _read_json(request)) != met.request:
+        if met.request and digest_request(activity, _read_json(request)) != met.request:
             raise self._make_difference(f"made another call here ({activity})", address)
         self._met_calls += 1
         if self._met_calls % MOST_AT_ONCE == 0:
             await workflow.sleep(timedelta(milliseconds=1))
-        return await _give(met, result_type, _make_activity_error)
+        return await _give(met, result_type, make_activity_error)
 
     async def meet_child(self, met: PastChild, id_: str, result_type: Any) -> Any:
         """Return the result of a child that has ended, or raise its failure, as `meet_call` does."""
@@ -183,10 +185,11 @@ def _parse(value: JSON, type_: Any) -> Any:
 
 
 def _make_cause(met: PastFailure) -> ApplicationError:
-    return ApplicationError(met.message, *met.details, type=met.type, non_retryable=True)
+    return ApplicationError(met.message, *met.details, type=met.type, non_retryable=not met.followed)
 
 
-def _make_activity_error(cause: ApplicationError) -> ActivityError:
+def make_activity_error(cause: FailureError) -> ActivityError:
+    """Return the error of an activity that failed by a cause."""
     error = ActivityError(
         "Activity task failed",
         scheduled_event_id=0,

@@ -62,6 +62,7 @@ class RunWorkflow:
             size_limits=definition.size_limits,
             history_limits=definition.history_limits,
             loss_policy=definition.loss_policy,
+            local_tools=definition.local_tools,
         )
         self.host = Host(identity, state, most_rounds, definition.past)
         self.host.view.read_context = self.current_context

@@ -134,6 +134,10 @@ class Generator:
     def name_agent(self, *, tools: bool) -> str:
         """Return the name of an agent, with tools or without."""
         if not tools:
+            if self.choices.chance(0.3):
+                return self._write_agent(
+                    "parrot", {"model": "echo"}, extras.OF_AGENTS[:1]
+                )  # is called in the workflow's own task
             return self._write_agent("clerk", {}, extras.OF_AGENTS[:1])
         match self.choices.below(4):
             case 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from itertools import product
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -189,6 +189,27 @@ def _return(value: Any) -> Make:
     return lambda _: lambda *arguments, **named: value
 
 
+def _answer_at_once(instance: Any, act: Any) -> Any:
+    return instance._inner.activate(act)
+
+
+def _take_all(instance: Any, act: Any) -> Any:
+    results = {job.resolve_activity.seq for job in act.jobs if job.resolve_activity.is_local}
+    instance._local -= results
+    rest = [job for job in act.jobs if not job.resolve_activity.is_local]
+    if rest:
+        instance._begin_task(act)
+    return [activation._copy(act, jobs) for jobs in (rest, [job for job in act.jobs if job not in rest]) if jobs]
+
+
+def _call_at_once(run: Any) -> Any:
+    async def broken(self: Any, *arguments: Any, **named: Any) -> Any:
+        self._local = AsyncExitStack()
+        return await run(self, *arguments, **named)
+
+    return broken
+
+
 BREAKS: tuple[Break, ...] = (
     Break("an answer leaves its question open", [Questions], "_close", _keep_open),
     Break("a validator lets everything in", [Questions, Answers], "check _check_people", _return(None)),
@@ -214,6 +235,9 @@ BREAKS: tuple[Break, ...] = (
     Break("what runs at once starts in any order", [parallel, items], "run_together", _shuffle),
     Break("the ids of calls are drawn by lot", [Activities], "_next_id", _draw_id),
     Break("search attributes are written once a task", [view], "await_rest", _wait_for_task),
-    Break("all jobs of a task are applied at once", [activation], "_split", lambda _: lambda jobs, kinds: [jobs]),
+    Break("all jobs of a task are applied at once", [activation], "_split", lambda _: lambda jobs: [jobs]),
     Break("what a query has brought is kept", [OneJobInstance], "_evict", _return(None)),
+    Break("a query is answered within a local call", [OneJobInstance], "_answer", lambda _: _answer_at_once),
+    Break("jobs are applied within a local call", [OneJobInstance], "_take_turns", lambda _: _take_all),
+    Break("local calls are made at once", [Activities], "_run", _call_at_once),
 )

@@ -2,8 +2,10 @@
 
 Core gives the events of one task as one activation: signals first, then results, updates last. It takes back what a
 workflow starts and cancels in one task, ends a cancelled call at once unless its end is waited for, and on replay
-merges a task that was lost with the next one. It refuses a replay whose commands are not those of the history; so does
-`match_commands`, which also compares ids that core does not look at.
+merges a task that was lost with the next one. A local activity ends inside its task: its result stands in a marker,
+and comes on replay as soon as the workflow asks for it, or last among the jobs of the task where it has asked before.
+It refuses a replay whose commands are not those of the history; so does `match_commands`, which also compares ids
+that core does not look at.
 """
 
 from __future__ import annotations
@@ -11,10 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
-from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ActivityCancellationType, WorkflowCommand
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import (
+    ActivityCancellationType,
+    ScheduleLocalActivity,
+    WorkflowCommand,
+)
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from drills.simulate.sdk import encode_failure, make_instance
@@ -47,6 +54,18 @@ class Event:
     """Of a task that was completed."""
     updates: list[WorkflowActivationJob] = field(default_factory=list)
     """Those that a completed task has accepted."""
+    markers: dict[int, ActivityResolution] = field(default_factory=dict)
+    """Of a completed task: the results of local activities, by number, in the order in which they came."""
+    flags: set[int] = field(default_factory=set)
+    """The internal flags of a completed task."""
+
+
+class Sent(NamedTuple):
+    """What a completed task sends."""
+
+    commands: list[WorkflowCommand]
+    markers: dict[int, ActivityResolution]
+    flags: set[int]
 
 
 class Core:
@@ -63,11 +82,24 @@ class Core:
         """Whether our runner has asked for its removal."""
         self.taken_back: set[int] = set()
         """Activities that ended for the workflow before the server says so, by number."""
+        self.local: dict[int, ScheduleLocalActivity] = {}
+        """The local activities under way, by number."""
+        self.started: dict[int, ScheduleLocalActivity] = {}
+        """All local activities, by number."""
         self._unsent: list[WorkflowCommand] = []
+        self._markers: dict[int, ActivityResolution] = {}
+        """Results of local activities that the next completed task sends."""
+        self._marked: dict[int, ActivityResolution] = {}
+        """On replay: results that stand in the task at hand, of which the workflow has not asked yet."""
+        self._early: list[WorkflowActivationJob] = []
+        """Results that were sent with a task, and that the workflow gets with the next."""
+        self._used: set[int] = set()
+        self._flags: set[int] = set()
+        """Internal flags: of the task at hand, and those of the tasks before."""
         self._modes: dict[int, int] = {}
         self._over: set[tuple[str, int]] = set()
         """What has ended by an event: to cancel it then does nothing."""
-        self.time = 0
+        self.time, self.length = 0, 0
         start = history[0].job
         assert start is not None
         began = datetime.fromtimestamp(history[0].time / 1e9, UTC)
@@ -87,26 +119,51 @@ class Core:
             length: Events of the history that the worker has.
             replaying: Whether it is a replay.
         """
-        jobs = [job for job in jobs if not self._is_taken_back(job)]
-        self.time = time
+        jobs = [job for job in (*jobs, *self._early) if not self._is_taken_back(job)]
+        self._early = []
+        self.time, self.length = time, length
         while jobs:
             self._over.update(_list_ends(jobs))
             completion = self._instance.activate(self._make_activation(jobs, time, length, replaying=replaying))
             if completion.HasField("failed"):
                 raise Violation(f"a task failed: {completion.failed.failure.message}")
+            self._used.update(completion.successful.used_internal_flags)
             jobs = self._take(completion.successful.commands)
+            time += 1  # a result of a local activity moves the clock of its task
+            self.time = time if jobs else self.time
+
+    def end_local(self, seq: int, result: ActivityResolution) -> None:
+        """Give the workflow the result of a local activity, in the task that is under way."""
+        self._markers[seq] = result
+        del self.local[seq]
+        self.apply([_make_local_job(seq, result)], self.time + 1, self.length)
+
+    def end_local_early(self, seq: int, result: ActivityResolution) -> None:
+        """Send the result of a local activity with the task under way; the workflow gets it with the next one.
+
+        So it is where it comes while a query is answered that came with the task.
+        """
+        self._markers[seq] = result
+        del self.local[seq]
+        self._early.append(_make_local_job(seq, result))
 
     def query(self, name: str, argument: Any) -> Any:
         """Return the payload that answers a query, in an activation of its own."""
-        job = WorkflowActivationJob()
-        job.query_workflow.query_id, job.query_workflow.query_type = "legacy_query", name
-        if argument is not None:
-            job.query_workflow.arguments.append(argument)
-        completion = self._instance.activate(self._make_activation([job], self.time, 0, replaying=False))
-        [command] = completion.successful.commands
+        [command] = self._ask(name, argument, "legacy_query")
         if command.respond_to_query.HasField("failed"):
             raise Violation(f"the query {name} failed: {command.respond_to_query.failed.message}")
         return command.respond_to_query.succeeded.response
+
+    def query_in_task(self, name: str) -> bool:
+        """Ask a query that came with a task; return whether it is answered before the task goes on."""
+        return bool(self._ask(name, None, "query"))
+
+    def _ask(self, name: str, argument: Any, id_: str) -> Sequence[WorkflowCommand]:
+        job = WorkflowActivationJob()
+        job.query_workflow.query_id, job.query_workflow.query_type = id_, name
+        if argument is not None:
+            job.query_workflow.arguments.append(argument)
+        return self._instance.activate(self._make_activation([job], self.time, 0, replaying=False)).successful.commands
 
     def replay(self, history: Sequence[Event]) -> None:
         """Apply all tasks of the history that were completed, and compare their commands."""
@@ -116,15 +173,27 @@ class Core:
                 jobs.append(event.job)
             following = history[index + 1] if index + 1 < len(history) else None
             if event.kind == "started" and following is not None and following.kind == "completed":
-                self.apply(order([*jobs, *following.updates]), event.time, index + 1, replaying=True)
-                match_commands(following.commands, [identify(command) for command in self.take()])
+                known = {seq: result for seq, result in following.markers.items() if seq in self.local}
+                self._marked = {seq: result for seq, result in following.markers.items() if seq not in known}
+                for seq in known:
+                    del self.local[seq]
+                results = [_make_local_job(seq, result) for seq, result in known.items()]
+                self.apply([*order([*jobs, *following.updates]), *results], event.time, index + 1, replaying=True)
+                match_commands(following.commands, [identify(command) for command in self.take().commands])
+                if self._marked:
+                    raise Violation(f"does not replay: nothing asked for the local activities {list(self._marked)}")
+                self._flags |= following.flags
                 jobs, self.applied = [], index + 1
 
-    def take(self) -> list[WorkflowCommand]:
+    def take(self) -> Sent:
         """Return what the next completed task sends, an end last; nothing is left."""
         commands, self._unsent = self._unsent, []
+        markers, self._markers = self._markers, {}
+        used, self._used = self._used, set()
+        self._flags |= used
         ends = [command for command in commands if name_kind(command) in ENDS]
-        return [*(command for command in commands if name_kind(command) not in ENDS), *ends[:1]]
+        kept = [*(command for command in commands if name_kind(command) not in ENDS), *ends[:1]]
+        return Sent(kept, markers, used)
 
     def discard(self) -> None:
         """Evict the instance: what waits in it ends inside its loop. Raises `Violation` if something does not."""
@@ -140,6 +209,7 @@ class Core:
     ) -> WorkflowActivation:
         activation = WorkflowActivation(run_id=self.run_id, jobs=jobs, history_length=length, is_replaying=replaying)
         activation.timestamp.FromNanoseconds(time)
+        activation.available_internal_flags.extend(sorted(self._flags))
         return activation
 
     def _is_taken_back(self, job: WorkflowActivationJob) -> bool:
@@ -152,6 +222,18 @@ class Core:
         jobs: list[WorkflowActivationJob] = []
         for command in commands:
             kind = name_kind(command)
+            if kind == "respond_to_query":
+                continue
+            if kind == "schedule_local_activity":
+                call = self.started[command.schedule_local_activity.seq] = command.schedule_local_activity
+                if (result := self._marked.pop(call.seq, None)) is not None:
+                    jobs.append(_make_local_job(call.seq, result))
+                else:
+                    self.local[call.seq] = call
+                continue
+            if kind == "request_cancel_local_activity":
+                jobs += self._cancel_local(command.request_cancel_local_activity.seq)
+                continue
             if kind in _STARTS and (kind, getattr(command, kind).seq) in self._over:
                 continue
             if kind in _STARTS and self._withdraw(_STARTS[kind], getattr(command, kind).seq):
@@ -183,6 +265,15 @@ class Core:
                     jobs.append(self._end_call(seq))
         return jobs
 
+    def _cancel_local(self, seq: int) -> list[WorkflowActivationJob]:
+        """End a local activity that is cancelled; one that has ended stays as it is."""
+        if self.local.pop(seq, None) is None:
+            return []
+        result = ActivityResolution()
+        result.cancelled.failure.CopyFrom(encode_failure(CancelledError("cancelled"), activity=True))
+        self._markers[seq] = result
+        return [_make_local_job(seq, result)]
+
     def _withdraw(self, kind: str, seq: int) -> bool:
         """Take a command back that was not sent yet; return whether there was one."""
         for index, command in enumerate(self._unsent):
@@ -198,6 +289,13 @@ class Core:
         failure = encode_failure(CancelledError("cancelled"), activity=True)
         job.resolve_activity.result.cancelled.failure.CopyFrom(failure)
         return job
+
+
+def _make_local_job(seq: int, result: ActivityResolution) -> WorkflowActivationJob:
+    job = WorkflowActivationJob()
+    job.resolve_activity.seq, job.resolve_activity.is_local = seq, True
+    job.resolve_activity.result.CopyFrom(result)
+    return job
 
 
 def _list_ends(jobs: Sequence[WorkflowActivationJob]) -> list[tuple[str, int]]:

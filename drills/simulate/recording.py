@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.child_workflow import ChildWorkflowResult
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
-from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import WorkflowCommand
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ScheduleLocalActivity, WorkflowCommand
 
 
 class Recording:
@@ -77,6 +78,21 @@ class Recording:
             ended = event.activity_task_canceled_event_attributes
             ended.started_event_id = scheduled.event_id
         ended.scheduled_event_id = scheduled.event_id
+
+    def add_local(self, call: ScheduleLocalActivity, result: ActivityResolution, now: int) -> None:
+        """Record the marker of a local activity, as core writes it."""
+        event = self._add(now)
+        marker = event.marker_recorded_event_attributes
+        marker.marker_name = "core_local_activity"
+        data = {"seq": call.seq, "attempt": 1, "activity_id": call.activity_id, "activity_type": call.activity_type}
+        marker.details["data"].payloads.add(metadata={"encoding": b"json/plain"}, data=json.dumps(data).encode())
+        if result.HasField("completed"):
+            marker.details["result"].payloads.append(result.completed.result)
+        else:
+            is_failed = result.HasField("failed")
+            marker.failure.CopyFrom(result.failed.failure.cause if is_failed else result.cancelled.failure)
+        id_ = call.activity_id.partition(" ")[0]
+        self.scheduled[id_] = self.ended[id_] = now
 
     def end_child(self, seq: int, result: ChildWorkflowResult, now: int) -> None:
         """Record the end of a child; of one that was cancelled or terminated nothing is read."""

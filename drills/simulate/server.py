@@ -16,7 +16,11 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.child_workflow import ParentClosePolicy, StartChildWorkflowExecutionFailedCause
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow, WorkflowActivationJob
-from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ScheduleActivity, WorkflowCommand
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import (
+    ScheduleActivity,
+    ScheduleLocalActivity,
+    WorkflowCommand,
+)
 from temporalio.exceptions import CancelledError
 
 from drills.simulate.core import (
@@ -30,6 +34,7 @@ from drills.simulate.core import (
 )
 from drills.simulate.recording import Recording
 from drills.simulate.sdk import encode_failure, is_ours, pack_attributes, pack_memo
+from holdfast.protocol.names import VIEW
 
 MILLISECOND = 1_000_000
 ALREADY_EXISTS = StartChildWorkflowExecutionFailedCause.Value(
@@ -124,6 +129,9 @@ class World(Protocol):
 
     def note_closed(self, run: Run) -> None:
         """Look at a history that has just ended."""
+
+    def run_local(self, call: ScheduleLocalActivity, *, failing: bool = False) -> ActivityResolution:
+        """Run a local activity."""
 
 
 class Server:
@@ -243,6 +251,7 @@ class Server:
             # Of a task that another worker has started the clock is known, of events alone it is not.
             core.apply(jobs, started[-1].time if started else core.time, len(run.events))
             core.applied = len(run.events)
+            self._end_all_local(core)
         payload: Payload = core.query(name, argument)
         self._evict_if_asked(run)
         return payload
@@ -253,6 +262,14 @@ class Server:
         """Return what may happen to a history next; the plain one first."""
         if run.closed:
             return []
+        if run.task == "started" and run.core is not None and run.core.local:
+            return [
+                Move("end local", run.id, lambda: self._end_local(run)),
+                Move("fail local", run.id, lambda: self._end_local(run, failing=True)),
+                Move("query in task", run.id, lambda: self._query_in_task(run)),
+                Move("heartbeat", run.id, lambda: self._go_on(run)),
+                Move("lose", run.id, lambda: self._time_out(run)),
+            ]
         if run.task == "started":
             return [
                 Move("complete", run.id, lambda: self.complete(run)),
@@ -294,6 +311,35 @@ class Server:
         core.apply(order(jobs), self.now, len(run.events))
         core.applied = len(run.events)
 
+    def _end_local(self, run: Run, *, failing: bool = False) -> None:
+        """End the first local activity that is under way."""
+        assert run.core is not None
+        seq, call = next(iter(run.core.local.items()))
+        run.core.end_local(seq, self.world.run_local(call, failing=failing))
+
+    def _end_all_local(self, core: Core) -> None:
+        while core.local:
+            seq, call = next(iter(core.local.items()))
+            core.end_local(seq, self.world.run_local(call))
+
+    def _query_in_task(self, run: Run) -> None:
+        """Ask a query that came with a task, while a local activity is under way.
+
+        If it is answered at once, the task is completed, with the result of the activity if that comes meanwhile.
+        """
+        assert run.core is not None
+        if not run.core.query_in_task(VIEW):
+            return
+        seq, call = next(iter(run.core.local.items()))
+        run.core.end_local_early(seq, self.world.run_local(call))
+        self._go_on(run)
+
+    def _go_on(self, run: Run) -> None:
+        """Complete a task in which a local activity is under way, and start the next at once."""
+        self.complete(run, goes_on=True)
+        if run.task == "scheduled":
+            self.begin(run)
+
     def _load(self, run: Run) -> Core:
         """Return the workflow in the worker's cache; what was evicted is replayed."""
         if run.core is None:
@@ -329,11 +375,11 @@ class Server:
         for job in aside:
             self._add(run, job)
 
-    def complete(self, run: Run) -> None:
-        """Complete the task under way with what the workflow has commanded."""
+    def complete(self, run: Run, *, goes_on: bool = False) -> None:
+        """Complete the task under way with what the workflow has commanded; with `goes_on` another follows at once."""
         core = run.core
         assert core is not None
-        commands = core.take()
+        commands, markers, flags = core.take()
         refused = _list_refusals(run, commands)
         kept = [command for command in commands if command not in refused]
         if kept and name_kind(kept[-1]) in ENDS and run.aside:
@@ -342,7 +388,7 @@ class Server:
         given = {update.id: update for update in run.given}
         run.given = []
         self._tell_refusals(given, refused)
-        if run.of_update and not kept and not run.aside:
+        if run.of_update and not (kept or markers or goes_on or run.aside):
             del run.events[-2:]  # a task of which no event stands in the history
             core.applied = len(run.events)
             run.task, run.of_update = None, False
@@ -353,14 +399,19 @@ class Server:
                 if command.HasField("update_response") and command.update_response.HasField("accepted")
             ]
             identities = [identify(command) for command in kept]
-            run.events.append(Event("completed", self.now, None, identities, accepted))
+            run.events.append(Event("completed", self.now, None, identities, accepted, markers, flags))
             run.task, run.of_update = None, False
+            for seq, result in markers.items():
+                run.recording.add_local(core.started[seq], result, self.now)
+                run.events.append(Event("command", self.now))
             for command in kept:
                 run.events.append(Event("command", self.now))
                 self._execute(run, command, given)
             core.applied = len(run.events)
             if not run.closed:
                 self._flush(run)
+            if goes_on and not run.closed and run.task is None:
+                self._schedule(run)
         if not run.closed:
             if run.updates and run.task is None:
                 run.task, run.of_update = "scheduled", True
@@ -533,6 +584,8 @@ class Server:
 
     def _take_task(self, run: Run) -> None:
         self.begin(run)
+        assert run.core is not None
+        self._end_all_local(run.core)
         self.complete(run)
 
     def _tell_parent(self, child: Run) -> None:

@@ -15,7 +15,7 @@ from drills.simulate.core import Core, Violation
 from drills.simulate.going_back import Going, choose_fork
 from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
-from drills.simulate.world import RING, World, pack, unpack
+from drills.simulate.world import FIND, RING, World, pack, unpack
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.events import Event, Names, QuestionClosed
 from holdfast.protocol.names import EVENTS, VIEW
@@ -36,6 +36,9 @@ DISTURBING = {
     "begin": 0.25,
     "elsewhere": 0.06,
     "lose": 0.15,
+    "fail local": 0.1,
+    "query in task": 0.2,
+    "heartbeat": 0.2,
     "query": 0.25,
     "evict": 0.08,
     "look late": 0.1,
@@ -120,7 +123,8 @@ class Simulation:
         self.server = self.world.server
         self.limits = self._choose_limits()
         past = None if self.going is None else self.going.past
-        definition = Definition(run="", blueprint=self.generated.blueprint, history_limits=self.limits, past=past)
+        limits, blueprint = self.limits, self.generated.blueprint
+        definition = Definition(run="", blueprint=blueprint, history_limits=limits, past=past, local_tools=[FIND])
         self.world.start(definition, "tea")
         for _ in range(MOST_MOVES):
             if not self._move(profile):

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
 from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ScheduleLocalActivity
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from drills.simulate.extras import NOBODY
@@ -316,6 +318,12 @@ class World:
             if call.command.activity_type == "call_tool":
                 self.problems.append(f"{run.id} has ended ({run.closed}) while a tool may be at work")
         self._known = {id_: known for id_, known in self._known.items() if known[0] != run.id}
+
+    def run_local(self, call: ScheduleLocalActivity, *, failing: bool = False) -> ActivityResolution:
+        """Run a local activity, as often as it is handed out; a failing one is made again as an ordinary one."""
+        if failing:
+            return fail(ApplicationError("it failed", type="tool_error", next_retry_delay=timedelta(seconds=1)))
+        return self.activities.run(call.activity_type, call.arguments[0])
 
     # Moves: the plain ones are the first of each list
 

@@ -12,7 +12,7 @@ from holdfast.workflows.human import HumanInTheLoop
 from tests.people.activations import SIGNAL, FedRun
 
 ASK = "{kind: hitl, name: ask, message: Go?}"
-AGENT = "agents: {a: {model: echo}}\n"
+AGENT = "agents: {a: {model: 'scripted:none'}}\n"
 
 
 @workflow.defn

@@ -11,7 +11,8 @@ from temporalio.worker import Replayer
 
 from examples.invite_guests.workflow import Invitations
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
+from holdfast.testkit.clock import CLOCK_RUNNER
+from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.replay import recordings
 from tests.replay.groupings import Recorded, Recorder
 
@@ -20,7 +21,7 @@ QUICK = ["several", "continued"]
 
 async def replay(name: str) -> list[Recorded]:
     """Replay the histories of a recording; what their instances were fed."""
-    own, authors = Recorder(OWN_RUNNER), Recorder(RUNNER)
+    own, authors = Recorder(CLOCK_RUNNER), Recorder(RUNNER)
     replayer = Replayer(
         workflows=[*WORKFLOWS, Invitations],
         workflow_runner=authors,

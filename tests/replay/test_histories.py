@@ -17,7 +17,8 @@ from examples.invite_guests.workflow import Invitations
 from holdfast.blueprint.questions import QUESTION_KINDS
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from holdfast.runtime.converters import DATA_CONVERTER
-from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
+from holdfast.testkit.clock import CLOCK_RUNNER
+from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.replay import recordings
 from tests.repository import ROOT
 
@@ -53,7 +54,7 @@ async def _failures(read: Callable[[str], Iterator[WorkflowHistory]]) -> dict[st
     replayer = Replayer(
         workflows=[*WORKFLOWS, Invitations],
         workflow_runner=RUNNER,
-        unsandboxed_workflow_runner=OWN_RUNNER,
+        unsandboxed_workflow_runner=CLOCK_RUNNER,  # of the examples, whose tests move the clock
         data_converter=DATA_CONVERTER,
     )
     failures: dict[str, Exception | None] = dict.fromkeys(NAMES)

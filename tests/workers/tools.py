@@ -89,3 +89,25 @@ def asks_for_a_retry(folder: str, name: str) -> None:
     """Fails with an error that Temporal would retry, though it may not run twice."""
     count(folder, name)
     raise ApplicationError("no seat", type="no_seat")
+
+
+@tool(idempotent=True, local=True)
+def counts_locally(folder: str, name: str) -> str:
+    return f"{name} {count(folder, name)}"
+
+
+@tool(idempotent=True, local=True)
+def fails_locally(folder: str, name: str) -> str:
+    """Fails in its first two calls."""
+    if count(folder, name) <= 2:
+        raise ValueError("not yet")
+    return "done"
+
+
+@tool(idempotent=True, local=True)
+def hangs_locally(folder: str, name: str) -> str:
+    """Hangs for as long as the file `hang` is there."""
+    count(folder, name)
+    while (Path(folder) / "hang").exists():
+        time.sleep(0.02)
+    return "done"

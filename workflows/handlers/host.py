@@ -67,7 +67,9 @@ class Host:
         self.superseding = Superseding()
         self.earlier = EarlierRun(past)
         self.undo_logs = UndoLogs()
-        self.activities = Activities(self.until_resumed, self.count, identity.loss_policy, self.earlier)
+        self.activities = Activities(
+            self.until_resumed, self.count, identity.loss_policy, self.earlier, identity.local_tools
+        )
         self.children = Children(self)
         self.door = Door(identity, self.history, state)
         self.questions = Questions(
