@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, parts
@@ -248,8 +249,7 @@ class PastReader:
             return PastChild(workflow=id_, request=digest, status="left")
         if child.status == "completed" and id_ not in broken.path:
             result = await self._histories.decode(child.result)
-            was_cancelled = not child.is_own and isinstance(result, dict) and result.get("cancelled", False)
-            if not was_cancelled:
+            if child.is_own or not _was_cancelled(child, result, broken):
                 return PastChild(workflow=id_, request=digest, status="completed", result=result)
         elif child.status == "failed" and self._is_handled(child, broken):
             failure = await self._histories.read_failure(child.failure)
@@ -296,6 +296,14 @@ def _find_orders(events: Sequence[Event]) -> dict[Address, list[str]]:
             ways.setdefault(around, []).append(event.data.branch)
     declared = {place: [name for name in begun.get(place, []) if name in order] for place, order in ended.items()}
     return {place: order for place, order in ended.items() if order != declared[place]}
+
+
+def _was_cancelled(child: ChildRun, result: JSONObject, broken: Break) -> bool:
+    """Return whether a child with a result was cancelled: it hands over what it did. A plan has that as its status."""
+    inner = result.get("result")
+    statuses = [result.get("status"), inner.get("status") if isinstance(inner, dict) else None]
+    is_later = child.ended is not None and child.ended >= broken.at
+    return bool(result.get("cancelled")) or (is_later and "cancelled" in statuses)
 
 
 def _is_around(child: ChildRun, place: ResumePoint) -> bool:

@@ -72,3 +72,19 @@ async def test_a_fork_inside_a_block_that_a_deadline_ended_has_time_again(house:
     run = await house.start(yaml.safe_dump({"steps": [waits, {"name": "end", "input": "done"}]}))
     assert await house.output(run) == "done"
     assert (await house.output(await fork(house, run, "again")), paid(house)) == ("done", 3)
+
+
+async def test_a_loop_of_a_plan_that_was_cancelled_goes_on(house: Harness) -> None:
+    """What it handed over when it was cancelled is not its result."""
+    steps = [{"id": "pay", "tools": ["pay_out"], "arguments": {"folder": str(house.folder), "payee": "a", "amount": 1}}]
+    steps.append({"id": "sure", "instruction": "Which day?", "pause_for_response": True, "dependencies": ["pay"]})
+    each = {"over": ["a", "b"], "steps": ["pay", "sure"]}
+    plan = {"goal": "A party", "steps": steps, "loop_blocks": {"each": each}}
+    run = await house.start(
+        yaml.safe_dump({"steps": [{"kind": "plan", "name": "party", "plan": plan}, {"name": "end"}]})
+    )
+    await house.one(run)
+    await house.runs.control.cancel(run)
+    new = await retry(house, run)
+    await house.answered(new, "Monday", "Tuesday")
+    assert ((await house.result(new)).status, paid(house)) == ("completed", 2)
