@@ -30,7 +30,7 @@ __all__ = ["stage"]
 FILES = [path.with_name(f"{path.stem}.test.yaml") for path in EXAMPLES]
 
 
-REFUSED = r"a run cannot begin inside the (agent|plan|clarify) "
+REFUSED = r"a run cannot begin inside the (agent|plan|clarify) |has lost its race"
 """What is said of places that no fork begins at."""
 
 
@@ -50,14 +50,6 @@ class ForkRun(CaseRun):
             raise
 
 
-@dataclass(frozen=True)
-class Made:
-    """A call of a run."""
-
-    address: str
-    at: datetime
-
-
 @dataclass
 class Original:
     """A run that is forked, and what it did."""
@@ -66,38 +58,51 @@ class Original:
     run: str
     recorder: CaseRecorder
     recorded: RecordedCase
-    calls: dict[str, Made]
-    """By their ids."""
+    calls: dict[str, str]
+    """The addresses of its calls, by their ids."""
     places: dict[str, datetime]
     """When it came to each place."""
+    times: dict[str, datetime]
+    """When something was first told at each address, by the workflow's clock, which a test moves forward."""
+
+    def has_from(self, place: str, address: str) -> bool:
+        """Return whether what was called at an address came at a place, or after it."""
+        while address not in self.times:
+            address = address.rpartition(";")[0]
+        return self.times[address] >= self.places[place]
 
 
 async def read(runs: Runs, state: RunState) -> Original:
     recorder = CaseRecorder(runs.tree, state)
     recorded = await recorder.record("as in the run")
     places: dict[str, datetime] = {}
+    times: dict[str, datetime] = {}
     for event in await runs.watch.events(state.run):
+        times.setdefault(event.address, event.time)
         if isinstance(event.data, PLACES):
             places.setdefault(event.address, event.time)
-    return Original(runs, state.run, recorder, recorded, await read_calls(runs, state.run), places)
+    return Original(runs, state.run, recorder, recorded, await read_calls(runs, state.run), places, times)
 
 
-async def read_calls(runs: Runs, run: str) -> dict[str, Made]:
-    """Return the calls of models and tools that stand in the histories of a run, by their ids."""
+async def read_calls(runs: Runs, run: str) -> dict[str, str]:
+    """Return the addresses of the calls of models and tools that stand in the histories of a run, by their ids."""
     histories, made = Histories(runs.tree, run), {}
     async for history in histories.walk():
         for id_, call in history.calls.items():
             request = await histories.decode(call.request)
             if request.get("address"):
-                made[id_] = Made(request["address"], call.at)
+                made[id_] = request["address"]
     return made
 
 
-def limit(original: Original, fork: ResumePoint, since: datetime) -> JSONObject:
+def limit(original: Original, fork: ResumePoint) -> JSONObject:
     """Return the run as a test of its fork: what comes from a place on, and nothing of other branches and items."""
     recorder, case = original.recorder, original.recorded.case
     kept = recorder.calls, recorder.answers
-    recorder.calls = [call for call in kept[0] if call.at >= since and not fork.is_beside(call.address)]
+    since = original.places[fork.address]
+    recorder.calls = [
+        call for call in kept[0] if original.has_from(fork.address, call.address) and not fork.is_beside(call.address)
+    ]
     recorder.answers = [reply for reply in kept[1] if reply.at > since and not fork.is_beside(reply.address)]
     again: JSONObject = {"tools": recorder.write_tools(), "answers": recorder.write_answers()}
     calls = {**dict.fromkeys(case["expect"].get("calls", {}), []), **recorder.expect_calls()}
@@ -111,11 +116,10 @@ def limit(original: Original, fork: ResumePoint, since: datetime) -> JSONObject:
 async def fork_at(place: str, original: Original, stage: TestEnvironment, file: CaseFile, folder: Path) -> list[str]:
     """Fork a run at a place, and return what is wrong with the fork; nothing of one that is refused with its reason."""
     fork = describe_place(original.recorded.blueprint, Address(place))
-    since = original.places[place]
     written = folder / "fork.test.yaml"
     beside = file.path.with_name(file.path.name.replace(".test.yaml", ".yaml"))
     beside = beside if beside.exists() else beside.with_suffix(".json")
-    written.write_text(write_yaml({"blueprint": str(beside), "tests": [limit(original, fork, since)]}))
+    written.write_text(write_yaml({"blueprint": str(beside), "tests": [limit(original, fork)]}))
     config = load_config(file.path.parent)
     again = replace(read_cases(written, config), path=file.path)
     run = ForkRun(stage, await stage.house(config), again, again.cases[0], past=original.run, at=place)
@@ -123,8 +127,8 @@ async def fork_at(place: str, original: Original, stage: TestEnvironment, file: 
     if run.refused:
         return [] if re.search(REFUSED, run.refused) else [run.refused]
     made = await read_calls(original.runs, run.run)
-    before = {id_ for id_, call in original.calls.items() if call.at < since or fork.is_beside(call.address)}
-    return [*map(str, differences), *(f"twice: {made[id_].address}" for id_ in made.keys() & before)]
+    before = {id_ for id_, at in original.calls.items() if not original.has_from(place, at) or fork.is_beside(at)}
+    return [*map(str, differences), *(f"twice: {made[id_]}" for id_ in made.keys() & before)]
 
 
 @pytest.mark.slow
