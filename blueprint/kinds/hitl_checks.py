@@ -192,7 +192,7 @@ def _misfit(step: HitlFields) -> str | None:
     except InvalidAnswer as error:
         return str(error)
     except BadSchema:
-        pass  # reported at the schema
+        return None  # reported at the schema
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,9 +103,8 @@ async def start_from_form(request: Request) -> Response:
     value = None if submission.value is ABSENT else submission.value
     try:
         runs = find_site(request).runs_of(identity)
-        await runs.start(blueprint, value, run=run, started_by=identity.user, check=True)
-    except RunExists:
-        pass  # the form was sent twice: the run that it has started is shown
+        with suppress(RunExists):  # the form was sent twice: the run that it has started is shown
+            await runs.start(blueprint, value, run=run, started_by=identity.user, check=True)
     except (BlueprintError, BadInput, NoWorker, Refusal) as error:
         problem = make_problem(error)
         return _form(request, offer, blueprint, FilledForm(control, texts), problem.status, problem.message)
