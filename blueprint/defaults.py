@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.schema_references import find_reference
 
 MOST_REFERENCES = 20
 """One after the other; a schema may refer to itself."""
@@ -88,10 +89,7 @@ def _resolved(schema: object, root: JSONObject) -> list[JSONObject]:
         return []
     chain = [schema]
     while len(chain) < MOST_REFERENCES and isinstance(reference := chain[-1].get("$ref"), str):
-        target: JSON = root if reference.startswith("#") else None
-        for key in reference.removeprefix("#").strip("/").split("/"):
-            if key:
-                target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+        target = find_reference(reference, root)
         if not isinstance(target, dict):
             break
         chain.append(target)

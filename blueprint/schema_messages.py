@@ -11,6 +11,7 @@ from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from holdfast.blueprint.amounts import counted
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.schema_references import find_reference
 
 Path = tuple[str | int, ...]
 _SHOWN = 60
@@ -131,7 +132,7 @@ def _walk(schema: JSONObject, steps: list[str | int]) -> Iterator[JSON]:
     yield part
     for step in steps:
         if step == "$ref":
-            part = _target(schema, str(part["$ref"]))
+            part = find_reference(str(part["$ref"]), schema)
         elif isinstance(part, dict):
             part = part.get(str(step))
         elif isinstance(part, list) and isinstance(step, int) and step < len(part):
@@ -139,13 +140,6 @@ def _walk(schema: JSONObject, steps: list[str | int]) -> Iterator[JSON]:
         else:
             return
         yield part
-
-
-def _target(schema: JSONObject, reference: str) -> JSON:
-    part: JSON = schema
-    for key in reference.removeprefix("#").split("/")[1:]:
-        part = part.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(part, dict) else None
-    return part
 
 
 def words_for_pattern(pattern: str) -> str | None:

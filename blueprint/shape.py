@@ -12,6 +12,7 @@ from functools import cached_property
 
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.questions import Asked
+from holdfast.blueprint.schema_references import find_reference
 
 TYPES = frozenset({"null", "boolean", "number", "text", "list", "object"})
 _NAMES = {
@@ -291,22 +292,9 @@ def _read_variants(schema: JSON, root: JSON, level: int) -> tuple[Variant, ...]:
 def _parts_that_hold(schema: JSONObject, root: JSON) -> Iterator[JSON]:
     """Yield the schemas that must hold beside the keywords of this one."""
     if isinstance(reference := schema.get("$ref"), str):
-        yield _find_reference(reference, root)
+        yield find_reference(reference, root) or {}
     if isinstance(parts := schema.get("allOf"), list):
         yield from parts
-
-
-def _find_reference(reference: str, root: JSON) -> JSON:
-    """Return the schema that a reference of the form `#/$defs/x` leads to; {} for others."""
-    if not reference.startswith("#"):
-        return {}
-    found = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or key not in found:
-            return {}
-        found = found[key]
-    return {} if reference != "#" and not reference.startswith("#/") else found
 
 
 def _read_own(schema: JSONObject, root: JSON) -> Variant:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from pydantic_ai.models import Model
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.schema_references import find_reference
 
 Schema = JSONObject
 ProviderModel: TypeAlias = Model[Any]
@@ -76,17 +77,10 @@ def _resolve(node: Schema, root: Schema) -> Schema:
         if not isinstance(reference, str):
             break
         more = {key: value for key, value in node.items() if key != "$ref"}
-        node = {**_target(reference, root), **more}
+        target = find_reference(reference, root)
+        # A reference to the root would only be resolved to itself.
+        node = {**(target if isinstance(target, dict) and target is not root else {}), **more}
     return node
-
-
-def _target(reference: str, root: Schema) -> Schema:
-    node: JSON = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        part = part.replace("~1", "/").replace("~0", "~")
-        node = node.get(part) if isinstance(node, dict) else None
-    # A reference to the root would only be resolved to itself.
-    return node if isinstance(node, dict) and node is not root else {}
 
 
 def _plain_root(schema: Schema) -> Schema:

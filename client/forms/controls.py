@@ -9,6 +9,7 @@ from typing import Literal
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import shown_path
 from holdfast.blueprint.schema_messages import Path, words_for_pattern
+from holdfast.blueprint.schema_references import find_reference
 
 ABSENT = object()
 """The value of a field that is left out."""
@@ -256,10 +257,7 @@ def _resolved(schema: JSONObject, root: JSONObject) -> JSONObject:
     passed = 0
     while isinstance(reference := schema.get("$ref"), str):
         passed += 1
-        target: JSON = root
-        for key in reference.removeprefix("#").split("/")[1:]:
-            key = key.replace("~1", "/").replace("~0", "~")
-            target = target.get(key) if isinstance(target, dict) else None
+        target = find_reference(reference, root)
         if not isinstance(target, dict) or passed > MOST_LEVELS:
             return {}
         schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
