@@ -21,7 +21,7 @@ from holdfast.activities.scripted import check_script, reply_from
 from holdfast.activities.sizes import storable
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.protocol import guard
-from holdfast.protocol.agents import ModelReply, ModelRequest
+from holdfast.protocol.agents import CALL_MODEL, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from holdfast.activities.providers import Models
@@ -46,7 +46,7 @@ class ModelActivities:
         self._agents = agents or AgentActivities((), aliases)
         self._models: Models | None = None
 
-    @activity.defn(name="call_model")
+    @activity.defn(name=CALL_MODEL)
     async def call_model(self, request: ModelRequest) -> ModelReply:
         """Return the reply, its output checked against the schema. Failures are typed; final ones are not retried."""
         async with count_failures(request):

@@ -24,6 +24,7 @@ from holdfast.client.run_histories import Call, ChildRun, Histories
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree
 from holdfast.client.whole_runs import WholeRunReader
+from holdfast.protocol import agents
 from holdfast.protocol.address import INSIDE, is_within, name_at, parts, segment
 from holdfast.protocol.agents import CacheHit, Completed, ModelReply, ModelRequest, ToolRequest
 from holdfast.protocol.events import Event, QuestionAsked, is_beginning
@@ -134,7 +135,7 @@ class CaseRecorder:
 
     async def _take_call(self, call: Call) -> None:
         match call.activity, call.status:
-            case "call_model", "completed":
+            case agents.CALL_MODEL, "completed":
                 self._take_reply(
                     ModelRequest.model_validate(await self._histories.decode(call.request)),
                     ModelReply.model_validate(await self._histories.decode(call.result)),
@@ -145,7 +146,7 @@ class CaseRecorder:
                 hit = CacheHit.model_validate(await self._histories.decode(call.result))
                 if hit.found:
                     self._notes.append("an output came from the cache, which a test begins without: add what made it")
-            case "call_model", "failed":
+            case agents.CALL_MODEL, "failed":
                 request = ModelRequest.model_validate(await self._histories.decode(call.request))
                 self._notes.append(f"{request.step}: a request to {request.model} failed, which no script can say")
 

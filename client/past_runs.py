@@ -14,6 +14,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, parts
+from holdfast.protocol.agents import CALL_MODEL
 from holdfast.protocol.events import BranchCompleted, BranchStarted, Event, StepCompleted
 from holdfast.protocol.names import TELL
 from holdfast.protocol.past import (
@@ -33,7 +34,6 @@ from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import digest_of
 from holdfast.runtime.errors import BadInput
 
-MODEL_CALL = "call_model"
 FINALLY = ";branch:finally"
 """Stands in the addresses of the last steps of a block, behind that of the block."""
 PLAN_FAILED = "plan_failed"
@@ -134,7 +134,7 @@ class PastReader:
             if replies and failure.type not in SPENT:
                 return Break(replies[-1].at, failure.address, around, asked_from=replies[-1].at)
         closed = path[-1].closed or ended
-        asked = [call for call in _list_calls(path[-1], MODEL_CALL, failure.address) if call.status == "completed"]
+        asked = [call for call in _list_calls(path[-1], CALL_MODEL, failure.address) if call.status == "completed"]
         again = frozenset(call.id for call in asked[-1:] if failure.type not in SPENT)
         return Break(closed, failure.address, around, again)
 

@@ -16,10 +16,11 @@ from holdfast.protocol.values import Value
 
 MOST_CALLS = 200
 """Largest number of calls that a step or an agent keeps one by one: a payload has its limits."""
-
-
 LONGEST_KEPT = 500
 """Characters of the arguments, and of the result, that are kept of each of them."""
+
+CALL_MODEL = "call_model"
+"""The activity that asks a model."""
 
 
 class ToolCall(Value):

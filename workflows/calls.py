@@ -17,6 +17,7 @@ from holdfast.blueprint.parts import Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 from holdfast.protocol.agents import (
+    CALL_MODEL,
     CacheEntry,
     CacheHit,
     CacheLookup,
@@ -39,7 +40,6 @@ from holdfast.protocol.values import digest_of
 from holdfast.workflows.concurrency import await_end, is_cancelled
 from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
 
-CALL_MODEL = "call_model"
 CALL_TOOL = "call_tool"
 DESCRIBE_TOOLS = "describe_tools"
 FIND_TOOL = "find_tool"
