@@ -133,7 +133,21 @@ class CaseRecorder:
         self.calls.sort(key=attrgetter("at"))
         self.answers.sort(key=attrgetter("at"))
 
+    async def _take_local(self, call: Call) -> None:
+        """Take a local call, of which the history has the address, but no request."""
+        if call.activity == "call_model" and call.status == "completed":
+            step = next(name for kind, name, _ in reversed(parts(call.address)) if kind != "turn")
+            place = _make_pattern(call.address)
+            n = 1 + sum((reply.step, _make_pattern(reply.address)) == (step, place) for reply in self._replies)
+            value = ModelReply.model_validate(await self._histories.decode(call.result))
+            self._replies.append(_Reply(step, call.address, n, _write_reply(value)))
+        elif call.activity == "call_tool":
+            self._notes.append(f"{call.address}: a local tool, which the test calls")
+
     async def _take_call(self, call: Call) -> None:
+        if call.request is None and call.activity != "cache_get":
+            await self._take_local(call)
+            return
         match call.activity, call.status:
             case agents.CALL_MODEL, "completed":
                 self._take_reply(

@@ -76,3 +76,14 @@ async def test_a_fork_with_changed_values_becomes_no_test(house: Harness) -> Non
     await house.output(forked.run)
     with pytest.raises(BadInput, match="values changed at"):
         await CaseRecorder(house.runs.tree, await house.runs.state(forked.run)).record("x")
+
+
+async def test_what_was_called_in_the_workflow_s_own_task_is_recorded(house: Harness, stage: TestEnvironment) -> None:
+    """Of such calls the history has no request."""
+    kept = {"kind": "cache", "name": "kept", "ttl": "1d", "wrapped_step": {"name": "inner", "input": "x"}}
+    say = {"name": "say", "agent": {"model": "echo"}, "input": "{{ iteration }}"}
+    loop = {"kind": "loop", "name": "l", "loop": {"max_loops": 2, "body": [say]}}
+    text = yaml.safe_dump({"steps": [kept, loop]})
+    run = await house.start(text)
+    await house.output(run)
+    assert (await check(house, stage, run, text))["model"] == {"say": [{"output": 1}, {"output": 2}]}
