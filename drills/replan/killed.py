@@ -21,7 +21,8 @@ from holdfast.runtime.errors import RunExists
 from tests.conftest import Harness, replayed
 
 AT_ONCE = 4
-MOST_KILLS = 40
+KILLS = 2
+"""For each run."""
 POLLING = "polling task queue"
 """What a worker says when it begins to work."""
 MOST_PLANS = MOST_REPLANS + 1
@@ -75,7 +76,10 @@ async def run_killed(processes: Processes, count: int, seed: int) -> Killed:
         processes.start("worker")
         house = await processes.house()
         person, running = Careful(house.runs, processes.folder), set[str]()
-        tasks = [asyncio.create_task(person.answer_all(running)), asyncio.create_task(_kill(processes, dice, told))]
+        tasks = [
+            asyncio.create_task(person.answer_all(running)),
+            asyncio.create_task(_kill(processes, dice, told, KILLS * count)),
+        ]
         room = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(*(_run_one(house, processes.folder, n, room, running, told) for n in range(count)))
         for task in tasks:
@@ -90,8 +94,8 @@ async def run_killed(processes: Processes, count: int, seed: int) -> Killed:
     return told
 
 
-async def _kill(processes: Processes, dice: random.Random, told: Killed) -> None:
-    while told.kills < MOST_KILLS:
+async def _kill(processes: Processes, dice: random.Random, told: Killed, most: int) -> None:
+    while told.kills < most:
         # A busy machine takes longer to start a worker than one lives: it is killed at work, and not at its start.
         while processes.log("worker").count(POLLING) <= told.kills:
             await asyncio.sleep(0.2)

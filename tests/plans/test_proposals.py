@@ -19,6 +19,7 @@ from holdfast.server.web.addresses import question_address
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, finish, loop, step
 from tests.plans.planned import planned
+from tests.serve.ground import WHO, client_of, person, site_of_house
 from tests.serve.pages import desk
 
 Json = dict[str, Any]
@@ -151,3 +152,33 @@ def test_a_plan_that_nobody_confirms_has_no_reply() -> None:
     plan = {"goal": "Send", "steps": [SEND]}
     with pytest.raises(BlueprintError, match="asks nobody itself, and has no reply"):
         loads(json.dumps({"steps": [{"kind": "plan", "name": "work", "plan": plan}], "output": REPLY}))
+
+
+@pytest.mark.parametrize("door", ["update", "api"])
+async def test_a_sentence_sends_the_plan_back_at_every_door(plans: Plans, door: str) -> None:
+    """As it is typed: a program, too, may pass on what a person has said."""
+    run = await planned(plans, [FIRST, SECOND], tools=TOOLS, more=CONFIRM)
+    question = await plans.harness.one(run)
+    if door == "api":
+        body = {
+            "answers": [{"question": question.id, "content": "plus court, et seulement Ana", "digest": question.digest}]
+        }
+        async with client_of(site_of_house(plans.harness), person("bot", is_service=True)) as api:
+            sent = await api.post(f"/api/v1/runs/{run}/answers", json=body, headers={WHO: "ana"})
+        assert sent.status_code == 200, sent.text
+    else:
+        await plans.harness.answer(run, "plus court, et seulement Ana", question)
+    again = await plans.harness.one(run)
+    assert again.info["about"]["changes"][0]["id"] == "1"
+    await plans.harness.answer(run, {"verdict": "rejected"}, again)
+    await plans.harness.result(run)
+
+
+async def test_the_api_tells_a_proposal_in_words(plans: Plans) -> None:
+    run = await planned(plans, [FIRST], tools=TOOLS, more=CONFIRM)
+    question = await plans.harness.one(run)
+    async with client_of(site_of_house(plans.harness), person("bot", is_service=True)) as api:
+        told = (await api.get(f"/api/v1/questions/{question.id}", headers={WHO: "ana"})).json()
+    assert told["proposal"] == describe_proposal(question)
+    await plans.harness.answer(run, {"verdict": "rejected"}, question)
+    await plans.harness.result(run)
