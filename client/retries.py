@@ -174,12 +174,25 @@ class RunRetry:
         """Return where the run broke off. Raises `BadInput` if it would only fail there again."""
         failure = await read_run_failure(self._client, self._run)
         broken = await reader.find_break(failure, await read_end(self._client, described))
-        check_not_undone(self._run, events, _find_failed_step(events, broken))
-        if failure is not None and not broken.repeats and self._changed is None:
-            message = f"{self._run} failed on what it already had ({failure.type}: {failure.message})"
-            way_on = "Mend the blueprint, and retry with it: --blueprint FILE"
-            raise BadInput(f"{message}; a retry would fail the same way. {way_on}")
+        check_break(self._run, events, broken, failure, changed=self._changed is not None)
         return broken
+
+
+def check_break(run: str, events: Sequence[Event], broken: Break, failure: Failure | None, *, changed: bool) -> None:
+    """Raise `BadInput` if no other run can go on from a run that broke off there.
+
+    Args:
+        run: The run.
+        events: Its events, in order.
+        broken: Where it broke off.
+        failure: Its failure; None for a run that was ended from outside.
+        changed: Whether another blueprint takes the place of the old one.
+    """
+    check_not_undone(run, events, _find_failed_step(events, broken))
+    if failure is not None and not broken.repeats and not changed:
+        message = f"{run} failed on what it already had ({failure.type}: {failure.message})"
+        way_on = "Mend the blueprint, and retry with it: --blueprint FILE"
+        raise BadInput(f"{message}; a retry would fail the same way. {way_on}")
 
 
 def _find_failed_step(events: Sequence[Event], broken: Break) -> int:

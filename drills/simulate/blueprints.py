@@ -30,6 +30,8 @@ SIZES = (2, 3, 4, 6)
 """Steps of a blueprint, about."""
 OFTEN = (1.0, 0.1, 4.0)
 """How often a blueprint has a kind, beside others: some of few kinds find what those of all do not."""
+PLAIN = (1.0, 1.0, 1.0, 1.0, 1.0, 4.0, 0.5, 0.5, 1.0)
+"""How often a plain step does what: an agent with tools is most of all."""
 ASKS: tuple[Json, ...] = (
     {"ask": "input"},
     {"ask": "clarification"},
@@ -73,6 +75,7 @@ class Generator:
         """Return a document."""
         self.most = SIZES[self.choices.below(len(SIZES))]
         self.weights = {kind: OFTEN[self.choices.below(len(OFTEN))] for kind in MAKERS}
+        self.weights["step"] *= 3  # does one of many things
         steps = self.make_steps(0)
         document: Json = {"name": "simulated", "agents": self.agents, "context": self.context}
         document |= {"steps": steps, **self.order(steps)}
@@ -169,7 +172,7 @@ def _merge(one: Json, other: Json) -> Json:
 
 
 def _make_plain(gen: Generator, depth: int) -> Json:
-    match gen.choices.below(10):
+    match gen.choices.index(PLAIN):
         case 0:
             return {"input": "a text"}
         case 1:
@@ -180,11 +183,11 @@ def _make_plain(gen: Generator, depth: int) -> Json:
             return {"uses": ASKING, "input": "tea"}
         case 4:
             return {"agent": gen.name_agent(tools=False), "input": "Write.", **gen.choose(extras.OF_CALLS, 0.2)}
-        case 5 | 6:
+        case 5:
             return {"agent": gen.name_agent(tools=True), "input": "Work."}
-        case 7:
+        case 6:
             return {"agent": {"model": "simulated", "tools": [FIND]}, "input": "Find.", "ends_with_tool": True}
-        case 8:
+        case 7:
             return {"input": {f"key{gen.count}": "a text"}, "updates_context": True}
     return {"uses": BROKEN, "input": "tea", "on_error": "continue"}
 

@@ -1,7 +1,7 @@
-"""Runs that go on from an ended one: forked at a step, an iteration, an item or a branch, chosen by the seed.
+"""Runs that go on from an ended one: forked at a step, an iteration, an item or a branch, or retried.
 
 What the ended run did is read by the product's own reader, from histories as a client fetches them. Nothing that had
-ended before the place may be called or asked again, and the end must be the same.
+ended before the place, or before the failure, may be called or asked again, and the end must be the same.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from temporalio.exceptions import ApplicationError
+
 from drills.simulate.choices import Choices
 from drills.simulate.core import Core, Violation
-from drills.simulate.sdk import run_async
+from drills.simulate.sdk import decode_failure, run_async
 from drills.simulate.server import Run, Server
 from drills.simulate.world import RUN, pack, unpack
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.places import PLACES, check_place, describe_place
+from holdfast.client.retries import check_break
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import Event
 from holdfast.protocol.past import PAST, Fork, Past, PastWaits
+from holdfast.protocol.runs import Failure as RunFailure
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.errors import BadInput
@@ -51,25 +55,26 @@ class _Tree:
 
 @dataclass(frozen=True)
 class Going:
-    """A fork: what its workflows meet, and what they may not do again."""
+    """A fork or a retry: what its workflows meet, and what they may not do again."""
 
-    at: Address
+    name: str
+    """What people read of it."""
     past: Past
     limits: HistoryLimits
     """Those of the run that it goes on from: whether a map has workflows of its own depends on them."""
     calls: frozenset[str]
-    """Ids of the activities that had ended before its place."""
+    """The calls of activities that had ended before its place, as `Recording` names them."""
     questions: frozenset[str]
     """Addresses at which everything was answered before it."""
 
     def check(self, server: Server, events: Sequence[Event]) -> None:
-        """Raise `Violation` if the fork has done again what was done before its place."""
+        """Raise `Violation` if it has done again what was done before its place."""
         for run in server.runs:
             if again := self.calls & run.recording.scheduled.keys():
-                raise Violation(f"the fork at {self.at} has called {sorted(again)} again in {run.id}")
+                raise Violation(f"{self.name} has called {sorted(again)} again in {run.id}")
         asked = {event.address for event in events if event.type == "question.asked"}
         if again := self.questions & asked:
-            raise Violation(f"the fork at {self.at} has asked again at {sorted(again)}")
+            raise Violation(f"{self.name} has asked again at {sorted(again)}")
 
 
 def choose_fork(
@@ -95,7 +100,39 @@ def choose_fork(
     ended = datetime.fromtimestamp(server.now / 1e9, UTC)
     past = run_async(reader.read(Break(ended), place=fork))
     arrived = min(event.time for event in events if event.address == at)
-    return Going(at, past, limits, _list_calls(server, arrived), _list_answered(events, arrived))
+    return Going(f"the fork at {at}", past, limits, _list_calls(server, arrived), _list_answered(events, arrived))
+
+
+def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits) -> Going | None:
+    """Return the retry of a run that has failed or was cancelled; None if the product refuses it.
+
+    Args:
+        server: With the run.
+        events: Of all its workflows.
+        limits: Those of its histories.
+    """
+    root = server.current[RUN]
+    failure = _read_failure(root)
+    ended = datetime.fromtimestamp((root.cancelled_at or server.now) / 1e9, UTC)
+    reader = PastReader(_Tree(server), RUN, events)  # type: ignore[arg-type]
+    try:
+        broken = run_async(reader.find_break(failure, ended))
+        check_break(RUN, events, broken, failure, changed=False)
+        past = run_async(reader.read(broken))
+    except BadInput:
+        return None
+    calls = {name for run in server.runs for name in run.recording.completed if name.split()[0] not in broken.calls}
+    end = datetime.max.replace(tzinfo=UTC)
+    return Going("the retry", past, limits, frozenset(calls), _list_answered(events, broken.asked_from or end))
+
+
+def _read_failure(root: Run) -> RunFailure | None:
+    """Return the failure of a run; None if it was cancelled."""
+    if root.closed == "cancelled":
+        return None
+    error = decode_failure(root.result)  # type: ignore[arg-type]
+    assert isinstance(error, ApplicationError)
+    return RunFailure.read(error.details, error.type)
 
 
 def _list_places(events: Sequence[Event]) -> list[Address]:
@@ -112,7 +149,7 @@ def _is_allowed(place: Address, events: Sequence[Event]) -> bool:
 
 def _list_calls(server: Server, arrived: datetime) -> frozenset[str]:
     before = (arrived - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1_000  # exact
-    return frozenset(id_ for run in server.runs for id_, at in run.recording.ended.items() if at < before)
+    return frozenset(name for run in server.runs for name, at in run.recording.ended.items() if at < before)
 
 
 def _list_answered(events: Sequence[Event], arrived: datetime) -> frozenset[str]:

@@ -9,7 +9,13 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.child_workflow import ChildWorkflowResult
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
-from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ScheduleLocalActivity, WorkflowCommand
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import (
+    ScheduleActivity,
+    ScheduleLocalActivity,
+    WorkflowCommand,
+)
+
+from holdfast.protocol.past import digest_request
 
 
 class Recording:
@@ -24,10 +30,14 @@ class Recording:
     def __init__(self, start: InitializeWorkflow, run_id: str, now: int) -> None:
         self.events: list[HistoryEvent] = []
         self.scheduled: dict[str, int] = {}
-        """When each activity was scheduled, by its id."""
+        """When each call of an activity was scheduled, by its name: its id and what is asked, as ids may come again
+        in the next history."""
         self.ended: dict[str, int] = {}
-        """When each activity has ended, by its id."""
+        """When each has ended."""
+        self.completed: set[str] = set()
+        """Those that gave a result."""
         self._calls: dict[int, HistoryEvent] = {}
+        self._names: dict[int, str] = {}
         self._children: dict[int, int] = {}
         started = self._add(now).workflow_execution_started_event_attributes
         started.input.payloads.extend(start.arguments)
@@ -43,7 +53,8 @@ class Recording:
                 scheduled = event.activity_task_scheduled_event_attributes
                 scheduled.activity_id, scheduled.activity_type.name = call.activity_id, call.activity_type
                 scheduled.input.payloads.extend(call.arguments)
-                self.scheduled[call.activity_id] = now
+                self._names[call.seq] = name = _name_call(call)
+                self.scheduled[name] = now
             case "request_cancel_activity":
                 number = self._calls[command.request_cancel_activity.seq].event_id
                 requested = self._add(now).activity_task_cancel_requested_event_attributes
@@ -65,10 +76,12 @@ class Recording:
     def end_call(self, seq: int, result: ActivityResolution, now: int) -> None:
         """Record the end of an activity."""
         scheduled = self._calls[seq]
-        self.ended[scheduled.activity_task_scheduled_event_attributes.activity_id] = now
+        name = self._names[seq]
+        self.ended[name] = now
         event = self._add(now)
         ended: Any
         if result.HasField("completed"):
+            self.completed.add(name)
             ended = event.activity_task_completed_event_attributes
             ended.result.payloads.append(result.completed.result)
         elif result.HasField("failed"):
@@ -113,3 +126,7 @@ class Recording:
         event.event_time.FromNanoseconds(now)
         self.events.append(event)
         return event
+
+
+def _name_call(call: ScheduleActivity) -> str:
+    return f"{call.activity_id} {digest_request(call.activity_type, json.loads(call.arguments[0].data))}"

@@ -108,7 +108,8 @@ class Run:
     calls: dict[int, Call] = field(default_factory=dict)
     attributes: dict[str, Payload] = field(default_factory=dict)
     memo: dict[str, Payload] = field(default_factory=dict)
-    cancel_requested: bool = False
+    cancelled_at: int | None = None
+    """When its cancellation was requested."""
     closed: str | None = None
     result: Payload | Failure | None = None
     news: bool = False
@@ -225,12 +226,12 @@ class Server:
     def cancel(self, id_: str, reason: str = "a person") -> bool:
         """Request the cancellation of a workflow; return whether it is open."""
         run = self.find_open(id_)
-        if run is not None and not run.cancel_requested:
+        if run is not None and run.cancelled_at is None:
             self._cancel(run, reason)
         return run is not None
 
     def _cancel(self, run: Run, reason: str = "a parent") -> None:
-        run.cancel_requested = True
+        run.cancelled_at = self.now
         if not is_ours(run.start.workflow_type):
             self._close(run, "cancelled", encode_failure(CancelledError("cancelled")))
             return
@@ -507,7 +508,7 @@ class Server:
         """Cancel the first history of a child, as the server does; a child that goes on in another does not hear it."""
         for child in self.runs:
             is_its = child.parent is not None and child.parent[0] is run and child.parent[1] == seq
-            if is_its and child.is_first and not child.closed and not child.cancel_requested:
+            if is_its and child.is_first and not child.closed and child.cancelled_at is None:
                 self._cancel(child)
 
     def _deliver(self, run: Run, command: WorkflowCommand) -> None:

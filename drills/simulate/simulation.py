@@ -6,13 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from drills.simulate.blueprints import UNDONE, Generated, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
-from drills.simulate.going_back import Going, choose_fork
+from drills.simulate.going_back import Going, choose_fork, choose_retry
 from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
 from drills.simulate.world import FIND, RING, World, pack, unpack
@@ -26,6 +26,10 @@ SCHEDULES = 10
 """Schedules of one blueprint: consecutive seeds share it, and its undisturbed run."""
 FORKED = 0.2
 """The share of complete runs that are forked."""
+FAILING = 0.15
+"""The share of schedules in which a call may fail for good, so that the run may fail, and is retried."""
+RETRIED = 0.5
+"""The share of cancelled runs that are retried."""
 MOST_MOVES = 2_000
 SOON = 2 * 86_400 * 1_000_000_000
 """Nanoseconds; a deadline that is further away is never reached before what it ends."""
@@ -45,6 +49,7 @@ DISTURBING = {
     "lose worker": 0.05,
     "lose result": 0.05,
     "fail once": 0.05,
+    "fail for good": 0.2,
     "answer by two": 0.1,
     "answer again": 0.1,
     "answer by signal": 0.25,
@@ -98,6 +103,8 @@ class Profile:
         for _ in range(storm):
             name = names[choices.below(len(names))]
             weights[name] = DISTURBING[name] * 8
+        if not choices.chance(FAILING):
+            del weights["fail for good"]
         return cls(weights, choices.chance(0.3))
 
 
@@ -349,30 +356,38 @@ def run_choices(written: tuple[int, ...], choices: Choices, seed: int | None = N
     simulation = Simulation(generated, choices)
     try:
         outcome = simulation.run()
-        _compare(expected, outcome, cancelled=simulation.world.cancelled)
-        if outcome.status == "completed" and choices.chance(FORKED):
-            _run_fork(simulation, expected)
+        _compare(expected, outcome, simulation.world)
+        _go_back(simulation, outcome, expected)
     except Violation as violation:
         return Failure(seed, str(violation), generated, choices.made, written, simulation.moves)
     return None
 
 
-def _run_fork(ended: Simulation, expected: Outcome) -> None:
-    """Run a fork of a run that is complete to its end, which must be the same; its moves follow those of the run."""
-    going = choose_fork(ended.server, ended.told, ended.generated.blueprint, ended.limits, ended.choices)
+def _go_back(ended: Simulation, outcome: Outcome, expected: Outcome) -> None:
+    """Fork some runs that are complete, and retry some that are not: what goes on from them has the same end."""
+    world, choices = ended.world, ended.choices
+    going, is_retry = None, False
+    if outcome.status == "completed":
+        if not world.broke and choices.chance(FORKED):
+            going = choose_fork(ended.server, ended.told, ended.generated.blueprint, ended.limits, choices)
+    elif (outcome.status == "failed" and world.broke) or (outcome.status == "cancelled" and choices.chance(RETRIED)):
+        going, is_retry = choose_retry(ended.server, ended.told, ended.limits), True
     if going is None:
         return
-    ended.moves.append(f"fork: {going.at}")
-    fork = Simulation(ended.generated, ended.choices, going=going, moves=ended.moves)
-    outcome = fork.run()
-    if fork.world.cancelled:
+    ended.moves.append(going.name)
+    make_world = partial(World, activities=world.activities if is_retry else None)
+    after = Simulation(ended.generated, choices, going=going, make_world=make_world, moves=ended.moves)
+    outcome = after.run()
+    if after.world.cancelled or after.world.broke:
         return
-    if outcome[:3] != expected[:3] or not dict(outcome.effects).items() <= dict(expected.effects).items():
-        raise Violation(f"the fork at {going.at} ends otherwise: {outcome}, not {expected}")
+    is_whole = outcome.status == "completed" and not is_retry
+    more = dict(outcome.effects).items() - dict(expected.effects).items() if is_whole else ()
+    if outcome[:3] != expected[:3] or more:
+        raise Violation(f"{going.name} ends otherwise: {outcome}, not {expected}")
 
 
-def _compare(expected: Outcome, outcome: Outcome, *, cancelled: bool) -> None:
-    if cancelled and outcome.status == "cancelled":
+def _compare(expected: Outcome, outcome: Outcome, world: World) -> None:
+    if world.broke or (world.cancelled and outcome.status == "cancelled"):
         return
     # How far what stands beside a failure has come is a matter of the schedule.
     compared = 4 if expected.status == "completed" else 3

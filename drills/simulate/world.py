@@ -279,14 +279,16 @@ def _is_of_end(question: Question) -> bool:
 class World:
     """Everything outside of the workflows. It makes the moves that are not the server's own."""
 
-    def __init__(self, events: Sequence[tuple[str, str]]) -> None:
-        """`events` are those that other systems send, each a name and a key."""
+    def __init__(self, events: Sequence[tuple[str, str]], activities: Activities | None = None) -> None:
+        """`events` are those that other systems send, each a name and a key; `activities` may have done things."""
         self.server = Server(self)
-        self.activities = Activities()
+        self.activities = activities or Activities()
         self.problems: list[str] = []
         self.receipts: dict[str, str] = {}
         """Who was told that their answer counts, by the id of the question."""
         self.cancelled = False
+        self.broke = False
+        """Whether a call has failed for good."""
         self.paused = False
         self._known: dict[str, tuple[str, Question]] = {}
         """Open questions that people know of, with the workflow that asks, by id."""
@@ -337,6 +339,8 @@ class World:
         moves.append(Move("lose result", where, lambda: self._lose_result(call)))
         if self._may_fail(call, name):
             moves.append(Move("fail once", where, lambda: self._fail_once(call)))
+        if not self.broke and name in ("call_model", "call_tool"):
+            moves.append(Move("fail for good", where, lambda: self._fail_for_good(call)))
         return moves
 
     def _may_fail(self, call: Call, name: str) -> bool:
@@ -350,6 +354,10 @@ class World:
     def _fail_once(self, call: Call) -> None:
         call.attempt += 1
         call.failures += 1
+
+    def _fail_for_good(self, call: Call) -> None:
+        self.broke = True
+        self.server.resolve(call, fail(ApplicationError("it is down", type="tool_error", non_retryable=True)))
 
     def _lose_result(self, call: Call) -> None:
         self._act(call)
