@@ -115,6 +115,17 @@ async def test_a_plan_goes_on_where_it_failed(house: Harness) -> None:
     assert ((await house.result(new)).status, paid(house), calls(house.folder, "mended")) == ("completed", 1, 1)
 
 
+async def test_a_cancelled_plan_asks_again_what_was_open_in_its_loop(house: Harness) -> None:
+    step = {"id": "day", "instruction": "Which day suits CURRENT_ITEM?", "pause_for_response": True}
+    plan = {"goal": "Meet", "steps": [step], "loop_blocks": {"each": {"over": ["ana"], "steps": ["day"]}}}
+    run = await house.start(yaml.safe_dump({"steps": [{"kind": "plan", "name": "plan", "plan": plan}]}))
+    await house.one(run)
+    await house.runs.control.cancel(run)
+    new = await retry(house, run)
+    await house.answer(new, "Monday")
+    assert (await house.result(new)).status == "completed"
+
+
 @pytest.mark.slow
 async def test_hundreds_of_calls_are_met_bit_by_bit(house: Harness) -> None:
     """More than one activation may take: the workflow rests in between."""

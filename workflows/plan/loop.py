@@ -65,7 +65,7 @@ class PlanLoopWorkflow(RunWorkflow):
         result = await self.run_to_result(self._work())
         if result is None:
             result = self._broken_off(Ending.of_cancel())
-        return PlanLoopResult(result=result, **self.collect_spending())
+        return PlanLoopResult(result=result, **self.collect_result())
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the result, with the items so far."""
