@@ -258,7 +258,8 @@ def _make_block(gen: Generator, depth: int) -> Json:
         ask = {"name": f"never{n}", "kind": "hitl", "message": f"{NOBODY} this."}
         loop = {"name": f"loop{n}", "kind": "loop", "loop": {"max_loops": 9, "body": [ask]}}
         return {"steps": [loop if gen.choices.chance(0.5) else ask], "deadline": "1h", "on_deadline": "finish"}
-    undo = {"uses": PAY, "input": "back"}
+    undo = {"uses": PAY, **({"arguments": {"what": "back"}} if gen.choices.chance(0.3) else {"input": "back"})}
+    undo |= gen.choose(extras.OF_UNDOS, 0.2)
     done: Json = {"name": f"{UNDONE}{n}", "uses": PAY, "input": "{{ input }}", "undo": undo}
     if gen.choices.chance(0.3):
         done = {"name": f"each{n}", "kind": "loop", "loop": {"max_loops": 2, "checkpoint_every": 1, "body": [done]}}
@@ -284,6 +285,8 @@ def _make_cache(gen: Generator, depth: int) -> Json:
 
 def _make_timer(gen: Generator, depth: int) -> Json:
     # Short: an event that comes before it is waited for is kept for a day.
+    if gen.choices.chance(0.1):
+        return {"until": "2026-01-01T00:30:00Z"}
     return {"for": ("10m", "1s", "30m")[gen.choices.below(3)]}
 
 
@@ -293,6 +296,8 @@ def _make_workflow(gen: Generator, depth: int) -> Json:
 
 def _make_wait(gen: Generator, depth: int) -> Json:
     key = f"INV-{gen.count}"
+    if gen.choices.chance(0.1):
+        return {"for": "never", "key": key, "timeout": "2h", "default": "nothing", "on_timeout": "default"}
     gen.events.append(("paid", key))
     return {"for": "paid", "key": key}
 
@@ -303,15 +308,20 @@ def _make_agentic_loop(gen: Generator, depth: int) -> Json:
 
 
 def _make_plan(gen: Generator, depth: int) -> Json:
+    driver = "agent" if gen.choices.chance(0.4) else "engine"
+    share = 0.4 if driver == "engine" else 0.0
     steps: list[Json] = [{"id": "list", "instruction": "List two guests"}]
     if gen.choices.chance(0.6):
-        steps.append({"id": "sure", "instruction": "Which day?", "pause_for_response": True})
+        question = {"id": "sure", "instruction": "Which day?", "pause_for_response": True}
+        steps.append({**question, **gen.choose(extras.OF_PLAN_QUESTIONS, share)})
     if gen.choices.chance(0.6):
-        steps.append({"id": "book", "instruction": "Book it", "tools": [PAY], "dependencies": ["list"]})
-    driver = "agent" if gen.choices.chance(0.4) else "engine"
+        book = {"id": "book", "instruction": "Book it", "tools": [PAY], "dependencies": ["list"]}
+        steps.append({**book, **gen.choose(extras.OF_PLAN_STEPS, share)})
+    steps += [step for step in [gen.choose(extras.PLAN_STEPS, share / 2)] if step]
     plan: Json = {"goal": "A party", "agent": gen.name_agent(tools=False), "steps": steps, "driver": driver}
     if gen.choices.chance(0.5):
-        plan["loop_blocks"] = {"each": {"over": ["a", "b"], "steps": ["invite"]}}
+        loop = {"over": ["a", "b"], "steps": ["invite"], **gen.choose(extras.OF_PLAN_LOOPS, share)}
+        plan["loop_blocks"] = {"each": loop}
         steps.append({"id": "invite", "instruction": "Invite CURRENT_ITEM", "tools": [FIND]})
     if gen.choices.chance(0.3):
         plan["confirm"] = True

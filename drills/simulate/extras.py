@@ -126,16 +126,29 @@ OF_TURNS: tuple[Json, ...] = (
 """Of an agent that takes turns."""
 OF_TOOLS: tuple[Json, ...] = ({"review": True}, {"risk": "low"}, {"timeout": "1h"}, {"retry": _RETRY})
 """Of the tools of an agent."""
+OF_UNDOS: tuple[Json, ...] = ({"timeout": "1h"}, {"retry": _RETRY})
+OF_PLAN_QUESTIONS: tuple[Json, ...] = (
+    {"options": [{"text": "Monday", "type": 2}, {"text": "Tuesday", "type": 2}]},
+    {"condition": "RESULT_FROM_list is not empty"},
+    {"assignees": _EVERYBODY},
+    {
+        "instruction": f"{NOBODY} this.",
+        **{"timeout": "2h", "on_timeout": "default", "default": "Monday"},
+    },
+)
 OF_PLAN_STEPS: tuple[Json, ...] = (
     {"title": "A title", "service": "calendar", "notes": {"priority": "high"}},
     {"expected_result": "One", "display_result": True},
     {"optional": True},
-    {"assignees": _EVERYBODY},
+    {"agent": {"model": "simulated"}},
+    {"arguments": {"what": "RESULT_FROM_list"}},
 )
+PLAN_STEPS: tuple[Json, ...] = ({"id": "walk", "instruction": "Walk to CURRENT_ITEM", "loopover": ["x", "y"]},)
 OF_PLAN_LOOPS: tuple[Json, ...] = (
-    {"max_parallel": 2},
+    {"id": "each", "max_parallel": 2},
     {"on_item_error": "fail", "max_items": 10},
     {"dependencies": ["list"], "notes": {"n": 1}},
+    {"condition": "RESULT_FROM_list is not empty"},
 )
 OF_DOCUMENTS: tuple[Json, ...] = (
     {"version": "0.1", "description": "A simulated one."},
@@ -146,3 +159,48 @@ OF_DOCUMENTS: tuple[Json, ...] = (
     {"deadline": "300d", "on_deadline": "fail"},
 )
 """Of the whole blueprint."""
+_PEOPLE = "who may answer is decided in validators, which no schedule changes"
+_FUNCTIONS = "functions and objects of an author's package: calls of activities like those of tools"
+_MODELS = "what a model is sent does not matter to the simulated one"
+_TURNS = "more turns of the same kind"
+LEFT_OUT = {
+    "Access": _PEOPLE,
+    "Blueprint.access": _PEOPLE,
+    "Blueprint.imports": "another file; its steps run in the workflow of the step as those of a block do",
+    "ImportConfig": "see Blueprint.imports",
+    "PlainStep.config": "see Blueprint.imports",
+    "Agent.source": _FUNCTIONS,
+    "Agent.deps": _FUNCTIONS,
+    "AgentTool.idempotent": "the tools say it themselves",
+    "AskForAccess": "a question of a tool that was refused access; on_error: ask is like it",
+    "AgentHistory.agent": "the agent's own model summarises",
+    "ModelAttachment": _MODELS,
+    "PlainStep.attachments": _MODELS,
+    "AttachmentSource.file": "read on the worker, by a call like any other",
+    "Hitl.escalate": _PEOPLE,
+    "Escalation": _PEOPLE,
+    "Hitl.proof": _PEOPLE,
+    "Hitl.verify": "a call of a model, and the question once more",
+    "Verification": "see Hitl.verify",
+    "KindDefinition": _FUNCTIONS,
+    "Option": "words for people, beside id and label",
+    "Conditional.condition": _FUNCTIONS,
+    "LoopBlock.exit_condition": _FUNCTIONS,
+    "LoopBlock.initial_input_mapper": _FUNCTIONS,
+    "LoopBlock.iteration_input_mapper": _FUNCTIONS,
+    "LoopBlock.loop_output_mapper": _FUNCTIONS,
+    "LoopBlock.conversation": _MODELS,
+    "LoopBlock.ai_turn_source": _MODELS,
+    "LoopBlock.history_management": _MODELS,
+    "HistoryManagement": _MODELS,
+    "BlockStep.max_parallel": "what stands beside a failure, and is undone, would be a matter of the schedule",
+    "PlanBody.source": "the text of a plan in place of its steps",
+    "PlanBody.done": "what an earlier plan did: a value, as steps see it",
+    "PlanBody.max_replans": _TURNS,
+    "PlanStep.start_step": "another way to write a loop",
+    "WorkflowBlock.args": "other arguments of the same workflow",
+    "WorkflowBlock.id": "one workflow of an id at a time: of two that want it the order of things tells",
+    "WorkflowBlock.signal": "a signal to a workflow that is not ours, and gives nothing back",
+    "Wait.early": "an event that comes early is lost: the order of things tells",
+}
+"""What is never generated: keys, or whole classes of the language, each with its reason."""

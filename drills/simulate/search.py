@@ -62,16 +62,16 @@ def find_breaks(names: Sequence[str], most: int, processes: int) -> Iterator[Fou
         yield from pool.imap_unordered(find, names)
 
 
-def find_break(name: str, most: int) -> Found:
-    """Plant a break, and run seeds until one breaks a promise that it keeps without the break."""
+def find_break(name: str, most: int, first: int = 0) -> Found:
+    """Plant a break, and run seeds from the first on until one breaks a promise that it keeps without the break."""
     [planted] = [each for each in BREAKS if each.name == name]
-    seeds = iter(range(most))
+    seeds = iter(range(first, first + most))
     while (failure := _find_failure(planted, seeds)) is not None:
         assert failure.seed is not None
         if "broken()" in failure.reason:
             raise RuntimeError(f"what {name!r} replaces is another one now: {failure.reason}")
         if run_seed(failure.seed) is None:
-            return Found(name, failure.seed + 1, failure.reason)
+            return Found(name, failure.seed + 1 - first, failure.reason)
     return Found(name, most, None)
 
 
