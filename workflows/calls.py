@@ -50,6 +50,9 @@ MARGIN_SECONDS = 60.0
 """An activity keeps its own time limit. Temporal's is later by this, so that it only ever ends what was lost."""
 LOCAL_SECONDS = 5.0
 """The longest time of a local call: it holds up its workflow task, which has ten seconds."""
+MOST_LOCAL = 100
+"""Local calls after which an ordinary one is made, so that their task ends: its message to the server holds all their
+results, and may have 4 MB."""
 _ECHO = "echo"
 """The model that says what it is told, unless a deployment has another one of this name."""
 
@@ -74,6 +77,8 @@ class Activities:
         self._ready, self._count, self._losses, self._earlier = ready, count, losses, earlier
         self._local_tools, self._local = frozenset(local_tools), asyncio.Lock()
         self._calls: dict[tuple[str, str], int] = {}
+        self._local_calls = 0
+        """Those since an ordinary call has ended."""
         self.under_way = 0
         self.parked = 0
         """Those of them that do nothing but wait for people."""
@@ -154,7 +159,10 @@ class Activities:
         return specs
 
     async def _run(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
+        if call.is_local and self._local_calls >= MOST_LOCAL:
+            call = call._replace(is_local=False)
         if call.is_local:
+            self._local_calls += 1
             try:
                 async with self._local:
                     return await self._make(call, place, at_once=at_once)
@@ -164,7 +172,10 @@ class Activities:
                 call = call.follow_local(error)
                 if (pause := _find_pause(error)) is not None:
                     await workflow.sleep(pause)
-        return await self._make(call, place, at_once=at_once)
+        try:
+            return await self._make(call, place, at_once=at_once)
+        finally:
+            self._local_calls = 0
 
     async def _make(self, call: _ActivityCall, place: str, *, at_once: bool) -> Any:
         id_ = self._next_id(call.activity, place)

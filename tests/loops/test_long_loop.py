@@ -30,7 +30,9 @@ async def test_a_long_loop_loses_nothing_and_no_history_grows(house: Harness, it
 async def test_a_loop_that_would_outgrow_its_history_continues_before(house: Harness, steps: int, events: int) -> None:
     body = "[" + ", ".join(f"{{name: a{n}, agent: e}}" for n in range(steps)) + "]"
     loop = f"{{max_loops: 12, body: {body}}}"
-    text = f"agents: {{e: {{model: echo}}}}\nsteps: [{{kind: loop, name: l, loop: {loop}}}]"
+    (house.folder / "says.yaml").write_text("[x]")
+    agents = f"agents: {{e: {{model: 'scripted:{house.folder}/says.yaml'}}}}"
+    text = f"{agents}\nsteps: [{{kind: loop, name: l, loop: {loop}}}]"
     run = await house.start(text, "x", history_limits=HistoryLimits(events=events))
     assert await house.output(run) == "x"
     lengths = [len(history.events) for history in await house.histories(run)]

@@ -85,6 +85,14 @@ async def test_a_local_call_that_takes_long_is_made_again_as_an_ordinary_one(hou
     assert await count_calls(house, run) == {"local": 1, "ordinary": 1}
 
 
+async def test_after_a_hundred_local_calls_an_ordinary_one_ends_their_task(house: Harness) -> None:
+    body = "[{name: one, agent: a}, {name: two, agent: a}, {name: three, agent: a}]"
+    loop = f"{{max_loops: 35, body: {body}}}"
+    run = await house.start(f"agents: {{a: {{model: echo}}}}\nsteps: [{{kind: loop, name: l, loop: {loop}}}]", "x")
+    assert await house.output(run) == "x"
+    assert await count_calls(house, f"{run}/loop:l") == {"local": 104, "ordinary": 1}
+
+
 async def test_a_tool_that_is_local_no_more_is_called_as_all_others(house: Harness, monkeypatch) -> None:
     step = write_step("counted", house.folder)
     checked = await house.runs.look_up(house.load(step))
