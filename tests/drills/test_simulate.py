@@ -23,6 +23,9 @@ QUICKLY_FOUND = {
     "an answer that comes late goes to another question": 82,
     "the key of an answer is forgotten": 88,
     "a resume does not reach the children": 10,
+    "events are numbered anew at continue-as-new": 10,
+    "a cancel does not reach the children": 15,
+    "a pause misses a child that is about to start": 19,
 }
 """Some breaks, and the seed that finds each: the first one. `--breaks` prints them."""
 CALL, TIMER = ("schedule_activity", "one", "call_tool"), ("start_timer", 1)
