@@ -14,7 +14,7 @@ from holdfast.activities.cache import CacheStore
 from holdfast.activities.secrets import SecretStore
 from holdfast.blueprint.questions.secret import DIRECTORY
 from holdfast.protocol.agents import CacheEntry
-from holdfast.protocol.checkup import CHECK_WORKER, CheckWorker, WorkerState, proof_of
+from holdfast.protocol.checkup import CHECK_WORKER, CheckWorker, WorkerState, make_proof
 from holdfast.protocol.guard import DEPLOYMENT
 
 PROBE = "holdfast-doctor"
@@ -45,7 +45,7 @@ class CheckActivities:
             unproved=[
                 id_
                 for id_ in shared
-                if not hmac.compare_digest(request.proofs[id_], proof_of(keys[id_], request.nonce))
+                if not hmac.compare_digest(request.proofs[id_], make_proof(keys[id_], request.nonce))
             ],
             troubles=[*await self._check_cache(), *await asyncio.to_thread(self._check_secrets)],
             secret=await asyncio.to_thread(self._reads, request.secret),

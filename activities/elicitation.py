@@ -18,7 +18,7 @@ from holdfast.blueprint.questions import Asked, Elicitation, OpenLink
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer
 from holdfast.protocol.display import one_line
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 
 ELICIT = "elicitation/create"
 LONGEST_KEY = 100
@@ -46,7 +46,7 @@ def make_path(key: str) -> str:
     'elicitation:login'
     """
     short_key = one_line(key)[:LONGEST_KEY]
-    return segment("elicitation", short_key if short_key == key else f"{short_key}~{digest_of(key)}")
+    return segment("elicitation", short_key if short_key == key else f"{short_key}~{make_digest(key)}")
 
 
 def make_question(tool: str, request: JSONObject) -> Asked:

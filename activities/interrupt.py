@@ -21,7 +21,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from holdfast.activities.failure_types import replace_surrogates
 from holdfast.activities.registry import Tool, wrong
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
 from holdfast.blueprint.model_problems import describe_problem
@@ -165,8 +165,8 @@ def resumed(data: type[Data] | Any = Any, state: type[State] | Any = Any) -> Res
     if request is None:
         return Resumed()
     answer = request.given.get(path)
-    has_data, value, misfit = _typed(data, None if answer is None else answer.content)
-    has_state, kept, _ = _typed(state, request.states.get(path))
+    has_data, value, misfit = _read_typed(data, None if answer is None else answer.content)
+    has_state, kept, _ = _read_typed(state, request.states.get(path))
     _misfits.get().pop(path, None)
     if misfit:
         _misfits.get()[path] = misfit
@@ -208,7 +208,7 @@ def level(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def resuming(request: ToolRequest) -> Iterator[None]:
+def resume_tool(request: ToolRequest) -> Iterator[None]:
     """Let `resumed()` read this request inside the block."""
     tokens = _request.set(request), _misfits.set({})
     try:
@@ -218,7 +218,7 @@ def resuming(request: ToolRequest) -> Iterator[None]:
         _misfits.reset(tokens[1])
 
 
-def interrupted(interrupt: Interrupt, tool: str) -> Interrupted:
+def make_interrupted(interrupt: Interrupt, tool: str) -> Interrupted:
     """Return an interrupt for the workflow: its questions with their parents, and the states by path."""
     questions: list[RaisedInterrupt] = []
     states: JSONObject = {}
@@ -263,7 +263,7 @@ def _collect(
         _collect(part, above, questions, states, returned, tool)
 
 
-def translated(tool: Tool, value: object) -> Interrupt | None:
+def translate(tool: Tool, value: object) -> Interrupt | None:
     """Return the interrupt that an exception or a result of a library stands for, by the tool's table."""
     translation = tool.translation(value)
     if translation is None:
@@ -317,7 +317,7 @@ def question_about(info: object) -> Asked:
         if (confirmation := _read_confirmation(value)) is not None:
             return confirmation
         message = (value.get("message") or value.get("question")) if isinstance(value, dict) else value
-        text = message if isinstance(message, str) else text_of(value)
+        text = message if isinstance(message, str) else write_text(value)
         return Input(message="May it go on?" if value is None or not text.strip() else text, info=value, optional=True)
     except ValueError as error:
         raise wrong("bad_interrupt", f"an interrupt holds something that is not JSON: {error}") from None
@@ -353,7 +353,7 @@ def _is_in(place: str, path: str) -> bool:
     return not path or place == path or place.startswith(f"{path};")
 
 
-def _typed(wanted: Any, value: Any) -> tuple[bool, Any, str]:
+def _read_typed(wanted: Any, value: Any) -> tuple[bool, Any, str]:
     """Return whether there is a value of that type, the value, and why a value is of another type."""
     if value is None:
         return False, None, ""

@@ -57,7 +57,7 @@ class Callers:
         self._calls: list[AskNow] = []
 
     @contextmanager
-    def holding(self, ask: AskNow) -> Iterator[None]:
+    def hold_call(self, ask: AskNow) -> Iterator[None]:
         """Hold a call, which something may be asked for."""
         self._calls.append(ask)
         token = _caller.set(ask)

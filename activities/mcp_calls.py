@@ -164,17 +164,17 @@ class McpCall:
         """
         for pause in UNREACHED_PAUSES:
             try:
-                return await self._sent(continuation)
+                return await self._send_call(continuation)
             except ApplicationError as error:
                 if error.type != UNREACHABLE or error.non_retryable or self._request.idempotent:
                     raise
             await asyncio.sleep(pause)
         try:
-            return await self._sent(continuation)
+            return await self._send_call(continuation)
         except ApplicationError as error:
             raise (wrong(UNREACHABLE, error.message) if error.type == UNREACHABLE else error) from None
 
-    async def _sent(self, continuation: Continuation | None) -> JSON | InputRequired:
+    async def _send_call(self, continuation: Continuation | None) -> JSON | InputRequired:
         args = self._request.input or {}
         try:
             return await self._servers.call(self._server, self._tool, args, continuation, self._questions.ask)

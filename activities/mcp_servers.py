@@ -241,8 +241,8 @@ class _McpSession:
         _check_encodable(name, args)
         async with self._request() as client:
             try:
-                with self._callers.holding(ask):
-                    result = await self._sent(client, tool, args, continuation)
+                with self._callers.hold_call(ask):
+                    result = await self._send_call(client, tool, args, continuation)
             except self._sdk.mcp.MCPError as error:
                 if (required := _url_required(error)) is not None:
                     return required
@@ -259,7 +259,7 @@ class _McpSession:
             raise self._make_tool_failure(name, _text(_plain(result)))
         return _plain(result)
 
-    async def _sent(self, client: Client, tool: str, args: JSONObject, continuation: Continuation | None) -> Any:
+    async def _send_call(self, client: Client, tool: str, args: JSONObject, continuation: Continuation | None) -> Any:
         """Send a call, and once more if the tool has to be listed again first.
 
         Not by the client's own `call_tool`: that answers at once what a server needs, and people take their time.

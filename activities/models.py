@@ -15,7 +15,7 @@ from holdfast.activities.attempts import count_failures, refuse_local
 from holdfast.activities.files import FileActivities
 from holdfast.activities.imports import import_alone
 from holdfast.activities.message_files import with_contents
-from holdfast.activities.outputs import validated
+from holdfast.activities.outputs import validate_reply
 from holdfast.activities.registry import wrong
 from holdfast.activities.scripted import check_script, reply_from
 from holdfast.activities.sizes import storable
@@ -51,7 +51,7 @@ class ModelActivities:
         """Return the reply, its output checked against the schema. Failures are typed; final ones are not retried."""
         async with count_failures(request):
             reply = await self._reply(await with_contents(request, self._files))
-            return storable(validated(reply, request.output_schema), guard.DEPLOYMENT.limits.reply)
+            return storable(validate_reply(reply, request.output_schema), guard.DEPLOYMENT.limits.reply)
 
     async def _reply(self, request: ModelRequest) -> ModelReply:
         if request.use is not None:

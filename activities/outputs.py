@@ -32,7 +32,7 @@ def arguments_schema(schema: Schema) -> Schema:
     return {"type": "object", "properties": {_RESULT: _move_references(inner)}, "required": [_RESULT], **shared}
 
 
-def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
+def validate_reply(reply: ModelReply, schema: Schema | None) -> ModelReply:
     """Return the reply with its output checked. One that does not fit is no failure: its `problem` is for the model.
 
     A model that calls `final_result` beside other tools has not seen their results yet. Such a reply has no output, and
@@ -51,7 +51,7 @@ def validated(reply: ModelReply, schema: Schema | None) -> ModelReply:
     return reply.model_copy(update={"output": output, "problem": reply.problem or problem})
 
 
-def parsed(output: object, schema: Schema) -> tuple[JSON, str | None]:
+def parse_output(output: object, schema: Schema) -> tuple[JSON, str | None]:
     """Return the output, and why it does not fit its schema or None. A text that does not fit is parsed as JSON.
 
     >>> parsed('[1, 2]', {"type": "array"}), parsed("soon", {"type": "array"})
@@ -70,9 +70,9 @@ def parsed(output: object, schema: Schema) -> tuple[JSON, str | None]:
 
 def _output_in(text: JSON, schema: Schema) -> tuple[JSON, str | None]:
     """Return the output in a text; that of a provider's own format is wrapped as the arguments of the tool would be."""
-    output, problem = parsed(text, schema)
+    output, problem = parse_output(text, schema)
     if problem is not None and _is_wrapped(schema) and isinstance(output, dict) and set(output) == {_RESULT}:
-        return parsed(output[_RESULT], schema)
+        return parse_output(output[_RESULT], schema)
     return output, problem
 
 
@@ -80,8 +80,8 @@ def _read_output(call: ToolCall, schema: Schema) -> tuple[JSON, str | None]:
     if call.unreadable is not None:
         return call.args, f"the arguments of {FINAL_RESULT} cannot be read: {call.unreadable}"
     if _is_wrapped(schema) and set(call.args) == {_RESULT}:
-        return parsed(call.args[_RESULT], schema)
-    return parsed(call.args, schema)
+        return parse_output(call.args[_RESULT], schema)
+    return parse_output(call.args, schema)
 
 
 def _is_wrapped(schema: Schema) -> bool:

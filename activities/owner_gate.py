@@ -20,7 +20,7 @@ REVIEW_GATE = segment("level", "owner-review")
 """Paths of the questions, which are none of the tool's own."""
 
 
-def admitted(tool: Tool, request: ToolRequest) -> ToolRequest:
+def admit_request(tool: Tool, request: ToolRequest) -> ToolRequest:
     """Return the request as it may be made: with the arguments that a person has reviewed, without the gate's answers.
 
     Raises `Interrupt` for a call that a person must allow first, and `not_approved` for one that is refused. Where

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.evaluation import render
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.source import read
@@ -40,7 +40,7 @@ def reply_from(file: str, request: ModelRequest) -> ModelReply:
     """Return the file's reply to the request, its templates filled in. Raises `bad_script`, `script_expectation`."""
     replies = _replies_for(file, request)
     reply = _parse_reply(replies[min(request.n, len(replies)) - 1], file, request)
-    conversation = "\n".join([request.instructions, *(text_of(message.content) for message in request.messages)])
+    conversation = "\n".join([request.instructions, *(write_text(message.content) for message in request.messages)])
     if reply.expect is not None and reply.expect not in conversation:
         raise wrong(
             "script_expectation", f"{file}: {request.step} {request.n}: expected {reply.expect!r} in the conversation"

@@ -25,13 +25,13 @@ from holdfast.activities.interrupt import (
     BadAnswer,
     Interrupt,
     has_approval,
-    interrupted,
-    resuming,
-    translated,
+    make_interrupted,
+    resume_tool,
+    translate,
 )
 from holdfast.activities.mcp_calls import MCP, McpCall
 from holdfast.activities.mcp_servers import LOST, NO_CHANNEL, McpServers
-from holdfast.activities.owner_gate import admitted
+from holdfast.activities.owner_gate import admit_request
 from holdfast.activities.registry import Tool, find, nearest_tool, wrong
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
@@ -115,11 +115,11 @@ class ToolActivities:
         _refuse_lost(tool.name, request, repeatable)
         try:
             async with _call_limit(request, tool.name, repeatable=repeatable):
-                request = admitted(tool, request)
-                with resuming(request):
+                request = admit_request(tool, request)
+                with resume_tool(request):
                     result = await self._run(tool, request, retryable=idempotent)
         except Interrupt as interrupt:
-            return interrupted(interrupt, tool.name)
+            return make_interrupted(interrupt, tool.name)
         return _complete(result, tool.name)
 
     async def _run(self, tool: Tool, request: ToolRequest, *, retryable: bool) -> object:
@@ -131,7 +131,7 @@ class ToolActivities:
         except BaseExceptionGroup as group:
             raise _from_group(group, tool, request, retryable) from group
         except tool.exceptions as error:
-            raise translated(tool, error) or error from error
+            raise translate(tool, error) or error from error
         except Exception as error:  # noqa: BLE001 a tool may raise anything; it is reported as a typed failure
             if _are_arguments_wrong(error, tool, request):
                 raise self._failure(error, tool, request, retryable) from None
@@ -141,7 +141,7 @@ class ToolActivities:
                 # It may run twice, so nothing is lost by asking again; a retry would only read the same answer.
                 interrupt = BadAnswer.at(dict.fromkeys(request.fresh, explain_unused(error)))
             raise interrupt or self._failure(error, tool, request, retryable) from cause
-        if (interrupt := translated(tool, result)) is not None:
+        if (interrupt := translate(tool, result)) is not None:
             raise interrupt
         return result
 
@@ -160,10 +160,10 @@ class ToolActivities:
         name = request.tool.rpartition("/")[2]
         try:
             async with _call_limit(request, name, repeatable=idempotent):
-                with resuming(request):
+                with resume_tool(request):
                     completed: JSON = await self._run(Tool(name, made), request, retryable=idempotent)
         except Interrupt as interrupt:
-            return interrupted(interrupt, name)
+            return make_interrupted(interrupt, name)
         check_result(completed.model_dump(mode="json"), guard.DEPLOYMENT.limits.result, name)
         return Completed.model_validate(completed)
 
@@ -356,7 +356,7 @@ def _find_interrupt(error: BaseException, tool: Tool, request: ToolRequest) -> I
     """Return the interrupt that an error is or stands for; None if it is a failure."""
     if isinstance(error, Interrupt):
         return error
-    if (interrupt := translated(tool, error)) is not None:
+    if (interrupt := translate(tool, error)) is not None:
         return interrupt
     approval = _requests_approval(error)
     if approval is None:

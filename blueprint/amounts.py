@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def counted(number: int, noun: str) -> str:
+def say_count(number: int, noun: str) -> str:
     """Return a number with its noun.
 
     >>> counted(1, "request"), counted(4020, "request")

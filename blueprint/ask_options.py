@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import list_kinds_for_steps
@@ -84,7 +84,7 @@ def read_ladder(options: AskOptions) -> list[tuple[float, Sequence[str]]]:
 
 def _read_seconds(time: Time, key: str) -> float:
     try:
-        return seconds_of(time)
+        return read_duration(time)
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
 

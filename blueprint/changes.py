@@ -24,7 +24,7 @@ def with_model(blueprint: Blueprint, model: str) -> Blueprint:
     def change(part: Part) -> Part:
         return part.model_copy(update={"model": model}) if isinstance(part, Agent) else part
 
-    return _changed(blueprint, change)
+    return _change_parts(blueprint, change)
 
 
 def with_workflows(blueprint: Blueprint, task_queue: str, signalled: str) -> Blueprint:
@@ -36,7 +36,7 @@ def with_workflows(blueprint: Blueprint, task_queue: str, signalled: str) -> Blu
         started = {"task_queue": task_queue, "id": None}
         return part.model_copy(update=started if part.signal is None else {"id": signalled})
 
-    return _changed(blueprint, change)
+    return _change_parts(blueprint, change)
 
 
 def with_stops(blueprint: Blueprint, before: Collection[str], after: Collection[str]) -> Blueprint:
@@ -53,27 +53,27 @@ def with_stops(blueprint: Blueprint, before: Collection[str], after: Collection[
         }
         return part.model_copy(update=stops)
 
-    changed = _changed(blueprint, change)
+    changed = _change_parts(blueprint, change)
     for name in [*before, *after]:
         if name not in names:
             raise UnknownStep(name, names)
     return changed
 
 
-def _changed(blueprint: Blueprint, change: Callable[[Part], Part]) -> Blueprint:
+def _change_parts(blueprint: Blueprint, change: Callable[[Part], Part]) -> Blueprint:
     """Return the blueprint with `change` applied to every part, innermost first; the author's own values stay."""
-    changed = _walked(blueprint, change)
+    changed = _change_value(blueprint, change)
     assert isinstance(changed, Blueprint)
     return changed
 
 
-def _walked(value: object, change: Callable[[Part], Part]) -> JSON:
+def _change_value(value: object, change: Callable[[Part], Part]) -> JSON:
     match value:
         case Part():
-            fields = {name: _walked(inner, change) for name, inner in value.__dict__.items()}
+            fields = {name: _change_value(inner, change) for name, inner in value.__dict__.items()}
             return change(value.model_copy(update=fields))
         case dict() if any(isinstance(inner, Part | list) for inner in value.values()):
-            return {name: _walked(inner, change) for name, inner in value.items()}
+            return {name: _change_value(inner, change) for name, inner in value.items()}
         case list() if any(isinstance(inner, Part) for inner in value):
-            return [_walked(inner, change) for inner in value]
+            return [_change_value(inner, change) for inner in value]
     return value

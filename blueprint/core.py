@@ -30,7 +30,7 @@ def expand(blueprint: Blueprint) -> str:
         label: 'no'
     <BLANKLINE>
     """
-    return write_yaml(core_of(blueprint))
+    return write_yaml(write_core(blueprint))
 
 
 def write_yaml(document: JSON) -> str:
@@ -38,9 +38,9 @@ def write_yaml(document: JSON) -> str:
     return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
 
 
-def core_of(part: Part) -> JSONObject:
+def write_core(part: Part) -> JSONObject:
     """Return the keys of a part, without those that have their default value."""
-    core = {key: _plain(value) for key, value in _written(part)}
+    core = {key: _plain(value) for key, value in _list_written(part)}
     if isinstance(part, LoopBlock) and part.conversation and part.iteration_input_mapper is None:
         core["propagation"] = {"next_input": part.propagation.next_input}  # a conversation has a default of its own
     match core.get("output"):
@@ -49,7 +49,7 @@ def core_of(part: Part) -> JSONObject:
     return core
 
 
-def _written(part: Part) -> Iterator[tuple[str, JSON]]:
+def _list_written(part: Part) -> Iterator[tuple[str, JSON]]:
     fields = type(part).model_fields
     for key in sorted(fields, key=lambda key: {"kind": 0, "name": 1}.get(key, 2)):
         value = part.__dict__[key]
@@ -60,7 +60,7 @@ def _written(part: Part) -> Iterator[tuple[str, JSON]]:
 def _plain(value: object) -> JSON:
     match value:
         case Part():
-            return core_of(value)
+            return write_core(value)
         case dict():
             return {key: _plain(inner) for key, inner in value.items()}
         case list():

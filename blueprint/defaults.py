@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.jsonschemas import BadSchema, list_misfits
 from holdfast.blueprint.schema_references import find_reference
 
 MOST_REFERENCES = 20
@@ -19,7 +19,7 @@ def complete_input(schema: JSONObject | None, value: JSON) -> tuple[JSON, str]:
     if schema is None:
         return value, ""
     filled = with_defaults(schema, value)
-    return filled, "; ".join(f"{path or 'the input'} {reason}" for path, reason in problems_of(schema, filled))
+    return filled, "; ".join(f"{path or 'the input'} {reason}" for path, reason in list_misfits(schema, filled))
 
 
 def with_defaults(schema: JSONObject, value: object) -> JSON:
@@ -31,10 +31,10 @@ def with_defaults(schema: JSONObject, value: object) -> JSON:
     >>> with_defaults({"properties": {"m": {"$ref": "#/$defs/Order"}}, "$defs": {"Order": order}}, {"m": {}})
     {'m': {'urgent': True}}
     """
-    return _filled(schema, value, schema)
+    return _fill(schema, value, schema)
 
 
-def _filled(schema: object, value: object, root: JSONObject) -> JSON:
+def _fill(schema: object, value: object, root: JSONObject) -> JSON:
     if not isinstance(schema, dict) or not isinstance(value, dict | list):
         return value
     for part in _parts(schema, value, root):
@@ -49,7 +49,7 @@ def _filled(schema: object, value: object, root: JSONObject) -> JSON:
 def _filled_object(schema: JSONObject, value: JSONObject, root: JSONObject) -> JSONObject:
     properties = _object_at(schema, "properties")
     other = schema.get("additionalProperties")
-    filled = {key: _filled(properties.get(key, other), inner, root) for key, inner in value.items()}
+    filled = {key: _fill(properties.get(key, other), inner, root) for key, inner in value.items()}
     return {**filled, **{key: made for key, made in _defaults(properties, root).items() if key not in filled}}
 
 
@@ -66,7 +66,7 @@ def _filled_list(schema: JSONObject, value: list[JSON], root: JSONObject) -> lis
     first = schema.get("prefixItems")
     firsts = first if isinstance(first, list) else []
     rest = schema.get("items")
-    return [_filled(firsts[n] if n < len(firsts) else rest, inner, root) for n, inner in enumerate(value)]
+    return [_fill(firsts[n] if n < len(firsts) else rest, inner, root) for n, inner in enumerate(value)]
 
 
 def _parts(schema: JSONObject, value: object, root: JSONObject) -> list[JSONObject]:
@@ -97,14 +97,14 @@ def _resolved(schema: object, root: JSONObject) -> list[JSONObject]:
 
 
 def _fits(schema: object, value: object, root: JSONObject) -> bool:
-    whole = {**_shared(root), **schema} if isinstance(schema, dict) else {}
+    whole = {**_pick_shared(root), **schema} if isinstance(schema, dict) else {}
     try:
-        return isinstance(schema, dict) and not problems_of(whole, value)
+        return isinstance(schema, dict) and not list_misfits(whole, value)
     except BadSchema:
         return False
 
 
-def _shared(root: JSONObject) -> JSONObject:
+def _pick_shared(root: JSONObject) -> JSONObject:
     return {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
 
 

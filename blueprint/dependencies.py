@@ -18,7 +18,7 @@ class Dependencies:
     imports: dict[str, Blueprint] = field(default_factory=dict)
 
 
-def agents_of(step: AnyStep, blueprint: Blueprint) -> list[Agent]:
+def list_agents(step: AnyStep, blueprint: Blueprint) -> list[Agent]:
     """Return the agents that work for a step, without unknown ones and those that only shorten a conversation."""
     workers = (resolve_agent(used.agent, blueprint) for used in step.agents() if used.role != "summarizer")
     return [agent for agent in workers if agent is not None]
@@ -29,26 +29,26 @@ def resolve_agent(agent: str | Agent, blueprint: Blueprint) -> Agent | None:
     return agent if isinstance(agent, Agent) else blueprint.agents.get(agent)
 
 
-def tools_of(step: AnyStep, blueprint: Blueprint) -> list[AgentTool]:
+def list_tools(step: AnyStep, blueprint: Blueprint) -> list[AgentTool]:
     """Return the tools that a step's agents may call, or that its planner may have run."""
-    own = [tool for agent in agents_of(step, blueprint) for tool in agent.tools]
+    own = [tool for agent in list_agents(step, blueprint) for tool in agent.tools]
     return [*own, *step.tools()]
 
 
-def reach_of(steps: Iterable[AnyStep], blueprint: Blueprint) -> Dependencies:
+def find_reach(steps: Iterable[AnyStep], blueprint: Blueprint) -> Dependencies:
     """Return the agents and imports that these steps, and those inside them, use."""
     dependencies = Dependencies()
     for step in steps_within(steps):
         named = [used.agent for used in step.agents() if isinstance(used.agent, str)]
         for name in blueprint.agents if step.uses_any_agent else named:
             _add_agent(name, blueprint, dependencies)
-        _add_tools(tools_of(step, blueprint), blueprint, dependencies)
+        _add_tools(list_tools(step, blueprint), blueprint, dependencies)
         if step.import_alias is not None:
             _add_import(step.import_alias, blueprint, dependencies)
     return dependencies
 
 
-def registries_of(steps: Iterable[AnyStep]) -> dict[str, list[AgentTool]]:
+def collect_registries(steps: Iterable[AnyStep]) -> dict[str, list[AgentTool]]:
     """Return the tools that each named planner may have run, in all steps that it directs."""
     registries: dict[str, list[AgentTool]] = {}
     for step in steps_within(steps):

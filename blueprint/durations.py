@@ -13,7 +13,7 @@ _ISO_UNITS = (604800.0, 86400.0, 3600.0, 60.0, 1.0)
 LONGEST = 100 * 366 * 86400.0
 
 
-def seconds_of(value: object) -> float:
+def read_duration(value: object) -> float:
     """Return the duration in seconds. Raises `ValueError`, which lists the accepted forms.
 
     >>> seconds_of("1h30m"), seconds_of("P2DT1H"), seconds_of(90), seconds_of("250ms")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.positions import Parts, parts_of, path_text, place_of
+from holdfast.blueprint.positions import Parts, find_place, path_text, split_path
 from holdfast.blueprint.source import PlacedDict, Position
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -31,15 +31,15 @@ class Findings:
 
     def add(self, path: str, code: str, message: str, hint: str | None = None, *, at: str | None = None) -> None:
         """Add a problem at the value of a path; group 1 of the pattern `at` is the faulty word in that value."""
-        parts = parts_of(self.tree, path)
+        parts = split_path(self.tree, path)
         if code == "missing_key" and parts[:-1] in self.repaired:
             return  # the holder is a repaired one: what the author's would need is unknown
-        place = place_of(self.tree, parts)
+        place = find_place(self.tree, parts)
         self.add_at(place.of(at) if at else place, path, code, message, hint)
 
     def add_key(self, path: str, code: str, message: str, hint: str | None = None) -> None:
         """Add a problem at the key of a path, for one that should not be there at all."""
-        self.add_at(place_of(self.tree, parts_of(self.tree, path), key=True), path, code, message, hint)
+        self.add_at(find_place(self.tree, split_path(self.tree, path), key=True), path, code, message, hint)
 
     def add_at(self, place: Position, path: str, code: str, message: str, hint: str | None) -> None:
         before = path_text(self.prefix)
@@ -47,12 +47,12 @@ class Findings:
 
     def warn(self, path: str, code: str, message: str, hint: str, *, at: str | None = None) -> None:
         """Add a warning at the value of a path; `at` as for `add`."""
-        place = place_of(self.tree, parts_of(self.tree, path))
+        place = find_place(self.tree, split_path(self.tree, path))
         self._warn_at(place.of(at) if at else place, path, code, message, hint)
 
     def warn_key(self, path: str, code: str, message: str, hint: str) -> None:
         """Add a warning at the key of a path."""
-        self._warn_at(place_of(self.tree, parts_of(self.tree, path), key=True), path, code, message, hint)
+        self._warn_at(find_place(self.tree, split_path(self.tree, path), key=True), path, code, message, hint)
 
     def _warn_at(self, place: Position, path: str, code: str, message: str, hint: str) -> None:
         before = path_text(self.prefix)
@@ -65,33 +65,33 @@ class Findings:
 
     def is_repaired_within(self, path: str) -> bool:
         """Return whether something inside the value of a path was repaired, so that parts of it may be missing."""
-        parts = parts_of(self.tree, path)
+        parts = split_path(self.tree, path)
         return any(repaired[: len(parts)] == parts for repaired in self.repaired)
 
     def is_unread(self, path: str) -> bool:
         """Return whether the author has written a value there that was left out: it is no missing one."""
-        return parts_of(self.tree, path) in self.unread
+        return split_path(self.tree, path) in self.unread
 
     def place(self, path: str) -> Position:
-        return place_of(self.tree, parts_of(self.tree, path))
+        return find_place(self.tree, split_path(self.tree, path))
 
 
-def texts_of(template: object, path: str) -> Iterator[tuple[str, str]]:
+def iterate_texts(template: object, path: str) -> Iterator[tuple[str, str]]:
     """Yield every text of a template, with its path."""
     match template:
         case str():
             yield path, template
         case dict():
             for key, part in template.items():
-                yield from texts_of(part, f"{path}.{key}")
+                yield from iterate_texts(part, f"{path}.{key}")
         case list():
             for index, part in enumerate(template):
-                yield from texts_of(part, f"{path}[{index}]")
+                yield from iterate_texts(part, f"{path}[{index}]")
 
 
 def is_literal(template: object) -> bool:
     """Return whether the template has no marks to fill in."""
-    return not any(mark in text for _, text in texts_of(template, "") for mark in _MARKS)
+    return not any(mark in text for _, text in iterate_texts(template, "") for mark in _MARKS)
 
 
 def check_known(name: str, kind: str, available: Iterable[str], path: str, findings: Findings) -> None:

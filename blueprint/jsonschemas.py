@@ -14,7 +14,7 @@ import jsonschema_rs
 from jsonschema_rs import ValidationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.schema_messages import TYPE_NAMES, Path, brief, cut, messages_of
+from holdfast.blueprint.schema_messages import TYPE_NAMES, Path, brief, cut, list_messages
 
 MAX_PROBLEMS = 20
 MAX_LEVELS = 200
@@ -61,10 +61,10 @@ def validator(schema: JSONObject) -> Validator:
     Traceback (most recent call last):
     holdfast.blueprint.jsonschemas.BadSchema: required: must be a list, not 'topic'
     """
-    return _compiled(json.dumps(schema))
+    return _compile(json.dumps(schema))
 
 
-def problems_of(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
+def list_misfits(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
     """Return what does not fit as (path, message), at most `MAX_PROBLEMS`; empty when the value fits.
 
     >>> problems_of({"properties": {"items": {"items": {"required": ["name"]}}}}, {"items": [{}]})
@@ -83,7 +83,7 @@ def problems_of(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
         errors = list(compiled.iter_errors(value)) if parts <= _MOST_PARTS else [_first_error(schema, value)]
     except ValueError as error:
         return [("", f"is not a JSON value: {cut(str(error))}")]
-    problems = {(shown_path(path), message) for error in errors for path, message in messages_of(error, schema)}
+    problems = {(shown_path(path), message) for error in errors for path, message in list_messages(error, schema)}
     return sorted(problems)[:MAX_PROBLEMS]
 
 
@@ -93,7 +93,7 @@ def misfit(schema: JSONObject, value: JSON) -> str | None:
     >>> misfit({"required": ["topic"]}, {}), misfit({"type": "integer"}, None)
     ('topic is missing', 'the value must be a whole number, not null')
     """
-    for path, message in problems_of(schema, value):
+    for path, message in list_misfits(schema, value):
         return f"{path or 'the value'} {message}"
     return None
 
@@ -119,7 +119,7 @@ def _first_error(schema: JSONObject, value: JSON) -> ValidationError:
     """Return an error of a large value that does not fit."""
     text = json.dumps(schema)
     # Those of an `anyOf` hold all errors of each form: with 50,000 items they took 1.3 s, and without 0.03 s.
-    for compiled in (_without_forms(text), _compiled(text)):
+    for compiled in (_without_forms(text), _compile(text)):
         try:
             if compiled is not None:
                 compiled.validate(value)
@@ -138,7 +138,7 @@ def _without_forms(text: str) -> Validator | None:
     if "unevaluated" in text:
         return None
     try:
-        return _compiled(json.dumps(_negated_twice(json.loads(text))))
+        return _compile(json.dumps(_negated_twice(json.loads(text))))
     except (BadSchema, ValueError):
         return None
 
@@ -160,7 +160,7 @@ def _part_negated_twice(key: str, part: JSON) -> JSON:
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str) -> Validator:
+def _compile(text: str) -> Validator:
     schema = json.loads(text)
     _check_references(schema)
     try:
@@ -180,7 +180,7 @@ def _schema_message(error: ValidationError) -> str:
     """Return what is wrong with a schema, from the meta-schema or from the compiler."""
     if error.kind.name == "anyOf" and error.instance_path[-1:] == ["type"]:
         return f"must be one of {', '.join(TYPE_NAMES)}, not {brief(error.instance)}"
-    return cut(error.message.split("\n")[0]) if not error.schema_path else messages_of(error, {})[0][1]
+    return cut(error.message.split("\n")[0]) if not error.schema_path else list_messages(error, {})[0][1]
 
 
 def _refuse(uri: str) -> NoReturn:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
 
 
-def moment_of(value: object) -> datetime:
+def read_moment(value: object) -> datetime:
     """Return the moment. Raises `ValueError`, which says how to write one.
 
     A time without an offset is refused: what it means would depend on the machine that reads it.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 
 NAME_PATTERN = r"^[A-Za-z0-9_-]+$"
 EVENT_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$"
@@ -18,7 +18,7 @@ Template = Any
 Schema = dict[str, Any]
 Seconds = Annotated[
     float,
-    BeforeValidator(seconds_of),
+    BeforeValidator(read_duration),
     Field(json_schema_extra={"type": ["string", "number"]}, examples=["30s", "1h30m", "2d", "PT15M"]),
 ]
 

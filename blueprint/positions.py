@@ -20,7 +20,7 @@ def path_text(parts: Parts) -> str:
     return text
 
 
-def place_of(tree: PlacedDict, parts: Parts, *, key: bool = False) -> Position:
+def find_place(tree: PlacedDict, parts: Parts, *, key: bool = False) -> Position:
     """Return the position of a value (or of its key); for one that is not in the text, that of its nearest holder."""
     value: JSON = tree
     place = tree.place
@@ -36,7 +36,7 @@ def place_of(tree: PlacedDict, parts: Parts, *, key: bool = False) -> Position:
     return place
 
 
-def parts_of(tree: JSONObject, path: str) -> Parts:
+def split_path(tree: JSONObject, path: str) -> Parts:
     """Return the keys and indices of a path. The tree decides where a key ends, since a key may hold dots."""
     value: JSON = tree
     parts: Parts = ()

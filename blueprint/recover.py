@@ -62,7 +62,7 @@ def _carry_out(tree: PlacedDict, repair: Repair) -> bool:
     return True
 
 
-def stub_of(step: object, place: Position) -> PlacedDict:
+def make_stub(step: object, place: Position) -> PlacedDict:
     """Return a step of the same name that passes its input on."""
     holder = step if isinstance(step, PlacedDict) else PlacedDict(place)
     return PlacedDict.at(holder.place, kind="step", name=readable_name(holder))

@@ -18,25 +18,27 @@ LARGEST = 2**63
 _SEVERAL = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 
-def reducers_of(schema: Mapping[str, JSON] | None) -> dict[Path, str]:
+def find_reducers(schema: Mapping[str, JSON] | None) -> dict[Path, str]:
     """Return the reducers that a context schema declares, by the path of the property.
 
     >>> reducers_of({"properties": {"notes": {"reduce": "append"}, "a": {"properties": {"n": {"reduce": "sum"}}}}})
     {('notes',): 'append', ('a', 'n'): 'sum'}
     """
-    return {path: prop["reduce"] for path, prop in properties_of(schema or {}) if isinstance(prop.get("reduce"), str)}
+    return {
+        path: prop["reduce"] for path, prop in iterate_properties(schema or {}) if isinstance(prop.get("reduce"), str)
+    }
 
 
-def properties_of(schema: Mapping[str, JSON], path: Path = ()) -> Iterator[tuple[Path, JSONObject]]:
+def iterate_properties(schema: Mapping[str, JSON], path: Path = ()) -> Iterator[tuple[Path, JSONObject]]:
     """Yield the properties of an object schema, those inside them too, with their paths."""
     properties = schema.get("properties")
     for name, prop in properties.items() if isinstance(properties, dict) else ():
         if isinstance(prop, dict):
             yield (*path, name), prop
-            yield from properties_of(prop, (*path, name))
+            yield from iterate_properties(prop, (*path, name))
 
 
-def misplaced(schema: JSON, *, allowed: bool = False, path: Path = ()) -> Iterator[Path]:
+def iterate_misplaced(schema: JSON, *, allowed: bool = False, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of `reduce` keys that stand at no property of the context."""
     if not isinstance(schema, dict):
         return
@@ -44,19 +46,21 @@ def misplaced(schema: JSON, *, allowed: bool = False, path: Path = ()) -> Iterat
         yield (*path, "reduce")
     for key in _BY_NAME:
         for name, inner in schema[key].items() if isinstance(schema.get(key), dict) else ():
-            yield from misplaced(inner, allowed=key == "properties" and (allowed or not path), path=(*path, key, name))
+            yield from iterate_misplaced(
+                inner, allowed=key == "properties" and (allowed or not path), path=(*path, key, name)
+            )
     for key in _SINGLE:
-        yield from misplaced(schema.get(key), path=(*path, key))
+        yield from iterate_misplaced(schema.get(key), path=(*path, key))
     for key in _SEVERAL:
         for index, inner in enumerate(schema[key]) if isinstance(schema.get(key), list) else ():
-            yield from misplaced(inner, path=(*path, key, str(index)))
+            yield from iterate_misplaced(inner, path=(*path, key, str(index)))
 
 
 NOT_REDUCED: Any = object()
 """The result of a reducer for values that it cannot join."""
 
 
-def reduced(reducer: str, now: JSON, began: JSON, after: JSON, *, first: bool) -> JSON:
+def reduce_change(reducer: str, now: JSON, began: JSON, after: JSON, *, first: bool) -> JSON:
     """Join a branch's change of a value with those of the branches before it.
 
     `now` is the value so far, `began` what the branch began with, `after` what it left; `first` says whether no branch

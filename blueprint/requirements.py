@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from holdfast.blueprint.dependencies import reach_of, reach_of_tools
+from holdfast.blueprint.dependencies import find_reach, reach_of_tools
 from holdfast.blueprint.kinds import AgentTool, Blueprint
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.parts import Part, Requirement
@@ -15,7 +15,7 @@ _OF_THE_BLUEPRINT = (AGENT, IMPORT, "agents.")
 _MARK = "{{"
 
 
-def requirements_of(blueprint: Blueprint) -> list[Requirement]:
+def list_requirements(blueprint: Blueprint) -> list[Requirement]:
     """Return the requirements of the steps, agents and imports that are used, each with its path in the blueprint.
 
     >>> from holdfast.blueprint.load import loads
@@ -24,7 +24,7 @@ def requirements_of(blueprint: Blueprint) -> list[Requirement]:
     """
     return [
         requirement
-        for requirement in _used(blueprint, ())
+        for requirement in _iterate_used(blueprint, ())
         if not requirement.name.startswith(_OF_THE_BLUEPRINT) and _MARK not in requirement.name
     ]
 
@@ -34,16 +34,16 @@ def tools_behind(tool: str, blueprint: Blueprint) -> list[str]:
     reach = reach_of_tools([AgentTool(name=tool)], blueprint)
     names = [entry.name for agent in reach.agents.values() for entry in agent.tools]
     for imported in reach.imports.values():
-        names += [need.name for need in requirements_of(imported) if need.kind == "tool"]
+        names += [need.name for need in list_requirements(imported) if need.kind == "tool"]
     return list(dict.fromkeys(names))
 
 
-def _used(blueprint: Blueprint, path: Parts) -> Iterator[Requirement]:
-    dependencies = reach_of(blueprint.steps, blueprint)
+def _iterate_used(blueprint: Blueprint, path: Parts) -> Iterator[Requirement]:
+    dependencies = find_reach(blueprint.steps, blueprint)
     for name, agent in dependencies.agents.items():
         yield from _within(agent, (*path, "agents", name))
     for alias, imported in dependencies.imports.items():
-        yield from _used(imported, (*path, "imports", alias))
+        yield from _iterate_used(imported, (*path, "imports", alias))
     yield from _within(blueprint.steps, (*path, "steps"))
 
 

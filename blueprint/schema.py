@@ -15,7 +15,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     TOOLS,
     Schema,
     annotate,
-    described,
+    describe_form,
     object_form,
     set_form,
 )
@@ -39,7 +39,7 @@ def language_schema(question_kinds: Mapping[str, type[QuestionKind]] | None = No
     """
     parts: list[type[Part]] = [Blueprint, *SHORTHAND]
     _, schema = models_json_schema([(part, "validation") for part in parts], schema_generator=_UnsortedSchema)
-    definitions: Schema = {name: _tidied(definition) for name, definition in schema["$defs"].items()}
+    definitions: Schema = {name: _tidy(definition) for name, definition in schema["$defs"].items()}
     _add_steps(definitions)
     _allow_short_operations(definitions)
     _allow_short_agents(definitions)
@@ -64,18 +64,18 @@ class _UnsortedSchema(GenerateJsonSchema):
         return value
 
 
-def _tidied(node: JSON) -> JSON:
+def _tidy(node: JSON) -> JSON:
     """Return the schema without pydantic's titles; steps, and lists of steps, become references."""
     match node:
         case {"discriminator": _}:
-            return described(_STEP, node)
+            return describe_form(_STEP, node)
         case {"type": "array", "items": {"discriminator": _}}:
-            return described(_STEPS, node)
+            return describe_form(_STEPS, node)
         case dict():
             kept = {key: value for key, value in node.items() if key != "title" or isinstance(value, dict)}
-            return {key: value if key == "examples" else _tidied(value) for key, value in kept.items()}
+            return {key: value if key == "examples" else _tidy(value) for key, value in kept.items()}
         case list():
-            return [_tidied(item) for item in node]
+            return [_tidy(item) for item in node]
     return node
 
 
@@ -108,12 +108,12 @@ def _allow_short_operations(definitions: Schema) -> None:
     """Allow a target written as text, and several writes by verb, in the order written."""
     operation = definitions["Operation"]
     verbs: Schema = operation["properties"]
-    short = {verb: described({"anyOf": [TEXT, _WRITE]}, form) for verb, form in verbs.items()}
+    short = {verb: describe_form({"anyOf": [TEXT, _WRITE]}, form) for verb, form in verbs.items()}
     value = {**definitions["Write"]["properties"]["value"], "description": "Beside a target written as text."}
     description = operation["description"]
     one_of = [{"required": [verb]} for verb in short]
     definitions["Operation"] = {**object_form(description, {**short, "value": value}, []), "oneOf": one_of}
-    several = {verb: described(_WRITES, form) for verb, form in verbs.items()}
+    several = {verb: describe_form(_WRITES, form) for verb, form in verbs.items()}
     definitions["Writes"] = object_form("Writes by what they do, in the order written.", several, [])
     presets = {"history": {"$ref": "#/$defs/FirstTurn"}, "notes": {"$ref": "#/$defs/FirstNotes"}}
     first = object_form("Writes before iteration 1, by what they do, in the order written.", {**several, **presets}, [])
@@ -130,7 +130,7 @@ def _allow_short_agents(definitions: Schema) -> None:
     set_form(definitions["AgentTool"], "approve", {"type": ["string", "boolean", "null"]})
     set_form(agent, "output_schema", {"anyOf": [{"type": "object"}, {"const": "plan"}, {"type": "null"}]})
     set_form(agent, "instructions", _INSTRUCTIONS)
-    set_form(agent, "system_prompt", described(_INSTRUCTIONS, agent["properties"]["instructions"]))
+    set_form(agent, "system_prompt", describe_form(_INSTRUCTIONS, agent["properties"]["instructions"]))
     annotate(agent, "system_prompt", "The same as `instructions`.")
 
 

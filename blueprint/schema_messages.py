@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.schema_references import find_reference
 
@@ -63,7 +63,7 @@ _SIDEWAYS = ("allOf", "anyOf", "oneOf", "$ref", "if", "then", "else")
 """Keywords whose schemas are about the same value."""
 
 
-def messages_of(error: ValidationError, schema: JSONObject) -> list[tuple[Path, str]]:
+def list_messages(error: ValidationError, schema: JSONObject) -> list[tuple[Path, str]]:
     """Return a validation error as (path, message); missing and unexpected keys each have a path of their own.
 
     Args:
@@ -79,7 +79,7 @@ def messages_of(error: ValidationError, schema: JSONObject) -> list[tuple[Path, 
         case ValidationErrorKind.UnevaluatedProperties(unexpected=keys):
             return [((*path, key), "is not an allowed key") for key in keys]
         case ValidationErrorKind.PropertyNames(error=inner):
-            return [((*path, str(inner.instance)), f"as a key {messages_of(inner, {})[0][1]}")]
+            return [((*path, str(inner.instance)), f"as a key {list_messages(inner, {})[0][1]}")]
     return [(path, _own(error, schema) or _message(error.kind, error.instance))]
 
 
@@ -180,7 +180,7 @@ def _message(kind: ValidationErrorKind, value: JSON) -> str:
         case ValidationErrorKind.Type(types=types):
             return f"must be {_either([TYPE_NAMES.get(name, name) for name in sorted(types)])}, not {brief(value)}"
         case ValidationErrorKind.Enum(options=options):
-            return f"must be one of {_listed(options)}, not {brief(value)}"
+            return f"must be one of {_list_brief(options)}, not {brief(value)}"
         case ValidationErrorKind.Constant(expected_value=expected):
             return f"must be {brief(expected)}, not {brief(value)}"
         case ValidationErrorKind.Format(format=name):
@@ -209,10 +209,10 @@ def _message(kind: ValidationErrorKind, value: JSON) -> str:
             return f"must be a multiple of {factor}, not {brief(value)}"
         case ValidationErrorKind.BacktrackLimitExceeded() | ValidationErrorKind.RegexEngineFailure():
             return "cannot be matched: the pattern takes too many steps"
-    return _bound(kind, value) or f"does not fit: {kind.name}"
+    return _describe_bound(kind, value) or f"does not fit: {kind.name}"
 
 
-def _bound(kind: ValidationErrorKind, value: JSON) -> str | None:
+def _describe_bound(kind: ValidationErrorKind, value: JSON) -> str | None:
     match kind:
         case ValidationErrorKind.Minimum(limit=limit):
             return f"must be at least {limit}, not {brief(value)}"
@@ -223,17 +223,17 @@ def _bound(kind: ValidationErrorKind, value: JSON) -> str | None:
         case ValidationErrorKind.ExclusiveMaximum(limit=limit):
             return f"must be less than {limit}, not {brief(value)}"
         case ValidationErrorKind.MinLength(limit=limit):
-            return f"must have at least {counted(limit, 'character')}, not {len(value):,}"
+            return f"must have at least {say_count(limit, 'character')}, not {len(value):,}"
         case ValidationErrorKind.MaxLength(limit=limit):
-            return f"must have at most {counted(limit, 'character')}, not {len(value):,}"
+            return f"must have at most {say_count(limit, 'character')}, not {len(value):,}"
         case ValidationErrorKind.MinItems(limit=limit):
-            return f"must have at least {counted(limit, 'item')}, not {len(value):,}"
+            return f"must have at least {say_count(limit, 'item')}, not {len(value):,}"
         case ValidationErrorKind.MaxItems(limit=limit):
-            return f"must have at most {counted(limit, 'item')}, not {len(value):,}"
+            return f"must have at most {say_count(limit, 'item')}, not {len(value):,}"
         case ValidationErrorKind.MinProperties(limit=limit):
-            return f"must have at least {counted(limit, 'key')}, not {len(value):,}"
+            return f"must have at least {say_count(limit, 'key')}, not {len(value):,}"
         case ValidationErrorKind.MaxProperties(limit=limit):
-            return f"must have at most {counted(limit, 'key')}, not {len(value):,}"
+            return f"must have at most {say_count(limit, 'key')}, not {len(value):,}"
     return None
 
 
@@ -241,7 +241,7 @@ def _either(names: list[str]) -> str:
     return " or ".join(names)
 
 
-def _listed(options: list[JSON]) -> str:
+def _list_brief(options: list[JSON]) -> str:
     more = f" and {len(options) - _LISTED} more" if len(options) > _LISTED else ""
     return ", ".join(brief(option) for option in options[:_LISTED]) + more
 

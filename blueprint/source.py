@@ -260,7 +260,7 @@ class _Composer:
     def _value(self, event: Event, level: int) -> tuple[JSON, Position]:
         place = self._place(event)
         if isinstance(event, AliasEvent):
-            anchored = self._anchored(event, place)
+            anchored = self._anchor(event, place)
             return anchored.value, place
         before = self.nodes
         self._count(1, place)
@@ -268,12 +268,12 @@ class _Composer:
         self._refuse_tag(event, place)
         if event.anchor:
             self.anchors[event.anchor] = None
-        value, key = self._built(event, place, level)
+        value, key = self._build(event, place, level)
         if event.anchor:
             self.anchors[event.anchor] = _Anchored(value, place, self.nodes - before, key)
         return value, place
 
-    def _built(self, event: NodeEvent, place: Position, level: int) -> tuple[JSON, str | None]:
+    def _build(self, event: NodeEvent, place: Position, level: int) -> tuple[JSON, str | None]:
         if level >= MAX_LEVELS:
             raise _Unreadable(place, f"nested deeper than {MAX_LEVELS} levels", "let an import hold the inner steps")
         match event:
@@ -317,7 +317,7 @@ class _Composer:
 
     def _key_text(self, event: Event, place: Position, level: int) -> str | None:
         if isinstance(event, AliasEvent):
-            text = self._anchored(event, place).key
+            text = self._anchor(event, place).key
         else:
             self._value(event, level + 1)
             text = event.value if isinstance(event, ScalarEvent) else None
@@ -360,7 +360,7 @@ class _Composer:
             return 0.0
         return number
 
-    def _anchored(self, event: AliasEvent, place: Position) -> _Anchored:
+    def _anchor(self, event: AliasEvent, place: Position) -> _Anchored:
         if event.anchor not in self.anchors:
             hint = f"write &{event.anchor} before the value it stands for"
             raise _Unreadable(place, f"the alias *{event.anchor} has no anchor before it", hint)

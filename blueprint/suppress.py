@@ -31,11 +31,11 @@ class _Suppression:
         """Return a warning that the comment silences nothing, with the reason."""
         if self.code in WARNINGS:
             message = f"line {self.line} has no {self.code}" if self.line else "nothing stands below this comment"
-            return _warning(self.comment, "unneeded_ignore", message, "remove it")
+            return _make_warning(self.comment, "unneeded_ignore", message, "remove it")
         if self.code in CODES:
-            return _warning(self.comment, "unneeded_ignore", f"{self.code} cannot be silenced", "fix the problem")
+            return _make_warning(self.comment, "unneeded_ignore", f"{self.code} cannot be silenced", "fix the problem")
         hint = did_you_mean(self.code, sorted(WARNINGS)) or f"warnings: {', '.join(WARNINGS)}"
-        return _warning(self.comment, "unknown_ignore", f"unknown warning {self.code!r}", hint)
+        return _make_warning(self.comment, "unknown_ignore", f"unknown warning {self.code!r}", hint)
 
 
 def apply_suppressions(warnings: Sequence[Problem], source: Source) -> list[Problem]:
@@ -44,7 +44,7 @@ def apply_suppressions(warnings: Sequence[Problem], source: Source) -> list[Prob
         return list(warnings)
     marked = [(comment, directive[1]) for comment in comments(source) if (directive := _MARK.search(comment.text))]
     unclear = [
-        _warning(comment, "unknown_ignore", f"cannot read the comment {comment.text!r}", _USAGE)
+        _make_warning(comment, "unknown_ignore", f"cannot read the comment {comment.text!r}", _USAGE)
         for comment, directive in marked
         if not _IGNORE.fullmatch(directive)
     ]
@@ -72,5 +72,5 @@ def _next_line(comment: Comment) -> int:
     return next((n + 1 for n in below if lines[n].strip() and not lines[n].lstrip().startswith("#")), 0)
 
 
-def _warning(comment: Comment, code: str, message: str, hint: str) -> Problem:
+def _make_warning(comment: Comment, code: str, message: str, hint: str) -> Problem:
     return replace(comment.place.problem("", code, message, hint), severity="warning")

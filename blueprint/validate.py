@@ -18,8 +18,8 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
 from holdfast.blueprint.kinds.keys import meant_key, meant_kind, unknown_key
 from holdfast.blueprint.parts import NAME_PATTERN, Part
-from holdfast.blueprint.positions import Parts, inside, path_text, place_of
-from holdfast.blueprint.recover import Repair, readable_name, repair_tree, stub_of
+from holdfast.blueprint.positions import Parts, find_place, inside, path_text
+from holdfast.blueprint.recover import Repair, make_stub, readable_name, repair_tree
 from holdfast.blueprint.source import PlacedDict, plain
 
 _ROUNDS = 8  # a repair can bring out further faults, which pydantic did not reach before
@@ -120,7 +120,7 @@ class _Misfit:
     def problem(self, tree: PlacedDict, prefix: Parts) -> Problem:
         code, message, hint = self._describe()
         parts = (*self.parts, "kind") if self.error == "union_tag_invalid" else self.parts
-        place = place_of(tree, parts, key=self.error in ("extra_forbidden", "bad_key"))
+        place = find_place(tree, parts, key=self.error in ("extra_forbidden", "bad_key"))
         return place.problem(path_text((*prefix, *parts)), code, message, hint)
 
     def _describe(self) -> tuple[str, str, str | None]:
@@ -202,7 +202,7 @@ def _read_misfit(tree: PlacedDict, error: ErrorDetails) -> _Misfit | None:
         holder, annotation = _below(members[0], part)
         parts, value = (*parts, part), inside(value, part)
         if _are_steps(_members(annotation)):
-            repair = Repair("put", parts, stub_of(value, place_of(tree, parts)))
+            repair = Repair("put", parts, make_stub(value, find_place(tree, parts)))
         elif holder is None or (field := _field(holder, str(part))) is None or not field.is_required():
             repair = Repair("drop", parts)
     if parts and parts[-1] == "on_error":
@@ -213,7 +213,7 @@ def _read_misfit(tree: PlacedDict, error: ErrorDetails) -> _Misfit | None:
         repair = Repair("put", (*parts, "kind"), intended)
     elif parts and parts[-1] == "name" and holder is not None and issubclass(holder, Step | Blueprint):
         repair = Repair("put", parts, readable_name(reduce(inside, parts[:-1], tree)))
-    return _Misfit(parts, error["type"], value, holder, repair, _expected(error, annotation))
+    return _Misfit(parts, error["type"], value, holder, repair, _describe_expected(error, annotation))
 
 
 def _without_unknown_key(holder: type[Part] | None, parts: Parts) -> Repair:
@@ -226,7 +226,7 @@ def _read_kind(step: Any) -> str:
     return str(step.get("kind")) if isinstance(step, dict) else ""
 
 
-def _expected(error: ErrorDetails, annotation: Any) -> str:
+def _describe_expected(error: ErrorDetails, annotation: Any) -> str:
     """Return what is expected in place of the value, or what a rule of our own says."""
     context, type_ = error.get("ctx", {}), error["type"]
     if type_ == "value_error":

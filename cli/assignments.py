@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.cli.answer import only_question
 from holdfast.cli.command import perform
@@ -111,7 +111,7 @@ def reassign(
 
 def _seconds(text: str) -> float:
     try:
-        return seconds_of(text)
+        return read_duration(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--for") from None
 
@@ -119,7 +119,7 @@ def _seconds(text: str) -> float:
 async def _assign(run: str, named: str | None, kind: type[AssignmentCommand], fields: JSONObject, as_json: bool) -> int:
     runs = (await open_session()).runs
     open_questions = await runs.find_questions(run, [] if named is None else [named])
-    question = _named(open_questions, named)
+    question = _find_named(open_questions, named)
     receipt = await runs.assignment.send(open_questions, kind, question=question.id, **fields)
     if as_json:
         print_json(receipt.model_dump(mode="json"))
@@ -129,7 +129,7 @@ async def _assign(run: str, named: str | None, kind: type[AssignmentCommand], fi
     return DONE
 
 
-def _named(open_questions: OpenQuestions, named: str | None) -> Question:
+def _find_named(open_questions: OpenQuestions, named: str | None) -> Question:
     """Return the question of this name, or the only one that is open."""
     if named is None:
         return only_question(open_questions)

@@ -26,7 +26,7 @@ from holdfast.client.texts import place
 from holdfast.client.tree import CLOSED
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.events import Event, QuestionClosed
-from holdfast.protocol.people import SIGN_IN, knows_groups_of, why_not
+from holdfast.protocol.people import SIGN_IN, knows_groups, why_not
 from holdfast.protocol.questions import Question
 from holdfast.runtime.workers import NoWorker
 
@@ -191,13 +191,13 @@ class Attendance:
             return f"{question.so_far}; it waits for another person"
         if question.proof is not None:
             return SIGN_IN
-        return why_not(people, self.by, groups) if knows_groups_of(people, groups) else None
+        return why_not(people, self.by, groups) if knows_groups(people, groups) else None
 
     async def _send(self, question: Question, answer: Answer, source: AnswerSource) -> None:
         try:
             receipts = await self.runs.answer(self.run, [answer], by=self.by)
         except Refusal as refusal:
-            self._refused(question, refusal, source)
+            self._report_refusal(question, refusal, source)
             return
         if any(isinstance(receipt, Receipt) and receipt.status == "waiting_quorum" for receipt in receipts):
             self._left_open.add(question.id)  # this person has answered it; others have not
@@ -206,7 +206,7 @@ class Attendance:
                 "no worker responds: the answer was sent, and is processed as soon as one runs", style="yellow"
             )
 
-    def _refused(self, question: Question, refusal: Refusal, source: AnswerSource) -> None:
+    def _report_refusal(self, question: Question, refusal: Refusal, source: AnswerSource) -> None:
         if refusal.code in ELSEWHERE:
             self.out.print(f"{place(question.address)} was closed in the meantime: {refusal}", style="yellow")
         elif refusal.code in AGAIN:

@@ -30,7 +30,7 @@ def complete_run(incomplete: str) -> Suggestions:
     async def look(runs: Runs) -> Suggestions:
         return [(run, "") for run in await runs_beginning(runs.client, incomplete, MOST)]
 
-    return _asked(look)
+    return _ask(look)
 
 
 def complete_question(ctx: typer.Context, incomplete: str) -> Suggestions:
@@ -47,10 +47,10 @@ def complete_question(ctx: typer.Context, incomplete: str) -> Suggestions:
         ]
         return [pair for pair in pairs if pair[0].startswith(incomplete)]
 
-    return _asked(look) if run else []
+    return _ask(look) if run else []
 
 
-def _asked(look: Callable[[Runs], Awaitable[Suggestions]]) -> Suggestions:
+def _ask(look: Callable[[Runs], Awaitable[Suggestions]]) -> Suggestions:
     from temporalio.service import RPCError  # noqa: PLC0415  see the head of this file
 
     from holdfast.cli.session import quiet_core  # noqa: PLC0415

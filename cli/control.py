@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON
 from holdfast.cli.command import perform
 from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
@@ -287,7 +287,7 @@ async def show_undoing(runs: Runs, run: str, work: asyncio.Future[Steered]) -> N
 
 def _seconds(text: str) -> float:
     try:
-        return 0.0 if text in ("0", "0s") else seconds_of(text)
+        return 0.0 if text in ("0", "0s") else read_duration(text)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--wait") from None
 

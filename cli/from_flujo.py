@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.blueprint.load import loads
-from holdfast.blueprint.requirements import requirements_of
+from holdfast.blueprint.requirements import list_requirements
 from holdfast.cli.flujo.convert import Conversion, convert_file
 from holdfast.cli.flujo.notes import Note
 from holdfast.cli.new_files import check_free, print_command, run_command, write_all
@@ -35,7 +35,7 @@ async def create_from_flujo(source: Path, file: Path | None, as_json: bool) -> i
     _tell("turned:", changed)
     _tell("left for you:", left)
     blueprint = loads(file.read_text(encoding="utf-8"), file=str(file), folder=file.parent)
-    if tools := dict.fromkeys(need.name for need in requirements_of(blueprint) if need.kind == "tool"):
+    if tools := dict.fromkeys(need.name for need in list_requirements(blueprint) if need.kind == "tool"):
         say(f"its tools must be in a module of [worker] imports in holdfast.toml: {', '.join(map(one_line, tools))}")
     notes = {"turned": list(map(_as_json, changed)), "left": list(map(_as_json, left))}
     print_command(run_command(file), as_json, files=list(map(str, conversions)), **notes)

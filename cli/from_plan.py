@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.blueprint.core import core_of, expand
+from holdfast.blueprint.core import expand, write_core
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import Agent, Blueprint, Plan, PlanBody, PlanStep
 from holdfast.blueprint.load import loads
-from holdfast.blueprint.plan.document import is_plan, plan_inside, unfenced
+from holdfast.blueprint.plan.document import is_plan, plan_inside, strip_fences
 from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, plan_in_line, read_instructions
-from holdfast.blueprint.requirements import requirements_of
+from holdfast.blueprint.requirements import list_requirements
 from holdfast.blueprint.source import PlacedDict, plain, read
 from holdfast.cli.new_files import check_free, print_command, run_command, write_all
 from holdfast.cli.output import DONE, say
@@ -59,7 +59,7 @@ async def create_from(origin: Origin, file: Path | None, as_json: bool) -> int:
     [step] = blueprint.steps
     assert isinstance(step, Plan)
     if file.suffix.lower() == ".json":
-        text = json.dumps(core_of(step.plan), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(write_core(step.plan), indent=2, ensure_ascii=False) + "\n"
     else:
         header = f"# The plan of {one_line(origin.label)}. What it will do: holdfast explain {file}"
         text = f"{header.splitlines()[0]}\n{expand(blueprint)}"
@@ -67,7 +67,7 @@ async def create_from(origin: Origin, file: Path | None, as_json: bool) -> int:
     write_all({file: text})
     if step.plan.agent is None and any(planned.agent is None for planned in step.plan.steps):
         say("no agent is named: the steps use the model `default` of [models.default] in holdfast.toml")
-    if tools := dict.fromkeys(need.name for need in requirements_of(blueprint) if need.kind == "tool"):
+    if tools := dict.fromkeys(need.name for need in list_requirements(blueprint) if need.kind == "tool"):
         say(f"its tools must be in a module of [worker] imports in holdfast.toml: {', '.join(map(one_line, tools))}")
     print_command(run_command(file), as_json, files=[str(file)])
     return DONE
@@ -80,12 +80,14 @@ def _blueprint(origin: Origin, file: Path) -> Blueprint:
     blueprint = loads(text, file=origin.label, folder=origin.folder, name=name)
     [step] = blueprint.steps
     assert isinstance(step, Plan)
-    return blueprint.model_copy(update={"steps": [step.model_copy(update={"plan": _moved(step.plan, file.parent)})]})
+    return blueprint.model_copy(
+        update={"steps": [step.model_copy(update={"plan": _move_paths(step.plan, file.parent)})]}
+    )
 
 
 def _plan_text(origin: Origin) -> str:
     """Return the plan as JSON or YAML. Raises `BlueprintError` or `BadUsage`."""
-    text = unfenced(text_of_input() if origin.path == STDIN else text_of_file(origin.path))
+    text = strip_fences(text_of_input() if origin.path == STDIN else text_of_file(origin.path))
     value, _, problems = read(text, origin.label)
     if isinstance(value, PlacedDict) and is_plan(plan := plan_inside(value)):
         return text if origin.goal is None else _with_goal(plan, origin)
@@ -114,7 +116,7 @@ def _is_blueprint(document: PlacedDict) -> bool:
     return isinstance(steps, list) and any(isinstance(step, dict) and any(key in step for key in own) for step in steps)
 
 
-def _moved(plan: PlanBody, folder: Path) -> PlanBody:
+def _move_paths(plan: PlanBody, folder: Path) -> PlanBody:
     """Return the plan with the paths of model scripts made relative to this folder."""
     steps = [_with_script(step, folder) for step in plan.steps]
     return _with_script(plan, folder).model_copy(update={"steps": steps})

@@ -38,7 +38,7 @@ async def create_from_template(name: str, folder: Path | None, as_json: bool) ->
     folder.mkdir()
     files = {folder / file: text for file, text in texts.items()}
     write_all(files)
-    for needed in _missing(texts):
+    for needed in _list_missing(texts):
         say(f"first: {needed}")
     command = ["holdfast", "run", f"{name}.yaml", *_first_input(texts.get(f"{name}.test.yaml"))]
     text = f"cd {shlex.quote(str(folder))} && {shlex.join(command)}"
@@ -46,7 +46,7 @@ async def create_from_template(name: str, folder: Path | None, as_json: bool) ->
     return DONE
 
 
-def _missing(texts: Mapping[str, str]) -> list[str]:
+def _list_missing(texts: Mapping[str, str]) -> list[str]:
     """Return the commands that install what the modules of a template import and what is not there."""
     modules = {module for text in texts.values() for module in _IMPORT.findall(text)}
     needed = {command: module for module in sorted(modules) if (command := find_install_command(module)) is not None}
@@ -61,7 +61,7 @@ def template_files(name: str) -> dict[str, str]:
     texts = {path.name: path.read_text(encoding="utf-8") for path in _files(EXAMPLES / name)}
     for folder, module in sorted({match for text in texts.values() for match in _MODULE.findall(text)}):
         texts[f"{module}.py"] = (EXAMPLES / folder / f"{module}.py").read_text(encoding="utf-8")
-    texts = {file: _moved(text, name) for file, text in texts.items()}
+    texts = {file: _rename(text, name) for file, text in texts.items()}
     if modules := [Path(file).stem for file in texts if file.endswith(".py")]:
         texts.setdefault(CONFIGURATION, f"[worker]\nimports = {json.dumps(modules)}\n")
     return texts
@@ -71,7 +71,7 @@ def _files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES)
 
 
-def _moved(text: str, name: str) -> str:
+def _rename(text: str, name: str) -> str:
     """Return the text with the names of modules and files as they are in a folder of the template's own."""
     text = _MODULE.sub(r"\2", text)
     return text.replace(f"holdfast test examples/{name}", "holdfast test .")

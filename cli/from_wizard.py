@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.blueprint.load import loads
 from holdfast.cli.new_files import check_free, print_command, run_command, write_all
 from holdfast.cli.output import DONE, INTERRUPTED, say
@@ -71,7 +71,7 @@ async def _ask(question: WizardQuestion, file: Path | None) -> str:
         if not sys.stdin.isatty():
             say(text)
         text = _whole_word(text.strip(), question)
-        problem = _problem(question, text) or (_taken(text) if question.name == "name" and file is None else None)
+        problem = _problem(question, text) or (_check_free(text) if question.name == "name" and file is None else None)
         if problem is None:
             return text
         say(f"refused: {problem}")
@@ -85,10 +85,10 @@ def _whole_word(text: str, question: WizardQuestion) -> str:
 
 def _problem(question: WizardQuestion, answer: object) -> str | None:
     """Return why an answer cannot be used; None if it can."""
-    return next((message for _, message in problems_of(question.schema, answer)), None)
+    return next((message for _, message in list_misfits(question.schema, answer)), None)
 
 
-def _taken(name: str) -> str | None:
+def _check_free(name: str) -> str | None:
     """Return why a name cannot be used for the file, which is told before anything else is asked."""
     try:
         check_free(Path(f"{name}.yaml"))

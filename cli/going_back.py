@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.load import examine
 from holdfast.cli.attendance import answer_sources
 from holdfast.cli.command import perform
@@ -99,7 +99,7 @@ async def _diff(run: str, other: str, as_json: bool) -> int:
             values = [SHORT if value is None else preview(value) for value in (difference.one, difference.other)]
             where = place(difference.address) if difference.address else "the run"
             print_text(f"{where}  {difference.what}: {values[0]} → {values[1]}")
-        say(f"{counted(len(compared.differences), 'difference')}; {counted(compared.alike, 'step')} alike")
+        say(f"{say_count(len(compared.differences), 'difference')}; {say_count(compared.alike, 'step')} alike")
     return FAILED if compared.differences else DONE
 
 

@@ -14,7 +14,7 @@ import typer
 
 from holdfast.blueprint.kinds import AgentTool
 from holdfast.blueprint.parts import Requirement
-from holdfast.blueprint.requirements import requirements_of
+from holdfast.blueprint.requirements import list_requirements
 from holdfast.cli.output import say
 from holdfast.client.lookup import Checked, look_up_here
 from holdfast.runtime.config import Config, ConfigError, load_config_for
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | None:
     """Return what the owners of a blueprint's tools demand, by the tool's name; None if no worker can be asked."""
     assert parsed.blueprint is not None
-    tools = [need for need in requirements_of(parsed.blueprint) if need.kind == "tool"]
+    tools = [need for need in list_requirements(parsed.blueprint) if need.kind == "tool"]
     if not tools:
         return {}
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import indent
 
-from holdfast.blueprint.core import core_of, write_yaml
+from holdfast.blueprint.core import write_core, write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.load import examine
@@ -87,5 +87,5 @@ def _warn_of_change(file: Path, recorded: RecordedCase) -> None:
     beside = file.parent / str(named)
     if beside.suffix == ".yaml" and beside.exists():
         now = examine(beside).valid()
-        if core_of(now) != core_of(recorded.blueprint):
+        if write_core(now) != write_core(recorded.blueprint):
             say(f"{beside} is not as it was when the run started")

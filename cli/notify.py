@@ -15,7 +15,7 @@ from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, FAILED, print_json, say
 from holdfast.cli.tables import print_table
 from holdfast.client.reading import BadUsage, person
-from holdfast.protocol.people import user_of
+from holdfast.protocol.people import read_user
 from holdfast.runtime.config import NOTICE_KINDS, Config, NoticeKind, NotifyTable, load_config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.server.notices.channels import AddressBook, Channel, describe_channel, make_channel
@@ -59,7 +59,7 @@ def test(
 async def _list(as_json: bool) -> int:
     config = load_config()
     store = read_store(config.record_place(), load_key_ring(config)) if config.notify.channels else None
-    channels = [_shown(config.notify, name, store) for name in config.notify.channels]
+    channels = [_show(config.notify, name, store) for name in config.notify.channels]
     if as_json:
         print_json(channels)
     elif not channels:
@@ -70,7 +70,7 @@ async def _list(as_json: bool) -> int:
     return DONE
 
 
-def _shown(table: NotifyTable, name: str, store: RecordStore | None) -> JSONObject:
+def _show(table: NotifyTable, name: str, store: RecordStore | None) -> JSONObject:
     """Return a channel with the notices of the last days that its outbox remembers."""
     section, amounts = table.channels[name], count_notices(store).get(name) if store else None
     return {
@@ -129,7 +129,7 @@ def _contact(config: Config, channel: Channel, to: str | None) -> Contact | None
         if to is not None:
             raise BadUsage(f"--to: the channel '{channel.name}' is not a personal channel; leave it out")
         return None
-    user = user_of(person(to))
+    user = read_user(person(to))
     if user is None:
         raise BadUsage(f"--to {to}: must be a user, such as user:ana")
     contact = AddressBook(config.people, config.groups).contact(user)

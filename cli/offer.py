@@ -41,8 +41,8 @@ async def offer(run: str | None, user: str) -> int:
     session = await open_session()
     of_run = None if run is None else await session.runs.resolve(run)
     while questions := await waiting_for(session, user, of_run):
-        question = await _chosen(questions)
-        if question is None or not await _answered(session, question, user):
+        question = await _choose(questions)
+        if question is None or not await _ask(session, question, user):
             return DONE
     say("No open questions." if of_run else f"No open questions for {user}.")
     return DONE
@@ -59,7 +59,7 @@ async def waiting_for(session: Session, user: str, run: str | None = None) -> li
     return sorted(questions, key=lambda question: question.asked_at)
 
 
-async def _chosen(questions: list[Question]) -> Question | None:
+async def _choose(questions: list[Question]) -> Question | None:
     """Let the person choose a question by number or by the beginning of its id or step; None to leave."""
     if len(questions) == 1:
         return questions[0]
@@ -76,15 +76,15 @@ async def _chosen(questions: list[Question]) -> Question | None:
     out = console()
     out.print(table(("", "RUN", "STEP", "SINCE", "MESSAGE"), rows, out.width if out.is_terminal else None), end="")
     while True:
-        text = await _typed(f"Which one? (1-{len(questions)}; Enter: 1; Ctrl-D: leave) ", questions)
+        text = await _read_typed(f"Which one? (1-{len(questions)}; Enter: 1; Ctrl-D: leave) ", questions)
         if text is None:
             return None
-        if (question := _named(text.strip() or "1", questions)) is not None:
+        if (question := _find_named(text.strip() or "1", questions)) is not None:
             return question
         say(f"{text.strip()!r} is not one of them: type a number, or the beginning of an id or of a step's name")
 
 
-def _named(text: str, questions: list[Question]) -> Question | None:
+def _find_named(text: str, questions: list[Question]) -> Question | None:
     """Return the question that a number stands for, or the only one whose id or step begins with the text."""
     if text.isascii() and text.isdigit() and 1 <= int(text) <= len(questions):
         return questions[int(text) - 1]
@@ -96,7 +96,7 @@ def _named(text: str, questions: list[Question]) -> Question | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
-async def _answered(session: Session, question: Question, user: str) -> bool:
+async def _ask(session: Session, question: Question, user: str) -> bool:
     """Ask the question until its answer is taken; return False if it is left open."""
     terminal = Terminal(console(), editing=can_edit())
     while True:
@@ -138,7 +138,7 @@ async def _send(session: Session, question: Question, answer: Answer, user: str)
         say(receipt_text(receipt, place(question.address)))
 
 
-async def _typed(prompt: str, questions: Sequence[Question]) -> str | None:
+async def _read_typed(prompt: str, questions: Sequence[Question]) -> str | None:
     words = [word for question in questions for word in (QuestionView(question).asker, question.id)]
     try:
         return await read_choice(prompt, words)

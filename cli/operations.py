@@ -11,7 +11,7 @@ import typer
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, print_json, say
@@ -175,7 +175,7 @@ def _folder_to_clear() -> Path:
 
 def _age(text: str) -> float:
     try:
-        age = seconds_of(text)
+        age = read_duration(text)
     except ValueError as error:
         raise BadUsage(f"--older-than: {error}") from None
     if age < SHORTEST:

@@ -114,7 +114,7 @@ class _ChangeCommand:
                 revision=planned.snapshot.revision,
             )
         except Refusal as refusal:
-            kept = kept or _kept(text, planned)
+            kept = kept or _keep(text, planned)
             again = shlex.join(["holdfast", "plan", planned.run, "--plan", planned.address, "--file", str(kept)])
             message = f"{refusal}\nyour text is in {kept}; send it again with: {again}"
             raise Refusal(refusal.code, message) from None
@@ -137,7 +137,7 @@ async def _edit(change: _ChangeCommand) -> int:
     session = await open_session()
     planned = await change.read(session)
     before = json.dumps(planned.snapshot.plan, indent=2, ensure_ascii=False) + "\n"
-    kept = _kept(before, planned)
+    kept = _keep(before, planned)
     say(f"editing {kept}; the file is kept if the change is refused")
     _run_editor(editor, kept)
     text = text_of_file(kept)
@@ -157,7 +157,7 @@ def _read_plan(text: str) -> JSON:
         raise Refusal("invalid_answer", f"the plan was not changed: this is not JSON: {error}") from None
 
 
-def _kept(text: str, planned: PlanView) -> Path:
+def _keep(text: str, planned: PlanView) -> Path:
     """Write the text to a new temporary file and return its path."""
     handle, name = tempfile.mkstemp(prefix=f"plan-{planned.run}-", suffix=".json")
     with os.fdopen(handle, "w", encoding="utf-8") as stream:

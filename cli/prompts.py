@@ -24,10 +24,10 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import YES
 from holdfast.cli.prompt import Prompt, PromptInterrupted
-from holdfast.cli.render import question_text, wrapped
+from holdfast.cli.render import question_text, wrap
 from holdfast.client.answer_files import Entry
 from holdfast.client.forms import ABSENT, FormField, list_fields, shown_default
-from holdfast.client.reading import BadUsage, accepted, from_json, in_short, parse_content
+from holdfast.client.reading import BadUsage, find_refusal, from_json, in_short, parse_content
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import Question
@@ -137,13 +137,13 @@ class Terminal:
 
     async def answer(self, question: Question) -> Answer | None:
         """Ask the question; return None if it is left open."""
-        self.out.print(wrapped(question_text(question), self.out))
-        self.out.print(wrapped(Text(_instructions(question), "dim"), self.out))
+        self.out.print(wrap(question_text(question), self.out))
+        self.out.print(wrap(Text(_instructions(question), "dim"), self.out))
         fields = list_fields(question)
         try:
             while True:
                 content = await (self._form(question, fields) if fields else self._line(question))
-                reason = accepted(question, content)
+                reason = find_refusal(question, content)
                 if reason is None:
                     return Answer(question=question.id, content=content, digest=question.digest)
                 self.refused(question, reason)
@@ -158,7 +158,7 @@ class Terminal:
         text = await self._ask(_prompt_for(question), question)
         if not text.strip() and question.default is not None:
             return question.default
-        return chosen(text, question)
+        return read_choice_text(text, question)
 
     async def _form(self, question: Question, fields: Sequence[FormField]) -> JSONObject:
         """Ask for a form field by field; a JSON object typed for the first field is the whole form."""
@@ -244,7 +244,7 @@ def _instructions(question: Question) -> str:
     return one_line(" · ".join([*hints, "/help for more"]))
 
 
-def chosen(text: str, question: Question) -> JSON:
+def read_choice_text(text: str, question: Question) -> JSON:
     """Return the content of a typed answer; a number stands for an option unless an option has that name."""
     if question.options:
         names = [name for option in question.options for name in (option.id, option.label)]
@@ -252,11 +252,11 @@ def chosen(text: str, question: Question) -> JSON:
         content = parse_content(text, question)
         if isinstance(content, list):
             return [numbers.get(item.strip(), item) if isinstance(item, str) else item for item in content]
-        return numbers.get(content.strip(), _completed(content, question))
+        return numbers.get(content.strip(), _complete(content, question))
     return parse_content(text, question)
 
 
-def _completed(text: str, question: Question) -> str:
+def _complete(text: str, question: Question) -> str:
     """Return the only option that starts with the text, unless free text may be meant; else the text."""
     start = text.strip().casefold()
     names = {option.id: (option.id.casefold(), option.label.casefold()) for option in question.options}

@@ -168,7 +168,7 @@ async def export(session: Session, run: str, as_csv: bool) -> int:
 
 async def export_all(config: Config, as_csv: bool) -> int:
     """Print every entry of the record, as CSV or as JSON lines. Temporal is not asked."""
-    return _print_entries(await asyncio.to_thread(lambda: list(_stored(config).entries())), as_csv)
+    return _print_entries(await asyncio.to_thread(lambda: list(_open_store(config).entries())), as_csv)
 
 
 def _print_entries(entries: Sequence[Recorded], as_csv: bool) -> int:
@@ -195,7 +195,7 @@ def _harmless(value: object) -> object:
 
 async def check(config: Config, against: Path | None, as_json: bool) -> int:
     """Verify the record and print what is wrong; the exit code is 1 if anything is. Temporal is not asked."""
-    store = _stored(config)
+    store = _open_store(config)
     own = find_signing_key(config)
     trusted = [*config.record.public_keys, *([] if own is None else [own.public])]
     exported = None if against is None else _checkpoint(against)
@@ -219,7 +219,7 @@ def _checkpoint(path: Path) -> RecordCheckpoint:
     raise BadUsage(f"{path} contains no checkpoint; holdfast history --checkpoint prints one")
 
 
-def _stored(config: Config) -> RecordStore:
+def _open_store(config: Config) -> RecordStore:
     """Return the configured record. Raises `BadUsage` where nothing has been recorded, and `RecordError`."""
     store = read_store(config.record_place(), load_key_ring(config))
     if store is None:
@@ -229,7 +229,7 @@ def _stored(config: Config) -> RecordStore:
 
 async def show_checkpoint(config: Config) -> int:
     """Print the newest checkpoint, to be kept elsewhere."""
-    checkpoint = await asyncio.to_thread(read_last_checkpoint, _stored(config))
+    checkpoint = await asyncio.to_thread(read_last_checkpoint, _open_store(config))
     if checkpoint is None:
         raise BadUsage("the record has no checkpoint yet: it gets one when a run ends, or every ten minutes")
     print_json(checkpoint.to_json())

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.cli.tables import STYLES, when
@@ -94,7 +94,7 @@ def question_text(question: Question, limit: int | None = LONGEST_DETAIL) -> Tex
     return text
 
 
-def wrapped(text: Text, out: Console) -> Text:
+def wrap(text: Text, out: Console) -> Text:
     """Return text that is wrapped between words for a terminal, with lists and options set in.
 
     A word that is longer than a line stays whole: it may be an address to be opened. So does a line with an object or a
@@ -392,4 +392,4 @@ def usage_text(usage: Usage) -> str:
     """Return the usage of models in words."""
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     tokens = usage.input_tokens + usage.output_tokens
-    return f"{counted(usage.requests, 'model request')}, {counted(tokens, 'token')}{cost}"
+    return f"{say_count(usage.requests, 'model request')}, {say_count(tokens, 'token')}{cost}"

@@ -15,7 +15,7 @@ import typer
 from temporalio.client import Client, WorkflowExecution, WorkflowHistory
 from temporalio.service import RPCError
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
@@ -64,7 +64,7 @@ async def _replay(run: str, options: Sequence[str], as_json: bool) -> int:
         if path.suffix == ".json" or path.is_file():
             _check_histories(path)
         else:
-            path = await _saved(run, Path(folder))
+            path = await _save(run, Path(folder))
         options = [*options, "--json"] if as_json else options
         process = await asyncio.create_subprocess_exec(sys.executable, *WORKER, "--replay", str(path), *options)
         return await process.wait()
@@ -80,7 +80,7 @@ def _check_histories(path: Path) -> None:
         raise BadUsage(f'{path} holds no histories: expected {{"events": […]}} or {{"histories": […]}}')
 
 
-async def _saved(run: str, folder: Path) -> Path:
+async def _save(run: str, folder: Path) -> Path:
     """Write the histories of a run to a file and return its path."""
     session = await open_session(Startup.NOTHING)
     run = await session.runs.resolve(run)
@@ -114,7 +114,7 @@ async def _replay_open(options: Sequence[str], as_json: bool) -> int:
     else:
         skipped = sum(row["ok"] is None for row in rows)
         rest = f", {skipped} not replayed" if skipped else ""
-        say(f"{counted(len(rows), 'open workflow')}: {broken or 'none'} would break{rest}")
+        say(f"{say_count(len(rows), 'open workflow')}: {broken or 'none'} would break{rest}")
     return FAILED if broken else DONE
 
 

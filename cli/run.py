@@ -100,9 +100,9 @@ class _StartArguments:
         blueprint = parsed.valid()
         for warning in parsed.warnings:
             say(str(warning))
-        return self._changed(blueprint), parsed
+        return self._add_stops(blueprint), parsed
 
-    def _changed(self, blueprint: Blueprint) -> Blueprint:
+    def _add_stops(self, blueprint: Blueprint) -> Blueprint:
         if self.model is not None:
             blueprint = with_model(blueprint, _model(self.model))
         try:
@@ -181,7 +181,7 @@ async def attend(session: Session, run: str, sources: list[AnswerSource], attend
         for file in files:
             _print_unused(file, attendant)
     if isinstance(end, Parked):
-        return _parked(session, run, end, inbox, attendant.as_json)
+        return _report_parked(session, run, end, inbox, attendant.as_json)
     done = await session.runs.watch.steps_before(end) if attendant.as_json else None
     return print_outcome(end, attendant.as_json, done)
 
@@ -192,7 +192,7 @@ def _print_unused(file: AnswerFile, attendant: Attendant) -> None:
         say(f"unused answers in {attendant.answers}: {'; '.join(unused)}")
 
 
-def _parked(session: Session, run: str, parked: Parked, inbox: str | None, as_json: bool) -> int:
+def _report_parked(session: Session, run: str, parked: Parked, inbox: str | None, as_json: bool) -> int:
     """Print the open questions and the commands that answer them; return the exit code."""
     if as_json:
         questions = [question.model_dump(mode="json") for question in parked.questions]

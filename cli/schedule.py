@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.load import examine
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, By, Check, File, Input
@@ -106,7 +106,7 @@ def _seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        return seconds_of(text)
+        return read_duration(text)
     except ValueError as error:
         raise BadUsage(f"{option} {text}: {error}") from None
 

@@ -72,17 +72,17 @@ async def _rotate(text: str, as_json: bool) -> int:
         raise BadUsage("no value was given; nothing was changed")
     if not store.rotate(reference.id, value):
         raise _unknown(reference)
-    return _done("rotated", reference, as_json)
+    return _report_done("rotated", reference, as_json)
 
 
 async def _remove(text: str, as_json: bool) -> int:
     store, reference = _store(), _reference(text)
     if not store.drop(reference.id):
         raise _unknown(reference)
-    return _done("removed", reference, as_json)
+    return _report_done("removed", reference, as_json)
 
 
-def _done(what: str, reference: SecretReference, as_json: bool) -> int:
+def _report_done(what: str, reference: SecretReference, as_json: bool) -> int:
     print_json({what: str(reference)}) if as_json else say(f"{reference} is {what}")
     return DONE
 

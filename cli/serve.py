@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.people import USER
 from holdfast.cli.command import perform
@@ -20,7 +20,7 @@ from holdfast.cli.session import open_session
 from holdfast.cli.tables import print_table
 from holdfast.client.catalogue import offer_project
 from holdfast.client.reading import BadUsage, person
-from holdfast.protocol.people import user_of
+from holdfast.protocol.people import read_user
 from holdfast.runtime.config import Config, ConfigError, load_config
 from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.variables import LogVariables
@@ -161,7 +161,7 @@ def _tokens() -> ApiTokens:
 
 def _user(name: str) -> str:
     """Return a user as assignees name it. Raises `BadUsage`."""
-    user = user_of(name)
+    user = read_user(name)
     if user is None:
         raise BadUsage(f"{name!r} is not a user; write user:NAME or NAME")
     return user
@@ -186,7 +186,7 @@ def _scope(text: str) -> WebScope:
 def _life(text: str) -> float | None:
     """Return the seconds that a token is valid; None for ever. Raises `BadUsage`."""
     try:
-        return None if text == "never" else seconds_of(text)
+        return None if text == "never" else read_duration(text)
     except ValueError as error:
         raise BadUsage(f"--expires: {error}; or never") from None
 

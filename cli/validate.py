@@ -17,7 +17,7 @@ from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
-from holdfast.blueprint.requirements import requirements_of
+from holdfast.blueprint.requirements import list_requirements
 from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, TEST_SUFFIX, walk_files
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, Check
@@ -92,7 +92,7 @@ def validate(
     elif as_json:
         report = {"ok": is_ok, "problems": [problem.to_json() for problem in listed]}
         left_out = {"not_checked": "; ".join(unchecked)} if unchecked else {}
-        print_json({**report, **left_out, **_expanded(validations[0].parsed, expanded)})
+        print_json({**report, **left_out, **_expand(validations[0].parsed, expanded)})
     else:
         for validation in validations:
             _print_valid(validation, expanded)
@@ -140,10 +140,10 @@ def _has_steps(path: Path) -> bool:
 
 def _validate(file: Path, check: bool, connect: bool) -> _Validation:
     parsed = examine(file)
-    return _Validation(file, parsed, _checked(file, parsed, connect) if check else Checked())
+    return _Validation(file, parsed, _check(file, parsed, connect) if check else Checked())
 
 
-def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
+def _check(file: Path, parsed: Parsed, connect: bool) -> Checked:
     """Return what is wrong outside of the blueprint: in the configuration, its webhooks, and the names of a worker."""
     try:
         config, on_server = load_config_for(file, say), is_server_named()
@@ -152,7 +152,7 @@ def _checked(file: Path, parsed: Parsed, connect: bool) -> Checked:
             parsed.warnings[:] = [warning for warning in parsed.warnings if warning.code != "unproved_person"]
         if parsed.problems:
             return Checked()
-        names = [] if parsed.blueprint is None else requirements_of(parsed.blueprint)
+        names = [] if parsed.blueprint is None else list_requirements(parsed.blueprint)
         checked = asyncio.run(look_up_in(config, parsed, names, connect=connect, on_server=on_server))
         checked = checked if parsed.blueprint is None else checked.judge(parsed.blueprint, parsed.problem)
     except ConfigError as error:  # no command runs with it, so the blueprint does not either
@@ -170,7 +170,7 @@ def _problems_of_hooks(config: Config, file: Path) -> list[Problem]:
     return [Problem(str(config.path), 0, 0, f"hooks.{place}", "bad_value", message) for place, _, message in parted]
 
 
-def _expanded(parsed: Parsed, wanted: bool) -> JSONObject:
+def _expand(parsed: Parsed, wanted: bool) -> JSONObject:
     if not wanted or parsed.blueprint is None or parsed.problems:
         return {}
     return {"expanded": expand(parsed.blueprint)}

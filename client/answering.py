@@ -42,9 +42,9 @@ from holdfast.protocol.door import SizeLimits, check_value
 from holdfast.protocol.guard import Key, Proof, Scope, SignedCommand, sign
 from holdfast.protocol.incoming import SEND_EVENT, EventReceipt, SystemEvent
 from holdfast.protocol.names import ANSWER
-from holdfast.protocol.people import SIGN_IN, Groups, user_of, who_may, with_proved
+from holdfast.protocol.people import SIGN_IN, Groups, read_user, who_may, with_proved
 from holdfast.protocol.questions import Question
-from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import Ambiguous, NothingSent, is_missing
 from holdfast.runtime.secrets import SecretDirectory, forget_values, is_same_answer, store_values
@@ -372,7 +372,7 @@ class Answering:
 
     def _sign_batch(self, run: str, owner: str, batch: AnswerBatch) -> JSONObject:
         payload = json.loads(batch.model_dump_json(exclude={"token", "groups"}))
-        return self._signed("answer", SignedCommand(run, owner, ANSWER, payload))
+        return self._sign("answer", SignedCommand(run, owner, ANSWER, payload))
 
     async def _update(self, tree: Tree, run: str, owner: str, batch: AnswerBatch) -> list[Receipt]:
         argument = self._sign_batch(run, owner, batch)
@@ -471,7 +471,7 @@ class Answering:
     async def _keep_event(self, tree: Tree, event: SystemEvent, run: str) -> EventReceipt:
         payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
         check_value(payload, self.limits.answer, "the event")
-        argument = self._signed("answer", SignedCommand(run, run, SEND_EVENT, payload))
+        argument = self._sign("answer", SignedCommand(run, run, SEND_EVENT, payload))
         try:
             return await tree.update(run, SEND_EVENT, argument, EventReceipt, id=f"{event.answer_key}:{event.digest}")
         except UnknownRun:
@@ -490,7 +490,7 @@ class Answering:
     def _keys_for_senders(self) -> list[Key]:
         return [*self.keys, *([self.inbox] if self.inbox else [])]
 
-    def _signed(self, scope: Scope, command: SignedCommand) -> JSONObject:
+    def _sign(self, scope: Scope, command: SignedCommand) -> JSONObject:
         """Return the argument of a command with a token that proves its origin; without keys as it is.
 
         Args:
@@ -548,8 +548,8 @@ class Answering:
         payload = command.model_dump(mode="json", exclude={"token", "groups"}, exclude_none=True)
         check_value(payload, self.limits.answer, command.name)
         scope: Scope = "steer" if command.steers else "answer"
-        argument = self._signed(scope, SignedCommand(open_questions.run, question.owner, command.name, payload))
-        id_ = f"{command.name}:{command.key}:{digest_of(payload)}"
+        argument = self._sign(scope, SignedCommand(open_questions.run, question.owner, command.name, payload))
+        id_ = f"{command.name}:{command.key}:{make_digest(payload)}"
         try:
             return await tree.update(question.owner, command.name, argument, AssignmentReceipt, id=id_)
         except UnknownRun:
@@ -561,7 +561,7 @@ class Answering:
         sender = self.find_sender(by if isinstance(by, str) else None)
         argument = {**payload, "by": sender, "key": secrets.token_hex(8)}
         check_value(argument, self.limits.answer, command)
-        return self._signed("steer", SignedCommand(run, owner, command, argument))
+        return self._sign("steer", SignedCommand(run, owner, command, argument))
 
     # By signal
 
@@ -666,7 +666,7 @@ def _check_signal(question: Question, by: str | None) -> None:
         reason = f"takes no signals, as {who_may(question.people)} may answer"
         raise NothingSent(f"question {question.id} {reason}; {_NOT_BY_SIGNAL}")
     claimant = question.claimant(datetime.now(UTC))
-    if claimant is not None and claimant != user_of(by):
+    if claimant is not None and claimant != read_user(by):
         raise NothingSent(f"question {question.id} is claimed by {claimant}; nothing was sent.")
 
 

@@ -34,9 +34,9 @@ class Offered:
         try:
             return load(self.path)
         except BlueprintError as error:
-            raise BlueprintError(map(self._shown, error.problems)) from None
+            raise BlueprintError(map(self._shorten_place, error.problems)) from None
 
-    def _shown(self, problem: Problem) -> Problem:
+    def _shorten_place(self, problem: Problem) -> Problem:
         return replace(problem, file=problem.file.removeprefix(f"{self.folder}/"))
 
 
@@ -57,7 +57,7 @@ Allows = Callable[[Blueprint], bool]
 """Whether somebody may start runs of a blueprint."""
 
 
-def offered(config: Config, allows: Allows | None = None) -> list[Offered]:
+def list_offered(config: Config, allows: Allows | None = None) -> list[Offered]:
     """Return what may be started, sorted by name; of several of one name that of the first folder.
 
     A file that holds no steps, such as scripted replies, is left out; one with mistakes is not, as its author would
@@ -91,10 +91,10 @@ def find_offered(config: Config, name: str, allows: Allows | None = None) -> Off
     Args:
         config: The configuration.
         name: The name.
-        allows: As in `offered`.
+        allows: As in `list_offered`.
     """
     wanted = name.removesuffix(Path(name).suffix) if Path(name).suffix in BLUEPRINT_SUFFIXES else name
-    every = offered(config, allows)
+    every = list_offered(config, allows)
     for blueprint in every:
         if blueprint.name == wanted:
             return blueprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.client.step_kinds import find_step_kind
 from holdfast.client.texts import name_by, preview
 from holdfast.protocol.address import name_at, parts
@@ -126,7 +126,7 @@ def _describe_block(event: Event, name: str) -> Text | None:
         case StateLeft(state=state, next=following):
             line = Text(f"→ {name}: from {state} to {following}", "dim")
         case LoopCompleted(iterations=iterations, reason=reason):
-            line = Text(f"{name}: {counted(iterations, 'iteration')}, {reason}", "dim")
+            line = Text(f"{name}: {say_count(iterations, 'iteration')}, {reason}", "dim")
         case PlanRevised(revision=number, by=by, reason=reason):
             line = Text(f"↻ {name} is at revision {number}", "yellow").append(name_by(by), "dim")
             line.append(f"  {one_line(reason or '')}", "dim")

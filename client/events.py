@@ -116,7 +116,7 @@ async def chain(
     """
     if view is not None and view.status not in CLOSED and view.first_offset <= start:
         return (await _back_from(tree, view, start, last_iterations)).events  # all in its present history
-    archived = await _archived(tree, workflow, start, last_iterations)
+    archived = await _read_archived(tree, workflow, start, last_iterations)
     if archived.closed:
         return archived.events
     try:
@@ -128,7 +128,7 @@ async def chain(
         raise
 
 
-async def _archived(tree: Tree, workflow: str, start: int, last_iterations: int | None = None) -> ArchivedEvents:
+async def _read_archived(tree: Tree, workflow: str, start: int, last_iterations: int | None = None) -> ArchivedEvents:
     """Return the events of a workflow that the archive has; none where there is no archive."""
     if tree.archive is None:
         return ArchivedEvents(next_offset=start)
@@ -378,7 +378,7 @@ class Stream:
         ready = sorted(placed for placed in self._held if closed or placed.at <= self._sure)
         self._held = [placed for placed in self._held if not (closed or placed.at <= self._sure)]
         self._sure = latest
-        return [(self._numbered(placed), self.cursor) for placed in ready]
+        return [(self._number(placed), self.cursor) for placed in ready]
 
     @property
     def cursor(self) -> Cursor:
@@ -400,7 +400,7 @@ class Stream:
         if source.is_begun:
             return []
         source.is_begun = True
-        archived = await _archived(self._tree, source.workflow, source.next)
+        archived = await _read_archived(self._tree, source.workflow, source.next)
         source.is_drained, source.next = archived.closed, archived.next_offset
         return archived.events
 
@@ -426,7 +426,7 @@ class Stream:
         self._sources |= {source.workflow: source for source in fresh}
         return fresh
 
-    def _numbered(self, placed: _Placed) -> Event:
+    def _number(self, placed: _Placed) -> Event:
         self._sources[placed.workflow].returned = placed.offset + 1
         if isinstance(placed.event.data, ChildStarted):
             self._sources[placed.event.data.workflow].is_announced = True

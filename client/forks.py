@@ -29,7 +29,7 @@ from holdfast.client.retries import (
 from holdfast.client.starting import new_run_id
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, parts
-from holdfast.protocol.context import BadWrite, applied, with_value
+from holdfast.protocol.context import BadWrite, apply_operation, with_value
 from holdfast.protocol.past import Fork, PastLink
 from holdfast.protocol.runs import Definition
 from holdfast.runtime.errors import BadInput
@@ -119,7 +119,7 @@ class RunFork:
         names: JSONObject = {"input": own}
         try:
             for path, value in changes.items():
-                names = applied(names, "set", path, value)
+                names = apply_operation(names, "set", path, value)
         except BadWrite as error:
             raise BadInput(str(error)) from None
         changed, wrong = complete_input(blueprint.inputs, names["input"])

@@ -20,8 +20,8 @@ from holdfast.client.permissions import Permissions, read_access
 from holdfast.client.question_reader import PATIENCE_SECONDS, QuestionReader
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
-from holdfast.protocol.address import run_of
-from holdfast.protocol.incoming import label_of
+from holdfast.protocol.address import read_run
+from holdfast.protocol.incoming import make_label
 from holdfast.protocol.names import (
     ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,
@@ -32,8 +32,8 @@ from holdfast.protocol.names import (
     SINCE_ATTRIBUTE,
     WAITING_ATTRIBUTE,
 )
-from holdfast.protocol.people import MANY, awaited, listed_ids
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.people import MANY, list_awaited, listed_ids
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import Status
 from holdfast.runtime.errors import Ambiguous, BadCursor
 from holdfast.runtime.namespace import quote
@@ -80,8 +80,8 @@ async def listed_runs(reader: QuestionReader, blueprint: str | None, *, waiting:
     """Return the runs, newest first; see `RunLists.all`."""
     client = reader.tree.client
     waits = _join_names(await confirm_all(reader, [row async for row in waiting_workflows(client)], PATIENCE_SECONDS))
-    stuck = {run_of(execution.id) async for execution in client.list_workflows(STUCK)}
-    rows = [_row(execution, waits, stuck) async for execution in client.list_workflows(_of(blueprint))]
+    stuck = {read_run(execution.id) async for execution in client.list_workflows(STUCK)}
+    rows = [_row(execution, waits, stuck) async for execution in client.list_workflows(_filter_blueprint(blueprint))]
     return [row for row in rows if row.waiting_for or not waiting]
 
 
@@ -118,7 +118,7 @@ class RunsFilter:
     @property
     def query(self) -> str:
         """Return the query in the language of Temporal's visibility."""
-        conditions = [_of(self.blueprint)]
+        conditions = [_filter_blueprint(self.blueprint)]
         if self.permissions is not None and (seen := self.permissions.condition()) is not None:
             conditions.append(seen)
         if self.status is not None:
@@ -269,9 +269,9 @@ async def _read_standing(reader: QuestionReader, runs: Sequence[str]) -> tuple[d
         told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
         wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
         async for execution in reader.tree.client.list_workflows(wanted):
-            rows += filter(None, [_waiting(execution)])
+            rows += filter(None, [_read_waiting(execution)])
             if execution.typed_search_attributes.get(PROBLEMS_KEY):
-                stuck.add(run_of(execution.id))
+                stuck.add(read_run(execution.id))
     return _join_names(await confirm_all(reader, rows, PATIENCE_SECONDS)), stuck
 
 
@@ -285,7 +285,7 @@ def _join_names(rows: Iterable[Waiting]) -> dict[str, set[str]]:
 
 async def running_runs(client: Client, blueprint: str | None) -> list[str]:
     """Return the ids of the runs that have not ended."""
-    wanted = f"{_of(blueprint)} AND ExecutionStatus = 'Running'"
+    wanted = f"{_filter_blueprint(blueprint)} AND ExecutionStatus = 'Running'"
     return [execution.id async for execution in client.list_workflows(wanted)]
 
 
@@ -356,7 +356,7 @@ class WaitingFilter:
         return [(index, row) for index, row in enumerate(rows) if row is not None]
 
     async def _confirm(self, reader: QuestionReader, execution: WorkflowExecution) -> Waiting | None:
-        listed = _waiting(execution)
+        listed = _read_waiting(execution)
         row = None if listed is None else await confirm(reader, listed, self.patience)
         if row is None or not self._fits(row):
             return None
@@ -383,7 +383,7 @@ async def confirm(reader: QuestionReader, row: Waiting, patience: float | None =
         return None
     return replace(
         row,
-        waiting_for=awaited(question.people for question in questions),
+        waiting_for=list_awaited(question.people for question in questions),
         since=min(question.asked_at for question in questions),
         questions=listed_ids([question.id for question in questions]),
         deadline=min((question.deadline for question in questions if question.deadline), default=None),
@@ -402,18 +402,18 @@ async def waiting_workflows(
     """Yield the workflows with open questions as visibility has them, newest first: some were closed since."""
     query = (wanted or WaitingFilter()).query
     async for execution in client.list_workflows(query, limit=limit, page_size=CALM_PAGE):
-        if (row := _waiting(execution)) is not None:
+        if (row := _read_waiting(execution)) is not None:
             yield row
 
 
-def _waiting(execution: WorkflowExecution) -> Waiting | None:
+def _read_waiting(execution: WorkflowExecution) -> Waiting | None:
     attributes = execution.typed_search_attributes
-    if not (awaited := attributes.get(WAITING_KEY)):
+    if not (list_awaited := attributes.get(WAITING_KEY)):
         return None
     return Waiting(
-        run=run_of(execution.id),
+        run=read_run(execution.id),
         owner=execution.id,
-        waiting_for=list(awaited),
+        waiting_for=list(list_awaited),
         since=attributes.get(SINCE_KEY) or execution.execution_time or execution.start_time,
         questions=list(attributes.get(QUESTIONS_KEY) or ()),
         deadline=attributes.get(DEADLINE_KEY),
@@ -445,7 +445,7 @@ def _seal(text: str, wanted: _ListFilter[Row]) -> str:
     """Return the digest of a list and a place in it, without times: "an hour ago" is another time on each page."""
     if isinstance(wanted, WaitingFilter):
         wanted = replace(wanted, since=None, deadline=None)
-    return digest_of(type(wanted).__name__, wanted.query, text)[:SEAL_LENGTH]
+    return make_digest(type(wanted).__name__, wanted.query, text)[:SEAL_LENGTH]
 
 
 def open_runs(client: Client) -> AsyncIterator[WorkflowExecution]:
@@ -460,18 +460,18 @@ def open_workflows(client: Client) -> AsyncIterator[WorkflowExecution]:
 
 async def runs_waiting_for(reader: QuestionReader, name: str, key: str) -> list[str]:
     """Return the ids of the runs with a step that waits for this event; of one that nobody can be asked, that may."""
-    wanted = f"{EVENTS_ATTRIBUTE} IN ('{quote(label_of(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
+    wanted = f"{EVENTS_ATTRIBUTE} IN ('{quote(make_label(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
     workflows = [execution.id async for execution in reader.tree.client.list_workflows(wanted)]
     awaits = await asyncio.gather(*(reader.read_events(workflow) for workflow in workflows))
     waiting = [
-        run_of(workflow)
+        read_run(workflow)
         for workflow, events in zip(workflows, awaits, strict=True)
         if events is None or any(event.asked.awaits == (name, key) for event in events)
     ]
     return list(dict.fromkeys(waiting))
 
 
-def _of(blueprint: str | None) -> str:
+def _filter_blueprint(blueprint: str | None) -> str:
     return ALL_RUNS if blueprint is None else f"{ALL_RUNS} AND {BLUEPRINT_ATTRIBUTE} = '{quote(blueprint)}'"
 
 

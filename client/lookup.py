@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.blueprint.core import core_of
+from holdfast.blueprint.core import write_core
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.parts import Requirement
-from holdfast.blueprint.positions import Parts, parts_of
+from holdfast.blueprint.positions import Parts, split_path
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes import judge
 from holdfast.protocol.lookup import CODES, LookedUp, LookUp, RequiredName, ToolForm
@@ -65,17 +65,17 @@ class Checked:
 
 def make_request(requirements: Sequence[Requirement], *, connect: bool) -> LookUp:
     """Return the request for these names, each once."""
-    return LookUp(wanted=list(dict.fromkeys(map(_wanted, requirements))), connect=connect)
+    return LookUp(wanted=list(dict.fromkeys(map(_make_required, requirements))), connect=connect)
 
 
 def find_problems(result: LookedUp, requirements: Sequence[Requirement], placed: Placed) -> list[Problem]:
     """Return a problem for each place that names something missing."""
     missing = {entry.wanted: entry for entry in result.missing}
-    pairs = [(need, missing[_wanted(need)]) for need in requirements if _wanted(need) in missing]
+    pairs = [(need, missing[_make_required(need)]) for need in requirements if _make_required(need) in missing]
     return [placed(need.path, entry.code if entry.code in CODES else CODES[-1], entry.message) for need, entry in pairs]
 
 
-def _wanted(requirement: Requirement) -> RequiredName:
+def _make_required(requirement: Requirement) -> RequiredName:
     return RequiredName(
         kind=requirement.kind,
         name=requirement.name,
@@ -87,7 +87,7 @@ def _wanted(requirement: Requirement) -> RequiredName:
 
 def _judge(blueprint: Blueprint, tools: ToolShapes, placed: Placed, prefix: Parts) -> Iterator[Problem]:
     """Yield what is wrong in a blueprint and its imports by what tools take and give."""
-    found = _PlacedFindings(core_of(blueprint), placed, prefix)
+    found = _PlacedFindings(write_core(blueprint), placed, prefix)
     judge(blueprint, found, tools)
     yield from found.problems
     for alias, inner in blueprint.imports.items():
@@ -105,7 +105,7 @@ class _PlacedFindings:
 
     def add(self, path: str, code: str, message: str, hint: str | None = None, *, at: str | None = None) -> None:
         text = f"{message} ({hint})" if hint else message
-        self.problems.append(self.placed((*self.prefix, *parts_of(self.tree, path)), code, text))
+        self.problems.append(self.placed((*self.prefix, *split_path(self.tree, path)), code, text))
 
     def add_key(self, path: str, code: str, message: str, hint: str | None = None) -> None:
         self.add(path, code, message, hint)

@@ -31,7 +31,7 @@ from holdfast.protocol.past import (
 )
 from holdfast.protocol.plans import PLAN
 from holdfast.protocol.runs import Failure
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput
 
 FINALLY = ";branch:finally"
@@ -364,7 +364,7 @@ def _list_calls(history: WorkflowHistory, activity: str, address: str) -> list[C
     """Return the calls of an activity at an address, in their order: their ids follow from it."""
     known = set(history.calls) | (set() if history.past is None else set(history.past.calls))
     calls, count = [], 1
-    while (id_ := digest_of(activity, address, count)) in known:
+    while (id_ := make_digest(activity, address, count)) in known:
         if id_ in history.calls:
             calls.append(history.calls[id_])
         count += 1

@@ -221,7 +221,7 @@ def text_of_input() -> str:
         raise BadUsage(f"standard input is not UTF-8 text (byte {error.start})") from error
 
 
-def accepted(question: Question, content: object) -> str | None:
+def find_refusal(question: Question, content: object) -> str | None:
     """Return the reason why a question would refuse the content; None if it accepts it."""
     try:
         question.asked.secret_values(content) if question.asked.hidden else question.accept(content)

@@ -24,7 +24,7 @@ from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
 from holdfast.protocol.names import LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, Past, PastLink, ResumePoint
 from holdfast.protocol.runs import Failure
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.run_failures import read_failure
 
@@ -260,7 +260,7 @@ def rename(changed: Blueprint | None, own: Blueprint) -> Blueprint | None:
 
 def digest_change(blueprint: Blueprint | None) -> str:
     """Return the digest of the blueprint that took the place of the old one; empty where none did."""
-    return "" if blueprint is None else digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
+    return "" if blueprint is None else make_digest(blueprint.model_dump(mode="json", exclude_defaults=True))
 
 
 async def read_end(client: Client, described: WorkflowExecutionDescription) -> datetime:

@@ -256,11 +256,11 @@ class Runs:
         Returns:
             The problems found, or in `unchecked` the reason why no worker could be asked.
         """
-        from holdfast.blueprint.requirements import requirements_of  # noqa: PLC0415  it loads the language
+        from holdfast.blueprint.requirements import list_requirements  # noqa: PLC0415  it loads the language
         from holdfast.client.worker_lookup import look_up, place_by_path  # noqa: PLC0415  so does it
 
         placed = placed or place_by_path(blueprint)
-        checked = await look_up(self.client, self.task_queue, requirements_of(blueprint), placed, connect=connect)
+        checked = await look_up(self.client, self.task_queue, list_requirements(blueprint), placed, connect=connect)
         return checked.judge(blueprint, placed)
 
     async def resolve(self, prefix: str) -> str:

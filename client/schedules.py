@@ -30,7 +30,7 @@ from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
 from holdfast.client.starting import check_start, define_run, make_attributes
 from holdfast.protocol.names import ACCESS_MEMO, PIPELINE_WORKFLOW
-from holdfast.protocol.runs import PipelineState, summary_of
+from holdfast.protocol.runs import PipelineState, write_summary
 from holdfast.runtime.errors import BadInput, is_missing, make_server_error, raise_server_errors
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
@@ -143,7 +143,7 @@ class Schedules:
             args=[definition, state],
             id=name,
             task_queue=self.runs.task_queue,
-            static_summary=summary_of(f"{blueprint.name}, by schedule {name}"),
+            static_summary=write_summary(f"{blueprint.name}, by schedule {name}"),
             typed_search_attributes=make_attributes(access),
             memo={ACCESS_MEMO: access},
         )

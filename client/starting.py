@@ -24,7 +24,7 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.door import SizeLimit
 from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, PastLink
-from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, summary_of
+from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
 from holdfast.runtime.errors import BadInput, RunExists
 
 if TYPE_CHECKING:
@@ -104,4 +104,4 @@ def make_attributes(access: RunAccess) -> TypedSearchAttributes:
 
 def _summary(blueprint: Blueprint) -> str:
     text = f"{blueprint.name}: {blueprint.description}" if blueprint.description else blueprint.name
-    return summary_of(text)
+    return write_summary(text)

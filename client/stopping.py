@@ -24,7 +24,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.client.history import ending_reason
 from holdfast.client.obstacles import EVENTS_READ, read_summaries
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
@@ -75,7 +75,7 @@ class Family:
     async def running(self) -> list[WorkflowExecutionDescription]:
         """Describe every running workflow of the run, each before its children."""
         descriptions: dict[str, WorkflowExecutionDescription | None] = {}
-        ids = [self.run, *[id_ async for id_ in self._listed()]]
+        ids = [self.run, *[id_ async for id_ in self._iterate_listed()]]
         while ids := [id_ for id_ in dict.fromkeys(ids) if id_ not in descriptions]:
             batch = await at_once(self._describe_running, ids)
             descriptions.update(zip(ids, batch, strict=True))
@@ -84,7 +84,7 @@ class Family:
         running = {id_: workflow for id_, workflow in descriptions.items() if workflow is not None}
         return sorted(running.values(), key=lambda workflow: (_depth(workflow, running), workflow.id))
 
-    async def _listed(self) -> AsyncIterator[str]:
+    async def _iterate_listed(self) -> AsyncIterator[str]:
         """Yield the ids that visibility lists, which lags behind."""
         name = quote(self.run)
         below = f"(RootWorkflowId = '{name}' OR WorkflowId STARTS_WITH '{name}/') AND ExecutionStatus = 'Running'"
@@ -125,10 +125,10 @@ class Family:
             if time.monotonic() >= end:
                 return await self.reasons(await self.running()), []
             await asyncio.sleep(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
-        interrupted = await at_once(self._interrupted, list(at_work.values()))
+        interrupted = await at_once(self._describe_interrupted, list(at_work.values()))
         return [], [workflow for workflow in interrupted if workflow.in_flight]
 
-    async def _interrupted(self, workflow: WorkflowExecutionDescription) -> Left:
+    async def _describe_interrupted(self, workflow: WorkflowExecutionDescription) -> Left:
         """Return what became of the activities that were under way when this workflow, which has ended, was cancelled.
 
         Args:
@@ -136,7 +136,7 @@ class Family:
         """
         events = await read_last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         names = await read_summaries(self.client, events)
-        completed, in_flight, texts = _completed(events), [], []
+        completed, in_flight, texts = _list_completed(events), [], []
         later = _begun_after_cancel(events)
         for activity in _at_work(workflow):
             if activity.activity_id in later:  # what the cancel itself has begun, such as an undo
@@ -154,7 +154,7 @@ class Family:
             same.
         """
         remaining = await self.running()
-        interrupted = [_terminated(workflow) for workflow in await self.reasons(remaining) if workflow.in_flight]
+        interrupted = [_mark_terminated(workflow) for workflow in await self.reasons(remaining) if workflow.in_flight]
         end = time.monotonic() + seconds
         while remaining:
             for workflow in remaining:
@@ -212,7 +212,7 @@ class Family:
             Refusal: A workflow refused it.
         """
         end = time.monotonic() + seconds
-        lagging = self._lagging(name, argument, paused)
+        lagging = self._make_sender(name, argument, paused)
         await at_once(lagging, (await self.running())[:1])  # the run's own workflow, which passes it on
         while True:
             remaining = [reason for reason in await at_once(lagging, await self.running()) if reason]
@@ -220,7 +220,7 @@ class Family:
                 return remaining
             await asyncio.sleep(POLL_SECONDS)
 
-    def _lagging(
+    def _make_sender(
         self, name: str, argument: Argument, paused: bool
     ) -> Callable[[WorkflowExecutionDescription], Awaitable[Left | None]]:
         async def lagging(workflow: WorkflowExecutionDescription) -> Left | None:
@@ -272,7 +272,7 @@ class Family:
         if in_flight:
             return Left(workflow.id, f"at work: {', '.join(in_flight)} (outcome unknown)", in_flight)
         children = len(description.pending_children)
-        return Left(workflow.id, f"waits for {counted(children, 'child workflow')}" if children else "is running")
+        return Left(workflow.id, f"waits for {say_count(children, 'child workflow')}" if children else "is running")
 
 
 def _at_work(workflow: WorkflowExecutionDescription) -> list[PendingActivityInfo]:
@@ -284,7 +284,7 @@ def _name_activity(activity: PendingActivityInfo, summaries: Mapping[str, str]) 
     return summaries.get(activity.activity_id, activity.activity_type.name)
 
 
-def _completed(events: Iterable[HistoryEvent]) -> set[str]:
+def _list_completed(events: Iterable[HistoryEvent]) -> set[str]:
     """Return the ids of the activities that have completed."""
     ids: dict[int, str] = {}
     completed: set[int] = set()
@@ -311,7 +311,7 @@ async def _is_cleaning_up(workflow: WorkflowExecutionDescription) -> bool:
     return CLEANING_MEMO in await workflow.memo()
 
 
-def _terminated(workflow: Left) -> Left:
+def _mark_terminated(workflow: Left) -> Left:
     names = ", ".join(workflow.in_flight)
     return replace(workflow, reason=f"at work when it was terminated: {names} (outcome unknown)")
 

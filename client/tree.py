@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.query_cache import QueryCache, QueryKey
 from holdfast.client.query_turns import take_turn
-from holdfast.protocol.address import in_order, run_of
+from holdfast.protocol.address import in_order, read_run
 from holdfast.protocol.answers import REFUSALS, Refusal
 from holdfast.protocol.names import VIEW
 from holdfast.protocol.questions import Question
@@ -246,7 +246,7 @@ class Tree:
             return result
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             raise_if_cancelled()
-            raise Unconfirmed(run_of(workflow), workflow) from None
+            raise Unconfirmed(read_run(workflow), workflow) from None
         except (WorkflowUpdateFailedError, RPCError):
             return None
 

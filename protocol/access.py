@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, get_args
 
-from holdfast.protocol.people import CanonicalName, Groups, People, names_of, user_of
+from holdfast.protocol.people import CanonicalName, Groups, People, list_assignee_names, read_user
 from holdfast.protocol.values import Value
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ class Person:
     @staticmethod
     def of(by: str | None, groups: Groups, *, holds_steer: bool = False) -> Person:
         """Return the person of this name, with the groups that they are in."""
-        user = user_of(by)
-        return Person(frozenset(names_of(user, groups)) if user else frozenset(), holds_steer)
+        user = read_user(by)
+        return Person(frozenset(list_assignee_names(user, groups)) if user else frozenset(), holds_steer)
 
 
 def may(person: Person, capability: Capability, run: RunAccess, rules: AccessRules = THIS_MACHINE) -> bool:
@@ -179,7 +179,7 @@ def is_seen_by_nobody(run: RunAccess, rules: AccessRules) -> bool:
     return not names
 
 
-def refusal_of(capability: Capability, by: str | None, written: AccessPolicy) -> str:
+def describe_refusal(capability: Capability, by: str | None, written: AccessPolicy) -> str:
     """Return why somebody may not do something with a run, for a message.
 
     Args:

@@ -104,7 +104,7 @@ def _limit_id(whole: str) -> str:
     return f"{whole.encode()[:150].decode(errors='ignore')}~{digest}"
 
 
-def run_of(workflow_id: str) -> str:
+def read_run(workflow_id: str) -> str:
     """Return the run that a workflow belongs to.
 
     >>> run_of("nest-01/loop:outer"), run_of("nest-01")

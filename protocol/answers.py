@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.people import CanonicalName, ProvedGroups
-from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, make_digest
 
 REFUSALS = (
     "unknown_question",
@@ -66,12 +66,12 @@ class AnswerBatch(Value):
     @property
     def digest(self) -> str:
         """Digest of the contents and the sender: a key that is used again with another digest is a conflict."""
-        return digest_of([answer.model_dump(exclude={"digest"}) for answer in self.answers], self.by)
+        return make_digest([answer.model_dump(exclude={"digest"}) for answer in self.answers], self.by)
 
 
 def key_digest(key: str | None) -> str | None:
     """Return the digest under which a refused signal keeps the key of its answers: keys may be long."""
-    return None if key is None else digest_of(key)
+    return None if key is None else make_digest(key)
 
 
 class Receipt(Value):

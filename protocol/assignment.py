@@ -16,7 +16,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.people import canonical_name, is_person
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.people import CanonicalName, ProvedGroups, user_of
+from holdfast.protocol.people import CanonicalName, ProvedGroups, read_user
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import Value
 
@@ -69,7 +69,7 @@ class AssignmentCommand(Value):
     @property
     def user(self) -> str | None:
         """The user who sends it; None if it does not say who."""
-        return user_of(self.by)
+        return read_user(self.by)
 
     @property
     def recipients(self) -> list[str]:

@@ -81,7 +81,7 @@ class AttachedData:
         return base64.b64encode(self.content).decode()
 
 
-def type_of(name: str, default: str) -> str:
+def guess_type(name: str, default: str) -> str:
     """Return the media type that the ending of a name stands for.
 
     >>> type_of("Contract.PDF", "text/plain"), type_of("notes", "text/plain")

@@ -20,7 +20,7 @@ class CheckWorker(Value):
 
     nonce: str
     proofs: dict[str, str] = {}
-    """For each key of the client, by its id, `proof_of` it."""
+    """For each key of the client, by its id, `make_proof` it."""
     secret: str | None = None
     """The id of a secret that the client has just kept in the store that it shares with workers."""
     filler: str = ""
@@ -42,6 +42,6 @@ class WorkerState(Value):
     filler: str = ""
 
 
-def proof_of(key: Key, nonce: str) -> str:
+def make_proof(key: Key, nonce: str) -> str:
     """Return what shows that its maker holds the key, without the key."""
     return hmac.new(key.secret.encode(), f"check:{nonce}".encode(), hashlib.sha256).hexdigest()

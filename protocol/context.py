@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject, same
-from holdfast.blueprint.reducers import NOT_REDUCED, reduced
+from holdfast.blueprint.reducers import NOT_REDUCED, reduce_change
 from holdfast.protocol.values import Value
 
 
@@ -20,7 +20,7 @@ class BadWrite(ValueError):
     """A value that cannot be written at its path."""
 
 
-def keys_of(path: str) -> list[str]:
+def split_keys(path: str) -> list[str]:
     """Return the keys of a dotted path; a leading `context.` is optional.
 
     >>> keys_of("context.stats.total"), keys_of("counter")
@@ -37,7 +37,7 @@ def with_value(context: JSONObject, path: str, value: object) -> JSONObject:
     >>> with_value({"a": {"b": 1}}, "a.c", [])
     {'a': {'b': 1, 'c': []}}
     """
-    if not all(keys := keys_of(path)):
+    if not all(keys := split_keys(path)):
         raise BadWrite(f"cannot write {path!r}: a key in it is empty; write NAME or NAME.NAME")
     return _put(context, keys, value, path)
 
@@ -49,14 +49,16 @@ def read(context: JSONObject, path: str, default: object = None) -> JSON:
     (1, 'none')
     """
     value: JSON = context
-    for key in keys_of(path):
+    for key in split_keys(path):
         if not isinstance(value, dict) or key not in value:
             return default
         value = value[key]
     return value
 
 
-def applied(context: JSONObject, verb: Literal["set", "append", "merge"], path: str, value: object) -> JSONObject:
+def apply_operation(
+    context: JSONObject, verb: Literal["set", "append", "merge"], path: str, value: object
+) -> JSONObject:
     """Return the context after one operation.
 
     Raises `BadWrite` on appending to something other than a list, and on merging something other than objects.
@@ -70,10 +72,10 @@ def applied(context: JSONObject, verb: Literal["set", "append", "merge"], path: 
                 raise BadWrite(f"cannot append to {path}: it does not hold a list")
             return with_value(context, path, [*(items or []), value])
         case "merge":
-            return merged(context, path, value)
+            return merge_object(context, path, value)
 
 
-def merged(context: JSONObject, path: str, value: object) -> JSONObject:
+def merge_object(context: JSONObject, path: str, value: object) -> JSONObject:
     """Return the context with an object, or a text that is one in JSON, merged one level deep into the path."""
     value = read_structure(value)
     if not isinstance(value, dict):
@@ -84,7 +86,7 @@ def merged(context: JSONObject, path: str, value: object) -> JSONObject:
     return with_value(context, path, {**(current or {}), **value})
 
 
-def updated(context: JSONObject, output: object) -> JSONObject:
+def update_keys(context: JSONObject, output: object) -> JSONObject:
     """Return the context with an output written key by key; `scratchpad` alone is merged one level.
 
     The output is an object or a text that is a JSON object; anything else is a `BadWrite`.
@@ -175,7 +177,7 @@ def changes(before: object, after: object, path: Path = ()) -> dict[Path, JSON]:
 def with_changes(context: JSONObject, changed: Mapping[Path, JSON]) -> JSONObject:
     """Return the context with the changes applied."""
     for path, value in changed.items():
-        context = _replaced(context, path, value)
+        context = _replace_leaf(context, path, value)
     return context
 
 
@@ -187,11 +189,11 @@ class _Taken:
     """Name of the fork."""
     path: Path
     value: JSON
-    reduced: bool
+    reduce_change: bool
     """True if a reducer wrote it."""
 
 
-def joined(
+def join_forks(
     context: JSONObject,
     forks: Mapping[str, Mapping[Path, JSON]],
     strategy: str,
@@ -226,15 +228,15 @@ def joined(
         for path, value in changed.items():
             before = [other for other in taken if other.by not in own and _overlap(other.path, path)]
             result = NOT_REDUCED
-            if reducers and all(other.reduced for other in before):
+            if reducers and all(other.reduce_change for other in before):
                 first = all(other.path != path for other in before)
-                result = _reduced(reducers, path, context, base, value, first=first)
+                result = _reduce(reducers, path, context, base, value, first=first)
             if result is NOT_REDUCED:
                 if before and strategy == "keep_first":
                     continue
                 _check_conflict(strategy, name, path, value, before)
             taken.append(_Taken(name, path, value, result is not NOT_REDUCED))
-            context = _replaced(context, path, value if result is NOT_REDUCED else result)
+            context = _replace_leaf(context, path, value if result is NOT_REDUCED else result)
     return context
 
 
@@ -245,13 +247,13 @@ def _check_conflict(strategy: str, name: str, path: Path, value: object, before:
             raise Conflict(theirs.by, name, ".".join(path))
 
 
-def _reduced(
+def _reduce(
     reducers: Mapping[Path, str], path: Path, context: JSONObject, began: JSONObject, value: object, *, first: bool
 ) -> JSON:
     """Return the value that a reducer combines, or `NOT_REDUCED` where none applies or the values do not fit it."""
     current = _at(context, path)
     if (reducer := reducers.get(path)) not in (None, "merge"):
-        return reduced(reducer or "", current, _at(began, path), value, first=first)
+        return reduce_change(reducer or "", current, _at(began, path), value, first=first)
     if not any(reducers.get(path[:size]) == "merge" for size in range(1, len(path) + 1)):
         return NOT_REDUCED
     if path in reducers and not isinstance(value, dict):
@@ -272,11 +274,11 @@ def _overlap(first: Path, second: Path) -> bool:
     return first[:shorter] == second[:shorter]
 
 
-def _replaced(value: object, path: Path, leaf: object) -> JSONObject:
+def _replace_leaf(value: object, path: Path, leaf: object) -> JSONObject:
     inside = value if isinstance(value, dict) else {}
     key, *rest = path
     if rest:
-        return {**inside, key: _replaced(inside.get(key), tuple(rest), leaf)}
+        return {**inside, key: _replace_leaf(inside.get(key), tuple(rest), leaf)}
     if leaf is GONE:
         return {name: kept for name, kept in inside.items() if name != key}
     return {**inside, key: leaf}

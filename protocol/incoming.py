@@ -11,7 +11,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import CanonicalName, ProvedGroups
-from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, make_digest
 
 SEND_EVENT = "event"
 """Name of the update and the signal, to a run."""
@@ -65,7 +65,7 @@ class SystemEvent(Value):
     @property
     def digest(self) -> str:
         """Digest of what was sent: another event under the same id is a conflict."""
-        return digest_of(self.content)
+        return make_digest(self.content)
 
 
 class EventReceipt(Value):
@@ -115,7 +115,7 @@ def answer_key(id: str) -> str:
     return f"event:{id}"
 
 
-def label_of(name: str, key: str) -> str:
+def make_label(name: str, key: str) -> str:
     """Return the value of the search attribute by which the workflows that wait for an event are found.
 
     >>> label_of("paid", "INV-7"), len(label_of("paid", "x" * 200))
@@ -124,7 +124,7 @@ def label_of(name: str, key: str) -> str:
     label = f"{name} {key}"
     if len(label.encode()) <= LONGEST_LABEL and label.isprintable():
         return label
-    digest = digest_of(name, key)
+    digest = make_digest(name, key)
     return f"{ascii(label)[1:]}"[: LONGEST_LABEL - len(digest) - 1] + f"~{digest}"
 
 

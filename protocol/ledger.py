@@ -11,12 +11,12 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.references import AGENT
 from holdfast.protocol.address import Address, is_within
 from holdfast.protocol.agents import MadeCall
-from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, make_digest
 
 EntryStatus = Literal["returned", "failed", "unknown"]
 ANY_TOOL = "*"
@@ -47,7 +47,7 @@ class LedgerEntry(Value):
 
     @property
     def arguments_digest(self) -> str | None:
-        return digest_of(self.arguments) if self.digest is None and self.arguments is not None else self.digest
+        return make_digest(self.arguments) if self.digest is None and self.arguments is not None else self.digest
 
     @property
     def may_have_acted(self) -> bool:
@@ -65,7 +65,7 @@ class LedgerEntry(Value):
     def to_output(self) -> JSONObject:
         """Return the entry as a plan's output and its planner have it."""
         own: JSONObject = self.model_dump(mode="json", exclude_defaults=True)
-        if self.digest is not None and self.digest == digest_of(self.arguments):
+        if self.digest is not None and self.digest == make_digest(self.arguments):
             del own["digest"]
         return {**own, "status": self.status}
 
@@ -78,7 +78,7 @@ class LedgerEntry(Value):
             return f"{who} may have called {called}; it is not known with which arguments."
         if self.status == "unknown":
             return f"{who} made this call, and it is unknown whether it took effect."
-        returned = "" if self.output is None else f" It returned {text_of(self.output)}."
+        returned = "" if self.output is None else f" It returned {write_text(self.output)}."
         return f"{who} has made this call.{returned}"
 
 
@@ -139,7 +139,7 @@ def add_entries(entries: Iterable[LedgerEntry], more: Iterable[LedgerEntry]) -> 
 def tell_ledger(entries: Sequence[LedgerEntry]) -> list[JSONObject]:
     """Return a ledger as the output of a plan has it; of a long one without the values."""
     told = [entry.to_output() for entry in entries]
-    if len(text_of(told)) <= LONGEST_LEDGER:
+    if len(write_text(told)) <= LONGEST_LEDGER:
         return told
     bare = [
         entry.model_copy(update={"digest": entry.arguments_digest, "arguments": None, "output": None})

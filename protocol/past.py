@@ -11,7 +11,7 @@ from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import Address, parts, segment
-from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, make_digest
 
 PAST = "past"
 """The query for what was replied to a workflow, and what it has done without a call."""
@@ -192,7 +192,7 @@ def digest_request(activity: str, request: Mapping[str, JSON]) -> str:
         request: The request as JSON, as it stands in a history.
     """
     asked: JSONObject = {key: value for key, value in request.items() if key not in (*POLICY, "begun")}
-    return digest_of(activity, _drop_run(asked))
+    return make_digest(activity, _drop_run(asked))
 
 
 def digest_child(definition: JSONObject, state: JSONObject) -> str:
@@ -203,7 +203,7 @@ def digest_child(definition: JSONObject, state: JSONObject) -> str:
         state: Its second one.
     """
     asked = {key: _drop_policy(definition[key]) for key in ASKED_OF_CHILD if key in definition}
-    return digest_of(asked, {key: state[key] for key in BEGUN_WITH if key in state})
+    return make_digest(asked, {key: state[key] for key in BEGUN_WITH if key in state})
 
 
 def _drop_policy(value: JSON) -> JSON:

@@ -75,7 +75,7 @@ SIGN_IN = "only people who have signed in may answer it: open it in the inbox (h
 """Why a question with `proof: person` takes no answer, claim or delegation that less proves."""
 
 
-def user_of(by: str | None) -> str | None:
+def read_user(by: str | None) -> str | None:
     """Return the user that an answer comes from, or None for nobody and for a group; a bare name is a user's.
 
     >>> user_of("ana"), user_of("user:Ana"), user_of("group:editors"), user_of(" ")
@@ -87,7 +87,7 @@ def user_of(by: str | None) -> str | None:
     return name if name.startswith(USER) and is_person(name) else None
 
 
-def names_of(name: str, groups: Groups) -> list[str]:
+def list_assignee_names(name: str, groups: Groups) -> list[str]:
     """Return a user and the groups that the user is in, as assignees name them.
 
     >>> names_of("user:ana", {"editors": ["user:ana"], "legal": ["user:bob"]})
@@ -108,7 +108,7 @@ def with_proved(groups: Groups, by: str | None, proved: Sequence[str] | None) ->
     >>> with_proved({"editors": ["user:ana", "user:bob"]}, "user:ana", ["group:legal"])
     {'editors': ['user:bob'], 'legal': ['user:ana']}
     """
-    user = user_of(by)
+    user = read_user(by)
     if user is None or proved is None:
         return groups
     mine = [name.removeprefix(GROUP) for name in proved]
@@ -121,7 +121,7 @@ def concerns(people: People, name: str, groups: Groups) -> bool:
     name = canonical_name(name)
     if name in people.delegations:
         return False
-    names = set(names_of(name, groups))
+    names = set(list_assignee_names(name, groups))
     return not names & set(people.not_by) and (not people.assignees or bool(names & set(people.assignees)))
 
 
@@ -129,7 +129,7 @@ def why_not(people: People, by: str | None, groups: Groups) -> str | None:
     """Return why an answer by this person is not allowed, and who may give one; None if it is allowed."""
     if not people.restricted:
         return None
-    user = user_of(by)
+    user = read_user(by)
     if user is None:
         reason = "it is not known who answers" if by is None else f"{by!r} is not a user"
         return f"{reason}: name them as `by` (on the command line: --by USER); {who_may(people)} may answer"
@@ -142,7 +142,7 @@ def why_not(people: People, by: str | None, groups: Groups) -> str | None:
     return f"{user} may not answer it; {who_may(people)} may{missing}"
 
 
-def knows_groups_of(people: People, groups: Groups) -> bool:
+def knows_groups(people: People, groups: Groups) -> bool:
     """Return whether every group that the question names is among these."""
     return not any(_is_unknown(name, groups) for name in (*people.assignees, *people.not_by))
 
@@ -169,10 +169,10 @@ def is_excluded(name: str, people: People, groups: Groups) -> bool:
     (True, False)
     """
     excluded = set(people.not_by)
-    if set(names_of(name, groups)) & excluded:
+    if set(list_assignee_names(name, groups)) & excluded:
         return True
     members = groups.get(name.removeprefix(GROUP), ()) if name.startswith(GROUP) else ()
-    return bool(members) and all(set(names_of(user, groups)) & excluded for user in members)
+    return bool(members) and all(set(list_assignee_names(user, groups)) & excluded for user in members)
 
 
 def who_may(people: People) -> str:
@@ -189,7 +189,7 @@ def who_may(people: People) -> str:
     return f"{names} ({conditions})" if conditions else names
 
 
-def awaited(asked: Iterable[People]) -> list[str]:
+def list_awaited(asked: Iterable[People]) -> list[str]:
     """Return the value of the search attribute for the open questions: sorted names, `anyone`, or `many`.
 
     >>> awaited([People(assignees=["user:bob", "user:ana"]), EVERYBODY]), awaited([]), awaited(

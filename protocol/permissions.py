@@ -23,7 +23,7 @@ from holdfast.blueprint.parts import Risk
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.tool_rules import Consent, needs_approval
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 
 Args = dict[str, Any]
 Action = Literal["allow", "deny", "ask"]
@@ -39,7 +39,7 @@ class Policy(NamedTuple):
 
     @staticmethod
     def of(agent: Agent, spec: ToolSpec) -> Policy:
-        return Policy(agent, settings_of(agent.tools, spec))
+        return Policy(agent, find_settings(agent.tools, spec))
 
 
 Repetition = Literal["", "asks", "ends"]
@@ -141,7 +141,7 @@ def _risk(policies: Sequence[Policy]) -> Risk | None:
     return next((risk for risk in reversed(get_args(Risk)) if risk in named), None)
 
 
-def expected(spec: ToolSpec, policies: Sequence[Policy]) -> Expected:
+def find_expected(spec: ToolSpec, policies: Sequence[Policy]) -> Expected:
     """Return the action for a tool as far as it can be said before its arguments are known."""
     actions = {_expected_by(spec, policy) for policy in (*policies, *_of_owner(spec))}
     return next(action for action in _EXPECTED if action in actions)
@@ -203,7 +203,7 @@ def _texts(value: object) -> Iterator[str]:
                 yield from _texts(inner)
 
 
-def settings_of(tools: Iterable[AgentTool], spec: ToolSpec) -> AgentTool:
+def find_settings(tools: Iterable[AgentTool], spec: ToolSpec) -> AgentTool:
     """Return the author's settings of a tool; those of a whole MCP server apply to all its tools."""
     by_name = {tool.name: tool for tool in reversed(list(tools))}
     server = spec.reference.partition("/")[0]
@@ -218,7 +218,7 @@ def _covers(agent: Agent, spec: ToolSpec) -> bool:
     return any(rule.action != "allow" and _names(rule, spec) for rule in agent.permissions)
 
 
-def policies_of(spec: ToolSpec, agent: Agent, others: Iterable[Agent]) -> list[Policy]:
+def collect_policies(spec: ToolSpec, agent: Agent, others: Iterable[Agent]) -> list[Policy]:
     """Return who has a say in a tool: the agent that has it, and those of the others whose authors cover it."""
     return [Policy.of(source, spec) for source in (agent, *(other for other in others if _covers(other, spec)))]
 
@@ -242,7 +242,7 @@ def name_effect(spec: ToolSpec, policies: Sequence[Policy], inner: Sequence[str]
     return "repeatable" if is_repeatable(spec, policies) else "acts"
 
 
-def permit_of(spec: ToolSpec, blueprint: Blueprint) -> str:
+def make_permit_key(spec: ToolSpec, blueprint: Blueprint) -> str:
     """Return the key under which a permission for the rest of the run is kept.
 
     For an agent or an import it holds a digest of what that may use: another one may have the same name elsewhere.
@@ -252,4 +252,4 @@ def permit_of(spec: ToolSpec, blueprint: Blueprint) -> str:
     reach = reach_of_tools([AgentTool(name=spec.reference)], blueprint)
     agents = {name: agent.model_dump(mode="json") for name, agent in reach.agents.items()}
     imports = {alias: child.model_dump(mode="json") for alias, child in reach.imports.items()}
-    return f"{spec.reference}@{digest_of(agents, imports)}"
+    return f"{spec.reference}@{make_digest(agents, imports)}"

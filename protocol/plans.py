@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.parts import Retry
@@ -348,15 +348,15 @@ class PlanSnapshot(Value):
     """True if this workflow holds the plan now, and takes changes of it; False while an active loop does."""
 
 
-def progress_of(steps: Mapping[str, UnitResult]) -> JSONObject:
+def count_progress(steps: Mapping[str, UnitResult]) -> JSONObject:
     """Return the numbers of ended and of all steps, as `completed_steps` and `total_steps`."""
     ended = [result for result in steps.values() if result.is_over]
     return {"completed_steps": len(ended), "total_steps": len(steps)}
 
 
-def fitting(output: JSONObject) -> JSONObject:
+def fit_output(output: JSONObject) -> JSONObject:
     """Return a plan's output for its failure; of a large one only how the steps ended, without their results."""
-    if len(text_of(output)) <= LONGEST_KEPT:
+    if len(write_text(output)) <= LONGEST_KEPT:
         return output
     kept = ("status", "error", "called")
     ends = {id_: {key: step[key] for key in kept if key in step} for id_, step in output["steps"].items()}
@@ -366,7 +366,7 @@ def fitting(output: JSONObject) -> JSONObject:
 
 def text_of_result(value: JSON) -> str:
     """Return the result of a tool as text; None is empty."""
-    return "" if value is None else text_of(value)
+    return "" if value is None else write_text(value)
 
 
 UnitResult.model_rebuild()

@@ -16,7 +16,7 @@ from holdfast.blueprint.questions.kind import Asked, find_asked
 from holdfast.protocol.address import Address
 from holdfast.protocol.attachments import AttachedData, Attachment
 from holdfast.protocol.people import EVERYBODY, Groups, People, concerns
-from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, make_digest
 
 _SHOWN = ("message", "requestedSchema", "options", "default", "info")
 """Fields that a `Question` shows of what is asked: `asked` does not repeat them on the wire."""
@@ -159,7 +159,9 @@ class QuestionRequest:
         return replace(self, asked=self.asked.model_copy(update={"message": message}))
 
 
-def question_of(request: QuestionRequest, *, owner: str, history: str, run: str, round_: int, at: datetime) -> Question:
+def make_question(
+    request: QuestionRequest, *, owner: str, history: str, run: str, round_: int, at: datetime
+) -> Question:
     """Return the open question for a request. Its id is the same on every replay.
 
     Args:
@@ -169,12 +171,12 @@ def question_of(request: QuestionRequest, *, owner: str, history: str, run: str,
         round_: How often the address has asked in this history, from 1.
         at: Time of the asking, from the workflow's clock.
     """
-    people, fields = request.people, shown_of(request.asked)
+    people, fields = request.people, list_shown_fields(request.asked)
     attachments = [attached.attachment for attached in request.attachments]
     if attachments:
-        fields["digest"] = digest_of(fields["digest"], [attachment.model_dump() for attachment in attachments])
+        fields["digest"] = make_digest(fields["digest"], [attachment.model_dump() for attachment in attachments])
     return Question(
-        id=digest_of(owner, history, request.address, round_),
+        id=make_digest(owner, history, request.address, round_),
         address=request.address,
         owner=owner,
         run=run,
@@ -195,7 +197,7 @@ def question_of(request: QuestionRequest, *, owner: str, history: str, run: str,
     )
 
 
-def shown_of(asked: Asked) -> JSONObject:
+def list_shown_fields(asked: Asked) -> JSONObject:
     """Return the fields of a `Question` that show what is asked, with their digest."""
     options = [option.model_dump(exclude_defaults=True) for option in asked.choices]
     return {
@@ -206,5 +208,5 @@ def shown_of(asked: Asked) -> JSONObject:
         "default": asked.default,
         "info": asked.shown_info,
         "asked": asked.for_clients(),
-        "digest": digest_of(asked.message, asked.schema(), options, asked.shown_info),
+        "digest": make_digest(asked.message, asked.schema(), options, asked.shown_info),
     }

@@ -31,7 +31,7 @@ from holdfast.protocol.values import Value
 from holdfast.protocol.views import RefusedSignal
 
 
-def summary_of(text: str) -> str:
+def write_summary(text: str) -> str:
     r"""Return a summary for Temporal's UI, which reads Markdown there, cut to what the server takes.
 
     >>> len(summary_of("é" * 300).encode()), summary_of("revise 2 · ![x](y)")

@@ -27,18 +27,18 @@ def build_models(base: type[BaseModel]) -> None:
         build_models(model)
 
 
-def digest_of(*parts: object) -> str:
+def make_digest(*parts: object) -> str:
     """Return 16 hex digits of SHA-256 over the parts as JSON, independent of the order of keys.
 
     >>> digest_of("run", {"b": 1, "a": 2}) == digest_of("run", {"a": 2, "b": 1})
     True
     """
-    return hashlib.sha256(to_json(_ordered(parts))).hexdigest()[:16]
+    return hashlib.sha256(to_json(_sort_keys(parts))).hexdigest()[:16]
 
 
-def _ordered(value: object) -> JSON:
+def _sort_keys(value: object) -> JSON:
     if isinstance(value, dict):
-        return {key: _ordered(value[key]) for key in sorted(value)}
+        return {key: _sort_keys(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple):
-        return [_ordered(item) for item in value]
+        return [_sort_keys(item) for item in value]
     return value

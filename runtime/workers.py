@@ -26,7 +26,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.protocol.address import run_of
+from holdfast.protocol.address import read_run
 from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.converters import read_failure_text
 from holdfast.runtime.errors import ServerUnreachable
@@ -172,7 +172,7 @@ class FailedTask(NamedTuple):
 
     def advise(self, workflow: str) -> str:
         """Return the way out: of a history that this build does not follow there is none by waiting."""
-        run = run_of(workflow)
+        run = read_run(workflow)
         if NOT_FOLLOWED not in self.message:
             return "It is retried until the cause is fixed; the worker's log has the traceback"
         return (

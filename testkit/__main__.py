@@ -22,7 +22,7 @@ from holdfast.runtime.config import load_config
 from holdfast.testkit import SUFFIX
 from holdfast.testkit.environment import TestEnvironment
 from holdfast.testkit.files import CaseFile, files_in, read_cases
-from holdfast.testkit.report import as_json, lines_of, summary
+from holdfast.testkit.report import as_json, summary, write_lines
 from holdfast.testkit.running import CaseResult, run_case
 
 
@@ -40,7 +40,7 @@ async def run(places: Sequence[Path], in_json: bool) -> int:
                 _print(out, [file.display_path], not in_json)
                 for case in file.cases:
                     results.append(await run_case(environment, file, case))
-                    _print(out, lines_of(results[-1]), not in_json)
+                    _print(out, write_lines(results[-1]), not in_json)
         finally:
             await environment.close()
         seconds = time.monotonic() - start

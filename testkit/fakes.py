@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.activities import CacheStore, store_at
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.address import run_of
+from holdfast.protocol.address import read_run
 from holdfast.protocol.agents import CacheEntry, CacheHit, Completed, ToolOutcome, ToolRequest
 from holdfast.workflows.calls import CALL_TOOL
 
@@ -33,7 +33,7 @@ class Tools:
 
     @activity.defn(name=CALL_TOOL)
     async def call_tool(self, request: ToolRequest) -> ToolOutcome:
-        run = run_of(activity.info().workflow_id or "")
+        run = read_run(activity.info().workflow_id or "")
         calls = self._calls.get(run, {}).setdefault(request.tool, [])
         # A retry, or a resumption after an interrupt, is the same call.
         if not request.interrupted and activity.info().attempt == 1:
@@ -95,4 +95,4 @@ class OwnCaches:
 
 
 def _own_key(key: str) -> str:
-    return f"{run_of(activity.info().workflow_id or '')} {key}"
+    return f"{read_run(activity.info().workflow_id or '')} {key}"

@@ -18,7 +18,7 @@ from holdfast.client.answer_files import entry_problems
 from holdfast.client.reading import text_of_file
 from holdfast.runtime.config import Config
 from holdfast.testkit import SUFFIX
-from holdfast.testkit.names import DeclaredNames, is_pattern, names_of
+from holdfast.testkit.names import DeclaredNames, collect_names, is_pattern
 
 FILE_KEYS = ("blueprint", "model", "tools", "tests")
 CASE_KEYS = ("name", "input", "model", "tools", "answers", "expect")
@@ -130,7 +130,7 @@ class _CaseReader:
         except BlueprintError as error:
             self.problems += error.problems
         else:
-            self.names = names_of(self.blueprint)
+            self.names = collect_names(self.blueprint)
 
     def _require_distinct_names(self, cases: Iterable[Case]) -> None:
         first: dict[str, Case] = {}
@@ -160,8 +160,8 @@ class _CaseReader:
             place=case.places.get("name", (place, place))[1],
             path=path,
             input=plain(case.get("input")),
-            model=self._model(*_holder_of(case, file_content, "model", path), place),
-            tools=self._tools(*_holder_of(case, file_content, "tools", path)),
+            model=self._model(*_find_holder(case, file_content, "model", path), place),
+            tools=self._tools(*_find_holder(case, file_content, "tools", path)),
             answers=self._answers(case, path),
             expect=expect,
         )
@@ -325,7 +325,7 @@ class _CaseReader:
         self.problems.append(place.problem(path, code, message, hint))
 
 
-def _holder_of(case: PlacedDict, file_content: PlacedDict, key: str, path: str) -> tuple[PlacedDict, str]:
+def _find_holder(case: PlacedDict, file_content: PlacedDict, key: str, path: str) -> tuple[PlacedDict, str]:
     """Return the object that has the key, and the prefix of its path: the test itself, else the file."""
     return (case, f"{path}.") if key in case or key not in file_content else (file_content, "")
 

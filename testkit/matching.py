@@ -58,7 +58,7 @@ def differences(expected: object, was: object, at: At) -> Iterator[Difference]:
     """Yield the differences between an expected and an actual value."""
     match expected:
         case PlacedDict() if list(expected) == [CONTAINS]:
-            yield from contained(expected[CONTAINS], was, at.key(expected, CONTAINS))
+            yield from iterate_missing(expected[CONTAINS], was, at.key(expected, CONTAINS))
         case PlacedDict() if list(expected) == [EQUALS]:
             if not same(plain(expected[EQUALS]), was):
                 yield at.differs(expected[EQUALS], was)
@@ -72,7 +72,7 @@ def differences(expected: object, was: object, at: At) -> Iterator[Difference]:
                 yield at.differs(expected, was)
 
 
-def contained(wanted: object, was: object, at: At) -> Iterator[Difference]:
+def iterate_missing(wanted: object, was: object, at: At) -> Iterator[Difference]:
     """Yield the wanted parts that a text, a list or an object does not contain."""
     match was:
         case str():

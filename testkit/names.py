@@ -32,7 +32,7 @@ class DeclaredNames:
     """True if there may be others: those of a plan that is read when it runs."""
 
 
-def names_of(blueprint: Blueprint) -> DeclaredNames:
+def collect_names(blueprint: Blueprint) -> DeclaredNames:
     names = DeclaredNames()
     for part in _parts(blueprint):
         _collect(part, names)
@@ -72,16 +72,16 @@ def _collect(part: Part, names: DeclaredNames) -> None:
         case Step():
             _collect_step(part, names)
         case AgentTool(name=name):
-            names.called.add(_called(name))
+            names.called.add(_name_call(name))
         case PlanBody(source=source) as plan:
             names.steps |= plan.loop_blocks.keys()
             names.open = names.open or source is not None
         case PlanStep(id=id_, tools=tools):
             names.steps.add(id_)
-            names.called.update(map(_called, tools))
+            names.called.update(map(_name_call, tools))
 
 
-def _called(tool: str) -> str:
+def _name_call(tool: str) -> str:
     """Return the name of a tool as the trace has it."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", re.split(r"[:/.]", tool)[-1])
 

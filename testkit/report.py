@@ -14,7 +14,7 @@ WIDTH = 100
 """The length up to which two values are printed below each other rather than as a diff."""
 
 
-def lines_of(result: CaseResult) -> Iterator[str]:
+def write_lines(result: CaseResult) -> Iterator[str]:
     """Yield the lines of a result: its name, and its differences if it failed."""
     yield f"  {'✓' if result.passed else '✗'} {result.case.name}  ({result.seconds:.1f} s)"
     for difference in result.differences:

@@ -10,8 +10,8 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.expressions.evaluation import names_in
-from holdfast.blueprint.expressions.lists import LIST_OUTPUT, list_in, structured
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.lists import LIST_OUTPUT, find_structure, list_in
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Step
 from holdfast.blueprint.parts import Retry, ToolErrors
@@ -100,7 +100,7 @@ async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, ext
         frame: a frame at the agent's own address.
         extra: text that follows its instructions, unrendered.
     """
-    instructions = text_of(frame.render(asking.agent.instructions))
+    instructions = write_text(frame.render(asking.agent.instructions))
     if extra:
         instructions = f"{instructions}\n\n{extra}".strip()
     frame = add_own_limits(frame, asking)
@@ -172,7 +172,7 @@ async def ask_model(request: ModelRequest, asking: AgentCall, frame: Frame, labe
     if reply.finish == "finished":
         return _wrap_list(reply) if request.output_schema == LIST_OUTPUT else reply
     type_, reason = BAD_REPLIES[reply.finish]
-    quote = f": {text_of(reply.output)[:_LONGEST_REASON]}" if reply.finish == "refused" and reply.output else ""
+    quote = f": {write_text(reply.output)[:_LONGEST_REASON]}" if reply.finish == "refused" and reply.output else ""
     raise failure(type_, f"{asking.step}: {reason}{quote}", frame.address)
 
 
@@ -180,7 +180,7 @@ def _wrap_list(reply: ModelReply) -> ModelReply:
     """Return the reply with the list in its output, in whatever form it was given; prose stays a problem."""
     if reply.problem is None:
         return reply
-    items = list_in(reply.output) if isinstance(reply.output, str) else structured(reply.output)
+    items = list_in(reply.output) if isinstance(reply.output, str) else find_structure(reply.output)
     return reply if items is None else reply.model_copy(update={"output": items, "problem": None, "tool_calls": []})
 
 

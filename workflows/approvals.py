@@ -18,7 +18,7 @@ from holdfast.protocol.permissions import (
     Repetition,
     decide,
     is_repeatable,
-    permit_of,
+    make_permit_key,
 )
 from holdfast.protocol.tool_rules import Consent
 from holdfast.workflows.failures import failure
@@ -58,7 +58,7 @@ async def approve_call(
 
     Raises `Refused`, and the failure `doom_loop` for a repeated call where nobody can be asked.
     """
-    permit = permit_of(spec, frame.blueprint) if frame.host.permits else ""
+    permit = make_permit_key(spec, frame.blueprint) if frame.host.permits else ""
     consent: Consent = "approved" if permit in frame.host.permits else ""
     earlier = _find_earlier(call, spec, policies, frame)
     decision = decide(ProposedCall(spec, call.args, policies, consent, repetition, earlier, note))
@@ -78,7 +78,7 @@ async def approve_call(
             if earlier is not None and answer["granted"] is not True:
                 return Allowed(call, consent, earlier)
             if decision.permits and answer.get("scope") in ("run", "always"):
-                frame.host.permit(permit_of(spec, frame.blueprint))
+                frame.host.permit(make_permit_key(spec, frame.blueprint))
             consent = "approved"
     return Allowed(call, consent)
 

@@ -10,7 +10,7 @@ from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.question_times import QuestionTimes
 from holdfast.blueprint.people import REQUESTER, canonical_name, is_person
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.people import People, Rung, user_of
+from holdfast.protocol.people import People, Rung, read_user
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.template_values import check_reachable, render_quorum, render_rungs, render_times
@@ -87,7 +87,7 @@ def _render_names(key: str, value: Sequence[str] | str, step: Step, frame: Frame
 
 def _read_requester(step: HitlFields, frame: Frame) -> str:
     """Return who started the run. If that is unknown, the step fails: nobody could be kept from their own request."""
-    if (user := user_of(frame.host.identity.started_by)) is None:
+    if (user := read_user(frame.host.identity.started_by)) is None:
         message = f"not_by of {step.name} names the requester, but it is not known who started this run"
         raise failure("requester_unknown", f"{message}; start it with started_by, or --by", frame.address)
     return user

@@ -7,12 +7,12 @@ import binascii
 import hashlib
 from collections.abc import Sequence
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AttachmentSource, Hitl, PlainStep
 from holdfast.blueprint.kinds.attachments import MODEL_TYPES, ModelAttachment, is_model_type, is_web
 from holdfast.protocol.agents import Message, MessageFile
-from holdfast.protocol.attachments import LARGEST_ATTACHMENT, LARGEST_INLINE, AttachedData, Attachment, type_of
+from holdfast.protocol.attachments import LARGEST_ATTACHMENT, LARGEST_INLINE, AttachedData, Attachment, guess_type
 from holdfast.protocol.display import one_line
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -46,7 +46,7 @@ def _make_file(n: int, source: ModelAttachment, step: PlainStep, frame: Frame) -
         _decode(data, name, step, frame)
         return MessageFile(name=name, type=kind, data=data)
     template = source.text if source.text is not None else source.file if source.file is not None else source.url
-    value = text_of(frame.render(template))
+    value = write_text(frame.render(template))
     if source.url is not None and not is_web(value):
         message = f"{step.name}: the attachment {name} is at {value[:200]!r}, which is not a web address"
         raise failure("bad_attachment", message, frame.address)
@@ -72,9 +72,9 @@ async def _read_attachment(n: int, source: AttachmentSource, step: Hitl, frame: 
 
 async def _read_content(name: str, source: AttachmentSource, step: Hitl, frame: Frame) -> bytes:
     if source.text is not None:
-        return text_of(frame.render(source.text)).encode()
+        return write_text(frame.render(source.text)).encode()
     if source.file is not None:
-        path = text_of(frame.render(source.file))
+        path = write_text(frame.render(source.file))
         work = frame.host.activities.read_file(path, frame.address, summary=frame.summary(f"read {name}"))
         data = await frame.spend(work)
     else:
@@ -83,11 +83,11 @@ async def _read_content(name: str, source: AttachmentSource, step: Hitl, frame: 
 
 
 def _render_name(n: int, source: AttachmentSource, frame: Frame) -> str:
-    return one_line(text_of(frame.render(source.name)))[:LONGEST_NAME].strip() or f"attachment-{n}"
+    return one_line(write_text(frame.render(source.name)))[:LONGEST_NAME].strip() or f"attachment-{n}"
 
 
 def _choose_type(name: str, source: AttachmentSource) -> str:
-    return source.type or type_of(name, "application/octet-stream" if source.text is None else "text/plain")
+    return source.type or guess_type(name, "application/octet-stream" if source.text is None else "text/plain")
 
 
 def _decode(data: JSON, name: str, step: Hitl | PlainStep, frame: Frame) -> bytes:

@@ -15,7 +15,7 @@ from holdfast.blueprint.parts import ToolErrors
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
-from holdfast.protocol.permissions import Policy, policies_of
+from holdfast.protocol.permissions import Policy, collect_policies
 from holdfast.protocol.runs import Failure, ToolBounds
 from holdfast.protocol.tool_errors import kind_of_failure
 from holdfast.workflows.approvals import Denied, add_defaults, approve_call
@@ -128,7 +128,7 @@ class BoundedTools:
 
 def list_policies(bounds: ToolBounds, spec: ToolSpec) -> tuple[list[Policy], str]:
     """Return who has a say in a call, and a note for whom it is put to."""
-    policies = policies_of(spec, bounds.agents[0], bounds.agents[1:])
+    policies = collect_policies(spec, bounds.agents[0], bounds.agents[1:])
     if bounds.is_approved(spec.reference):
         return policies, ""
     return [*policies, Policy(None, AgentTool(name=spec.reference, approve="always"))], bounds.explain_lack(

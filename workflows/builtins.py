@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.context import read
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -15,12 +15,12 @@ _YES = {"y", "yes", "ok", "okay", "approve", "approved", "confirm", "confirmed",
 
 def check_user_confirmation(value: Any, frame: Frame) -> str:
     """Return ``approved`` for an explicit yes, else ``denied``, also for an empty answer."""
-    answer = text_of(value).strip().strip(".!").casefold() if isinstance(value, str | bool) else ""
+    answer = write_text(value).strip().strip(".!").casefold() if isinstance(value, str | bool) else ""
     return "approved" if answer in _YES else "denied"
 
 
 def stringify(value: Any, frame: Frame) -> str:
-    return text_of(value)
+    return write_text(value)
 
 
 def passthrough(value: Any, frame: Frame) -> Any:

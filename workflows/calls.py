@@ -34,9 +34,9 @@ from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequ
 from holdfast.protocol.calls import NOT_LOCAL, ActivityRequest
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
-from holdfast.protocol.runs import LossPolicy, summary_of
+from holdfast.protocol.runs import LossPolicy, write_summary
 from holdfast.protocol.usage import Usage
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import await_end, is_cancelled
 from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
 
@@ -199,7 +199,7 @@ class Activities:
         gets the other's result.
         """
         count = self._calls[activity, place] = self._calls.get((activity, place), 0) + 1
-        return digest_of(activity, place, count)
+        return make_digest(activity, place, count)
 
 
 async def look_up_names(request: LookUp) -> LookedUp:
@@ -244,7 +244,7 @@ class _ActivityCall(NamedTuple):
                 self.request,
                 activity_id=id_,
                 result_type=self.result_type,
-                summary=summary_of(self.summary),
+                summary=write_summary(self.summary),
                 schedule_to_close_timeout=timedelta(seconds=LOCAL_SECONDS),
                 retry_policy=RetryPolicy(maximum_attempts=1),
                 cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -263,7 +263,7 @@ class _ActivityCall(NamedTuple):
             self.request,
             activity_id=id_,
             result_type=self.result_type,
-            summary=summary_of(self.summary),
+            summary=write_summary(self.summary),
             start_to_close_timeout=timedelta(seconds=seconds),
             # With its beats a lost worker is noticed, and a cancellation arrives: a cancelled call of 40 s ran to its
             # end without.

@@ -17,7 +17,7 @@ from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import CancelledError, ChildWorkflowError
 
-from holdfast.blueprint.dependencies import reach_of
+from holdfast.blueprint.dependencies import find_reach
 from holdfast.blueprint.expressions.evaluation import names_in, names_in_expression
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
@@ -68,7 +68,7 @@ from holdfast.protocol.runs import (
     LoopResult,
     MapDefinition,
     MapResult,
-    summary_of,
+    write_summary,
 )
 from holdfast.workflows.concurrency import CancelledWithResult, deliver, is_cleaning_up, outlast
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
@@ -100,7 +100,7 @@ def prepare_start(name: str, args: Sequence[object], result_type: type, summary:
         result_type=result_type,
         # No parent close policy: by the default the server terminates it with its parent, also in a later run of its
         # chain.
-        static_summary=summary_of(summary),
+        static_summary=write_summary(summary),
         memo={CLEANING_MEMO: True} if is_cleaning_up() or CLEANING_MEMO in workflow.memo() else None,
         search_attributes=TypedSearchAttributes([SearchAttributePair(BLUEPRINT_KEY, blueprint), *_access()]),
     )
@@ -183,7 +183,7 @@ class Children:
             run_timeout=None if start.timeout is None else timedelta(seconds=start.timeout),
             retry_policy=None if start.retry is None else _policy(start.retry),
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-            static_summary=summary_of(start.summary),
+            static_summary=write_summary(start.summary),
             memo={OWN_MEMO: self._host.identity.run, PLACE_MEMO: start.address},
         )
 
@@ -372,7 +372,7 @@ _MADE_BY_CHILD = {"input", "history"}
 
 def _isolate_step(step: AnyStep, name: str, blueprint: Blueprint) -> Blueprint:
     """Return a blueprint of this one step, under the run's name."""
-    reach = reach_of([step], blueprint)
+    reach = find_reach([step], blueprint)
     return Blueprint(
         name=name,
         context_schema=blueprint.context_schema,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from temporalio import workflow
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.expressions.error import ExpressionError
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.jsonschemas import misfit, problems_of
+from holdfast.blueprint.jsonschemas import list_misfits, misfit
 from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Asked, Clarification, Fact, Input, Review
@@ -128,7 +128,7 @@ class ClarifyWorkflow(RunWorkflow):
 
     def _find_misfit(self) -> str | None:
         """Return the problem of the object as a whole, where every single fact fits; None without one."""
-        problems = [] if self._list_lacking() else problems_of(self.step.facts, self.facts)
+        problems = [] if self._list_lacking() else list_misfits(self.step.facts, self.facts)
         return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None
 
     # Asking
@@ -144,8 +144,8 @@ class ClarifyWorkflow(RunWorkflow):
             address=self.address,
             then=self.step.on_max_questions,
             amount=most,
-            message=f"{name}: no answer to everything in {counted(most, 'question')}; still unknown: {lacking}",
-            question=f"{counted(self.asked, 'question')} asked about: {self.definition.goal}. Go on?",
+            message=f"{name}: no answer to everything in {say_count(most, 'question')}; still unknown: {lacking}",
+            question=f"{say_count(self.asked, 'question')} asked about: {self.definition.goal}. Go on?",
             ended=f"{name} was ended",
             finish="Finish with what is known",
             fail="Let the step fail",
@@ -280,7 +280,7 @@ class ClarifyWorkflow(RunWorkflow):
             agent=name,
             model=agent.model,
             instructions=f"{self.definition.instructions}\n\n{_TASK}".strip(),
-            messages=[Message(role="user", content=text_of(content))],
+            messages=[Message(role="user", content=write_text(content))],
             output_schema=_READ,
             settings=agent.model_settings,
         )

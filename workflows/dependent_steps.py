@@ -11,7 +11,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import AnyStep
 from holdfast.blueprint.kinds.needs import find_needs
 from holdfast.blueprint.parts import MOST_AT_ONCE
-from holdfast.protocol.context import Conflict, changes, joined
+from holdfast.protocol.context import Conflict, changes, join_forks
 from holdfast.protocol.events import StepSkipped
 from holdfast.workflows.checkpoints import stop
 from holdfast.workflows.dependents import find_skip_reason, run_dependents
@@ -93,9 +93,9 @@ class DependentSteps:
 
     def _begin(self, step: AnyStep) -> _StepFork:
         needed = [name for name in self._entries if name in self._needs[step.name]]
-        together = [name for name in self._written(self._together) if name in needed]
+        together = [name for name in self._sort_names(self._together) if name in needed]
         store = self._frame.store.fork()
-        store.value = self._joined(together)
+        store.value = self._join_contexts(together)
         known = {name: entry for need in needed for name, entry in self._entries[need].items()}
         answered = [scope for name in together if (scope := self._together[name].frame.scope).was_answered]
         heard = (answered[-1] if answered else self._frame.scope).resume_input
@@ -117,32 +117,32 @@ class DependentSteps:
 
     async def collect(self, running: dict[str, asyncio.Task[JSON]]) -> None:
         """See `Dependents`: join what the steps wrote if none is under way any more."""
-        for name in [name for name in self._written(running) if running[name].done()]:
+        for name in [name for name in self._sort_names(running) if running[name].done()]:
             self._outputs[name] = running.pop(name).result()
             self._entries[name] = self._together[name].entries()
             self._frame.scope.steps |= self._entries[name]
         if running:
             return
-        together = self._written(self._together)
-        self._frame.write(self._joined(together))
+        together = self._sort_names(self._together)
+        self._frame.write(self._join_contexts(together))
         for scope in [self._together[name].frame.scope for name in together]:
             if scope.was_answered:
                 self._frame.scope.take_answer(scope.resume_input)
         self._together.clear()
         self._fork_counts = self._frame.request_counts.make_fork()
 
-    def _written(self, names: Container[str]) -> list[str]:
+    def _sort_names(self, names: Container[str]) -> list[str]:
         """Return the names in the order of the list."""
         return [step.name for step in self._steps if step.name in names]
 
-    def _joined(self, names: list[str]) -> JSONObject:
+    def _join_contexts(self, names: list[str]) -> JSONObject:
         """Return the list's context with what these steps wrote; one that needs another comes after it."""
         lines = {name: self._together[name] for name in names}
         changed = {name: changes(line.began, line.frame.store.value) for name, line in lines.items()}
         began = {name: line.began for name, line in lines.items()}
         store = self._frame.store
         try:
-            return joined(store.value, changed, "context_update", store.reducers, began, self._needs)
+            return join_forks(store.value, changed, "context_update", store.reducers, began, self._needs)
         except Conflict as error:
             message = f"the steps {error.one} and {error.other} both change {error.path}, to different values"
             hint = (

@@ -25,16 +25,16 @@ from holdfast.protocol.access import (
     Capability,
     Person,
     RunAccess,
+    describe_refusal,
     may,
-    refusal_of,
 )
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import AnswerBatch, Closed, Refusal, read_answers
 from holdfast.protocol.door import SizeLimit, SizeLimits, check_answers, check_value, read_json
 from holdfast.protocol.guard import BadToken, SignedCommand, Verified
-from holdfast.protocol.people import CanonicalName, ProvedGroups, user_of, with_proved
+from holdfast.protocol.people import CanonicalName, ProvedGroups, read_user, with_proved
 from holdfast.protocol.runs import Carried, HistoryLimits, LossPolicy
-from holdfast.protocol.values import Value, digest_of
+from holdfast.protocol.values import Value, make_digest
 from holdfast.protocol.views import RefusedSignal
 from holdfast.workflows.history import History
 
@@ -152,7 +152,7 @@ def digest_of_command(command: str, payload: object) -> str:
     content = (
         {name: value for name, value in payload.items() if name != "token"} if isinstance(payload, dict) else payload
     )
-    return digest_of(command, content)
+    return make_digest(command, content)
 
 
 def check_may_answer(verified: Verified | None) -> None:
@@ -178,7 +178,7 @@ class RunGuard:
 
     def check_steering(self, fields: CommandFields, verified: Verified | None) -> None:
         """Refuse a command that steers; `verified` is what its token proves, None without one."""
-        user = user_of(fields.by)
+        user = read_user(fields.by)
         if verified is not None:
             is_starter = verified.proof == "person" and user is not None and user == self.run.started_by
             if "steer" not in verified.key.scope and not is_starter:
@@ -206,7 +206,7 @@ class RunGuard:
         rules = guard.DEPLOYMENT.access if proves else THIS_MACHINE
         if may(_make_person(by, groups), capability, self.run, rules):
             return
-        raise Refusal("not_allowed", refusal_of(capability, by, self.run.written))
+        raise Refusal("not_allowed", describe_refusal(capability, by, self.run.written))
 
 
 def _make_person(by: str | None, groups: Sequence[str] | None) -> Person:

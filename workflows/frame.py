@@ -13,16 +13,16 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ChildWorkflowError
 
 from holdfast.blueprint.expressions.evaluation import evaluate, holds, render
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Step
 from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import Asked, Decision
-from holdfast.blueprint.reducers import Path, reducers_of
+from holdfast.blueprint.reducers import Path, find_reducers
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import Message
-from holdfast.protocol.context import BadWrite, applied, read
+from holdfast.protocol.context import BadWrite, apply_operation, read
 from holdfast.protocol.elicitations import Elicited
 from holdfast.protocol.events import AnyEvent, LimitReached
 from holdfast.protocol.incoming import KeptHint
@@ -122,7 +122,7 @@ class ContextStore:
         reducers: Mapping[Path, str] | None = None,
     ) -> None:
         self.value, self.schema = value, schema
-        self.reducers = reducers_of(schema) if reducers is None else reducers
+        self.reducers = find_reducers(schema) if reducers is None else reducers
 
     def fork(self) -> ContextStore:
         return ContextStore(self.value, self.schema, self.reducers)
@@ -365,7 +365,7 @@ class Frame:
     def apply(self, verb: Literal["set", "append", "merge"], path: str, value: object) -> None:
         """Apply one operation to the context; one that does not fit the value there fails the step."""
         try:
-            self.write(applied(self.store.value, verb, path, value))
+            self.write(apply_operation(self.store.value, verb, path, value))
         except BadWrite as error:
             raise failure("bad_write", str(error), self.address) from None
 
@@ -376,7 +376,7 @@ class Frame:
     def turn(self, speaker: str, content: object) -> None:
         """In a conversation, append a turn of this speaker ("User" or "Assistant")."""
         if self.conversing:
-            entry = f"{speaker}: {text_of(content)}"
+            entry = f"{speaker}: {write_text(content)}"
             self.host.speakers.note(entry, assistant=speaker == "Assistant")
             self.apply("append", HISTORY, entry)
 

@@ -16,7 +16,7 @@ from holdfast.blueprint.kinds import (
 )
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.context import BadWrite, updated
+from holdfast.protocol.context import BadWrite, update_keys
 from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.usage import Usage
@@ -131,7 +131,7 @@ def _record(step: AnyStep, inner: Frame, output: object) -> None:
 
 def _update_context(step: AnyStep, inner: Frame, output: object) -> JSONObject:
     try:
-        return updated(inner.store.value, output)
+        return update_keys(inner.store.value, output)
     except BadWrite as error:
         message = f"updates_context needs an object: the output of {step.name} is {brief(output)}; {error}"
         raise failure("bad_write", message, inner.address) from None

@@ -10,11 +10,11 @@ from typing import Literal
 
 from temporalio.exceptions import ChildWorkflowError
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import MapBlock
 from holdfast.protocol.address import Address, name_at, segment
-from holdfast.protocol.context import Conflict, Path, changes, joined
+from holdfast.protocol.context import Conflict, Path, changes, join_forks
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import ItemCompleted, ItemStarted
 from holdfast.protocol.runs import Failure, ItemFailure, MapDefinition, MapResult, MapState
@@ -52,7 +52,7 @@ class Items:
         in_page = find_failure(error, address).items or []
         own = ({"index": index, "output": output} for index, output in sorted(self.outputs.items()))
         completed = sorted([*own, *in_page], key=lambda item: int(item["index"]))
-        if len(text_of(completed)) <= LONGEST_COMPLETED:
+        if len(write_text(completed)) <= LONGEST_COMPLETED:
             return completed
         return [{"index": item["index"]} for item in completed]
 
@@ -123,7 +123,7 @@ async def run_items(definition: MapDefinition, state: MapState, frame: Frame) ->
 def take_items_changes(frame: Frame, changed: dict[str, dict[Path, JSON]]) -> None:
     """Join the forks of items that ran at once. Raises a failure if two change one path differently."""
     try:
-        frame.write(joined(frame.store.value, changed, "context_update", frame.store.reducers))
+        frame.write(join_forks(frame.store.value, changed, "context_update", frame.store.reducers))
     except Conflict as error:
         message = f"{error.one} and {error.other} both change {error.path}, to different values"
         hint = "concurrent items (max_concurrency) must write different paths, or paths with a reducer"
@@ -133,7 +133,9 @@ def take_items_changes(frame: Frame, changed: dict[str, dict[Path, JSON]]) -> No
 def take_changes(frame: Frame, changed: dict[str, dict[Path, JSON]], strategy: str, began: JSONObject) -> None:
     """Join the forks of branches into the frame's context, in their order; `began` is the context they began with."""
     try:
-        frame.write(joined(frame.store.value, changed, strategy, frame.store.reducers, dict.fromkeys(changed, began)))
+        frame.write(
+            join_forks(frame.store.value, changed, strategy, frame.store.reducers, dict.fromkeys(changed, began))
+        )
     except Conflict as error:
         raise failure("context_conflict", str(error), frame.address) from None
 
@@ -180,7 +182,7 @@ def _add_label(block: MapBlock, frame: Frame) -> tuple[Frame, str | None]:
     """Return the frame of an item with the label that people read of it, and the label, if the author says one."""
     if block.label is None:
         return frame, None
-    label = one_line(text_of(frame.render(block.label)))[:LONGEST_LABEL].strip() or str(frame.names["index"])
+    label = one_line(write_text(frame.render(block.label)))[:LONGEST_LABEL].strip() or str(frame.names["index"])
     name = name_at(frame.address)
     around = label if frame.label is None else f"{frame.label} · {label}"
     return replace(frame, label=around, place=f"{name} {label}"), label

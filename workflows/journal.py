@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from temporalio import workflow
 
 from holdfast.blueprint.expressions.error import ExpressionError
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import LONGEST_VALUE, AnyEvent, Event, EventData
 from holdfast.protocol.names import PAGE_BYTES
@@ -85,7 +85,7 @@ def preview(value: object, longest: int = LONGEST_VALUE) -> object:
     if isinstance(value, str):
         return value if len(value) <= longest else f"{value[:longest]}…"
     try:
-        text = text_of(value)
+        text = write_text(value)
     except ExpressionError:  # no JSON, such as a NaN in an author's default: noting must never raise
         return repr(value)[:longest]
     return value if len(text) <= longest else f"{text[:longest]}…"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import Address, is_within
 from holdfast.protocol.ledger import LedgerEntry, add_entries, place_of, select_near
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 
 
 class Ledgers:
@@ -33,7 +33,7 @@ class Ledgers:
         """Return the call of an earlier plan that equals one below this one; None if there is none."""
         if not self.entries:
             return None
-        here, digest = place_of(address), digest_of(args)
+        here, digest = place_of(address), make_digest(args)
         around = [entries for place, entries in self.entries.items() if is_within(here, place)]
         equal = (entry for entries in around for entry in entries if entry.matches(tool, digest))
         # One of this very call says more than one of which the arguments are not known.

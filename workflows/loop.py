@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple, TypeVar
 
 from temporalio import workflow
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operation, States
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS
@@ -196,8 +196,8 @@ class LoopWorkflow(RunWorkflow):
 
     async def _summary(self, turns: list[str], rule: HistoryManagement, frame: Frame) -> str:
         asking = AgentCall.of(rule.agent or "", rule.agent or "", frame.blueprint)
-        opening = [Message(role="user", content="\n".join(map(text_of, turns)))]
-        return text_of((await run_agent(asking, opening, frame.at("agent", asking.step))).output)
+        opening = [Message(role="user", content="\n".join(map(write_text, turns)))]
+        return write_text((await run_agent(asking, opening, frame.at("agent", asking.step))).output)
 
     async def _exit_holds(self, frame: Frame) -> bool:
         return bool(await self._guard("exit_condition_error", frame, self._test_exit(frame)))
@@ -254,8 +254,8 @@ class LoopWorkflow(RunWorkflow):
 
     def _describe_rounds(self, reached: str) -> str:
         if reached == "no_progress":
-            return f"{counted(self.state.idle, 'iteration')} in a row in which nobody was asked"
-        return counted(self.state.iteration, "iteration")
+            return f"{say_count(self.state.idle, 'iteration')} in a row in which nobody was asked"
+        return say_count(self.state.iteration, "iteration")
 
     async def _propagate(self, frame: Frame) -> None:
         value = await self._guard("iteration_input_mapper_error", frame, self._next_input(frame))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.protocol.agents import ToolCall
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 
 REMEMBERED_CALLS = 10
 SAME_CALLS = 3
@@ -26,4 +26,4 @@ def drop_call(recent: list[str], call: ToolCall) -> list[str]:
 
 
 def _digest_call(call: ToolCall) -> str:
-    return digest_of(call.name, call.args)
+    return make_digest(call.name, call.args)

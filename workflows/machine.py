@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import MachineState, NextState, States
 from holdfast.protocol.events import BranchCompleted, BranchStarted, StateLeft
@@ -47,9 +47,11 @@ def _choose(name: str, state: MachineState, frame: Frame) -> tuple[JSON, str]:
     if not isinstance(state.next, NextState):
         return None, state.next
     value = frame.evaluate(state.next.value)
-    target = state.next.to.get(text_of(value), state.next.other)
+    target = state.next.to.get(write_text(value), state.next.other)
     if target is None:
         known = ", ".join(state.next.to)
-        message = f"nothing follows the state {name} for {text_of(value)!r}, and there is no else; there are: {known}"
+        message = (
+            f"nothing follows the state {name} for {write_text(value)!r}, and there is no else; there are: {known}"
+        )
         raise failure("no_transition", message, frame.address)
     return value, target

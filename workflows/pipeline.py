@@ -19,7 +19,7 @@ from holdfast.protocol.door import SizeLimit, check_value
 from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunStarted
 from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.protocol.runs import Budget, Carried, Definition, Failure, PipelineState
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import RunResult
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.deadlines import FINISHED, run_until_deadline
@@ -49,7 +49,7 @@ class PipelineWorkflow(RunWorkflow):
         carried = Carried(budgets=limits, paused=begun.paused, kept=begun.kept)
         super().__init__(started, carried, address=begun.address)
         self.host.events.awaited_schemas = self._list_awaited_schemas
-        self.host.progress.digest = digest_of(blueprint.model_dump(mode="json", exclude_defaults=True))
+        self.host.progress.digest = make_digest(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)
         self.input, self._misfit = complete_input(blueprint.inputs, begun.input)
         began = read_history(blueprint.context)

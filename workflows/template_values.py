@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Step
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
@@ -27,13 +27,13 @@ _CODES = {
 
 def render_duration(key: str, template: float | str | None, step: Step, frame: Frame) -> float | None:
     """Return a duration in seconds, None if none is written. Raises a failure for a value that is none."""
-    return None if template is None else _render(key, template, seconds_of, step, frame)
+    return None if template is None else _render(key, template, read_duration, step, frame)
 
 
 def render_rungs(step: HitlFields, frame: Frame) -> list[float]:
     """Return when each step of the escalation comes, in seconds after asking."""
     rungs = enumerate(step.escalate)
-    return [_render(f"escalate[{index}].after", rung.after, seconds_of, step, frame) for index, rung in rungs]
+    return [_render(f"escalate[{index}].after", rung.after, read_duration, step, frame) for index, rung in rungs]
 
 
 def render_times(step: HitlFields, rungs: Sequence[float], frame: Frame) -> QuestionTimes:

@@ -18,7 +18,7 @@ from holdfast.protocol.agents import LONGEST_KEPT, MadeCall, ToolSpec, add_calls
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
@@ -85,7 +85,7 @@ class ToolCalls:
         Raises what the call raises, for a model to call again, `ToolErrorFailure` where there is no further call, and
         `ToolReplaced` where it is another tool's.
         """
-        made = MadeCall(tool=tool, args=digest_of(args), arguments=preview(args, LONGEST_KEPT))
+        made = MadeCall(tool=tool, args=make_digest(args), arguments=preview(args, LONGEST_KEPT))
         while True:
             # Before the call: what is broken off in the middle of it may have had its effect.
             self.note(made)

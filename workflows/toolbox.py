@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, misfit
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint
@@ -15,7 +15,7 @@ from holdfast.blueprint.questions import Clarification, Input
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, Message, ToolCall, ToolRequest, ToolSpec
 from holdfast.protocol.events import ToolCalled, ToolReturned
-from holdfast.protocol.permissions import settings_of
+from holdfast.protocol.permissions import find_settings
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.approvals import Allowed
 from holdfast.workflows.failures import failure
@@ -121,7 +121,7 @@ class Toolbox:
             return await self._run_agent(call, spec.reference.removeprefix(AGENT), frame)
         if spec.reference.startswith(IMPORT):
             return await self._run_import(call, spec.reference.removeprefix(IMPORT), frame)
-        tool = settings_of(self.tools, spec)
+        tool = find_settings(self.tools, spec)
         request = ToolRequest(
             tool=spec.reference,
             input=call.args,
@@ -136,7 +136,7 @@ class Toolbox:
         inside = frame.at("agent", name)
         frame.note(ToolCalled(tool=call.name))
         asking = AgentCall.of(name, name, frame.blueprint)
-        result = await run_agent(asking, [Message(role="user", content=text_of(call.args["input"]))], inside)
+        result = await run_agent(asking, [Message(role="user", content=write_text(call.args["input"]))], inside)
         self.inner_calls.extend(result.made)
         frame.note(ToolReturned(tool=call.name, result=result.output))
         return result.output

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import HistoryManagement
 from holdfast.protocol.agents import Message
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 
 USER, ASSISTANT = "User: ", "Assistant: "
 CHARACTERS_PER_TOKEN = 4
@@ -38,7 +38,7 @@ class Speakers:
         (True, False)
         """
         if isinstance(entry, str) and entry.startswith(ASSISTANT):
-            self.take({digest_of(entry): assistant})
+            self.take({make_digest(entry): assistant})
 
     def take(self, entries: Mapping[str, bool]) -> None:
         """Add the records of others; an entry that anybody else said, too, is no longer the assistant's."""
@@ -52,12 +52,12 @@ class Speakers:
             self.note(entry, assistant=isinstance(part, str) and part.startswith(ASSISTANT))
 
     def is_assistant(self, entry: object) -> bool:
-        return isinstance(entry, str) and entry.startswith(ASSISTANT) and self.said.get(digest_of(entry), False)
+        return isinstance(entry, str) and entry.startswith(ASSISTANT) and self.said.get(make_digest(entry), False)
 
     def of(self, history: object) -> dict[str, bool]:
         """Return the records that this conversation still needs."""
         entries = history if isinstance(history, list) else []
-        there = {digest_of(entry) for entry in entries if isinstance(entry, str) and entry.startswith(ASSISTANT)}
+        there = {make_digest(entry) for entry in entries if isinstance(entry, str) and entry.startswith(ASSISTANT)}
         return {key: assistant for key, assistant in self.said.items() if key in there}
 
 
@@ -89,7 +89,7 @@ def keep_newest(history: list[JSON], rule: HistoryManagement) -> list[JSON]:
     kept = history if rule.max_turns is None else history[-rule.max_turns :]
     if rule.max_tokens is None:
         return kept
-    while len(kept) > 1 and sum(len(text_of(turn)) for turn in kept) > rule.max_tokens * CHARACTERS_PER_TOKEN:
+    while len(kept) > 1 and sum(len(write_text(turn)) for turn in kept) > rule.max_tokens * CHARACTERS_PER_TOKEN:
         kept = kept[1:]
     return kept
 
@@ -97,7 +97,7 @@ def keep_newest(history: list[JSON], rule: HistoryManagement) -> list[JSON]:
 def _keep_newest_within(entries: list[JSON], most_bytes: int) -> list[JSON]:
     size = 0
     for index in reversed(range(len(entries))):
-        size += len(text_of(entries[index]).encode())
+        size += len(write_text(entries[index]).encode())
         if size > most_bytes:
             return entries[min(index + 1, len(entries) - 1) :]
     return entries
@@ -105,5 +105,5 @@ def _keep_newest_within(entries: list[JSON], most_bytes: int) -> list[JSON]:
 
 def _make_message(entry: object, speakers: Speakers) -> Message:
     if speakers.is_assistant(entry):
-        return Message(role="assistant", content=text_of(entry).removeprefix(ASSISTANT))
-    return Message(role="user", content=text_of(entry).removeprefix(USER))
+        return Message(role="assistant", content=write_text(entry).removeprefix(ASSISTANT))
+    return Message(role="user", content=write_text(entry).removeprefix(USER))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Hitl, Verification
 from holdfast.blueprint.questions import Asked
@@ -74,7 +74,7 @@ async def _ask_verdict(verify: Verification, step: Hitl, reply: Reply, frame: Fr
     """Return the agent's verdict. An agent that fails has none: the answer stands then, not verified."""
     call = AgentCall.of(verify.agent, step.name, frame.blueprint)
     call = replace(call, agent=call.agent.model_copy(update={"output_schema": VERDICT}))
-    content = text_of({**frame.previous, "answer": reply.content})
+    content = write_text({**frame.previous, "answer": reply.content})
     made = QuestionVerified(id=reply.question, verified=False, given_back=False, agent=call.name)
     try:
         result = await run_agent(call, [Message(role="user", content=content)], frame.at("agent", step.name), _TASK)

@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.agent_objects.dependencies import dependencies
 from holdfast.activities.agent_objects.found import AnyAgent, check_agent, check_tool, find_agent, unsupported_agents
 from holdfast.activities.agent_objects.models import ObjectModels
-from holdfast.activities.agent_objects.replies import handled, read_ids, with_checked_output
+from holdfast.activities.agent_objects.replies import handle_reply, read_ids, with_checked_output
 from holdfast.activities.agent_objects.runs import Opening, ask, make_history, opening_parts, resume
 from holdfast.activities.agent_objects.tools import call_tool
 from holdfast.activities.aliases import ModelAlias
@@ -95,7 +95,7 @@ class AgentObjects:
             )
             async with opening.run(agent) as run:
                 response = await ask(run, use, request.model or use.reference)
-                reply = await handled(run, agent, response)
+                reply = await handle_reply(run, agent, response)
         return reply.model_copy(update={"opening": parts})
 
     async def call(self, call: ObjectCall, *, approved: bool) -> Completed:

@@ -90,7 +90,7 @@ def _check_origin(reference: str, members: Mapping[str, Any], name: str, allowed
 
 def check_agent(agent: AnyAgent, reference: ObjectReference) -> None:
     """Raise `agent_unsupported` with all that cannot be carried, and `unknown_agent` for settings of unknown tools."""
-    refusals = [*unsupported(agent), *_lacking(agent, reference)]
+    refusals = [*iterate_unsupported(agent), *_iterate_lacks(agent, reference)]
     if refusals:
         raise wrong(UNSUPPORTED, f"{reference.reference}: {'; '.join(refusals)}")
     names = tool_names(agent)
@@ -119,7 +119,7 @@ def _unknown(place: str, name: str, names: Collection[str]) -> str:
     return f"{place}: {text}" if place else text
 
 
-def _lacking(agent: AnyAgent, reference: ObjectReference) -> Iterator[str]:
+def _iterate_lacks(agent: AnyAgent, reference: ObjectReference) -> Iterator[str]:
     """Yield what the agent needs, and neither it nor the blueprint says."""
     if agent.model is None and not reference.model:
         yield "model: it has none; name one in the blueprint: model"
@@ -128,7 +128,7 @@ def _lacking(agent: AnyAgent, reference: ObjectReference) -> Iterator[str]:
         yield f"deps_type: its dependencies are of type {kind}; name a function that gives them: deps"
 
 
-def unsupported(agent: AnyAgent) -> Iterator[str]:
+def iterate_unsupported(agent: AnyAgent) -> Iterator[str]:
     """Yield what the agent uses that cannot be carried: the name, why, and the way out."""
     for capability in _capabilities(agent.root_capability):
         if not isinstance(capability, _CARRIED):
@@ -163,7 +163,7 @@ def unsupported_agents(modules: Sequence[str]) -> Iterator[str]:
     for module in modules:
         for name, value in sorted(vars(sys.modules[module]).items()):
             if isinstance(value, Agent) and not name.startswith("_"):
-                refusals = "; ".join(unsupported(value))
+                refusals = "; ".join(iterate_unsupported(value))
                 if refusals:
                     yield f"{module}:{name}: {refusals}"
 

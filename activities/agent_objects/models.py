@@ -14,7 +14,7 @@ from holdfast.activities.providers import Models
 from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
 from holdfast.activities.scripted import reply_from
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.agents import ModelReply, ModelRequest
 
 
@@ -70,5 +70,5 @@ def _response(reply: ModelReply, info: AgentInfo) -> ModelResponse:
         name = info.output_tools[0].name
         args = reply.output if isinstance(reply.output, dict) else {"response": reply.output}
         return ModelResponse(parts=[ToolCallPart(name, args)])
-    text = [] if reply.output is None or (calls and not reply.output) else [TextPart(text_of(reply.output))]
+    text = [] if reply.output is None or (calls and not reply.output) else [TextPart(write_text(reply.output))]
     return ModelResponse(parts=[*text, *calls], finish_reason=finish)  # type: ignore[arg-type]

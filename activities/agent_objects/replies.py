@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from pydantic_graph import End
 
 from holdfast.activities.agent_objects.found import AnyAgent, has_output_function, has_own_checks
-from holdfast.activities.agent_objects.runs import Run, dumped
+from holdfast.activities.agent_objects.runs import Run, dump_parts
 from holdfast.activities.providers.conversation import make_reply
 from holdfast.activities.registry import wrong
 from holdfast.protocol.agents import Completed, Message, ModelReply, ObjectTool, ToolCall
@@ -33,7 +33,7 @@ def read_ids(response: ModelResponse, calls: Sequence[ToolCall]) -> Ids:
     return list(zip(theirs, ours, strict=True))
 
 
-async def handled(run: Run, agent: AnyAgent, response: ModelResponse) -> ModelReply:
+async def handle_reply(run: Run, agent: AnyAgent, response: ModelResponse) -> ModelReply:
     """Return the reply: with its calls, or with its output, checked unless functions of the team take part in that."""
     reply = make_reply(response)
     parts = response.tool_calls
@@ -112,7 +112,7 @@ def make_messages(parts: Sequence[ModelRequestPart], ids: Ids) -> list[Message]:
     our_ids = dict(ids)
     for part in parts:
         content = to_jsonable_python(getattr(part, "content", None))  # parts about the request itself have none
-        raw = dumped([part])
+        raw = dump_parts([part])
         if isinstance(part, ToolReturnPart):
             call = our_ids.get(part.tool_call_id, part.tool_call_id)
             messages.append(Message(role="tool", call=call, tool=part.tool_name, content=content, raw=raw))

@@ -25,7 +25,7 @@ from holdfast.activities.providers.conversation import conversation, is_broken_o
 from holdfast.activities.providers.failures import broken_off, in_background
 from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agent_objects import ObjectUse
 from holdfast.protocol.agents import Message
@@ -85,7 +85,7 @@ class Opening:
         # With a reply at its end, the history is in the middle of a step; the library counts that when it goes on.
         step = use.step - 1 if isinstance(self.history[-1], ModelResponse) else use.step
         state.run_step, state.output_retries_used = step, use.output_retries
-        state.pending_messages, run.ctx.deps.prompt = _NoQueue(), text_of(use.prompt)
+        state.pending_messages, run.ctx.deps.prompt = _NoQueue(), write_text(use.prompt)
         run.ctx.deps.tool_manager.ctx = RunContext(
             deps=self.deps, model=self.model, usage=state.usage, run_step=step, retries=dict(use.tool_retries)
         )
@@ -93,14 +93,14 @@ class Opening:
 
 async def opening_parts(agent: AnyAgent, use: ObjectUse, model: ProviderModel, deps: Any) -> JSON:
     """Return the parts of the agent's system prompts, which are evaluated once, before the first request."""
-    return dumped(await agent.system_prompt_parts(deps=deps, model=model, prompt=text_of(use.prompt)))
+    return dump_parts(await agent.system_prompt_parts(deps=deps, model=model, prompt=write_text(use.prompt)))
 
 
 async def ask(run: Run, use: ObjectUse, name: str) -> ModelResponse:
     """Send the request of the run's next step, and return the response; `name` is the model's, for messages."""
     node = await _begin(run)
     assert isinstance(node, ModelRequestNode), "the history ends with a request"
-    run.ctx.deps.prompt = text_of(use.prompt)  # the library takes that of the last request
+    run.ctx.deps.prompt = write_text(use.prompt)  # the library takes that of the last request
     if use.tools:
         await _check_named_tools(run, node, use)
     asked = await run.next(node)
@@ -147,12 +147,12 @@ def make_history(messages: Sequence[Message], use: ObjectUse, *, open_end: bool 
     history = conversation(messages, open_end=open_end)
     first = history[0]
     if isinstance(first, RequestMessage):
-        history[0] = replace(first, parts=[*restored(use.opening), *first.parts])
+        history[0] = replace(first, parts=[*restore_parts(use.opening), *first.parts])
     # The library refuses a run id that is in the history already, as each of its runs has one of its own.
     return [replace(message, run_id=None) if isinstance(message, ModelResponse) else message for message in history]
 
 
-def dumped(parts: Sequence[ModelRequestPart]) -> JSON:
+def dump_parts(parts: Sequence[ModelRequestPart]) -> JSON:
     """Return parts of a request as JSON."""
     [request] = ModelMessagesTypeAdapter.dump_python(
         [RequestMessage(parts=list(parts))], mode="json", exclude_none=True
@@ -160,7 +160,7 @@ def dumped(parts: Sequence[ModelRequestPart]) -> JSON:
     return request["parts"]
 
 
-def restored(parts: JSON) -> list[ModelRequestPart]:
+def restore_parts(parts: JSON) -> list[ModelRequestPart]:
     """Return the parts of a request from their JSON."""
     [request] = ModelMessagesTypeAdapter.validate_python([{"kind": "request", "parts": parts or []}])
     return list(request.parts) if isinstance(request, RequestMessage) else []

@@ -34,18 +34,18 @@ def ending_sessions(agent: Agent[Any, Any], offered: Sequence[AbstractToolset[An
     own = agent.toolsets[1:]  # the first holds the functions that are tools, and is no toolset to override
     if not any(isinstance(leaf, DynamicToolset) for leaf in leaves(*own)):
         return nullcontext()
-    replaced = [toolset.visit_and_replace(_ending) for toolset in own]
+    replaced = [toolset.visit_and_replace(_end_toolset) for toolset in own]
     return agent.override(toolsets=[*replaced, *offered])
 
 
-def _ending(toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+def _end_toolset(toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
     if not isinstance(toolset, DynamicToolset):
         return toolset
-    function = partial(_built, toolset.toolset_func)
+    function = partial(_build, toolset.toolset_func)
     return DynamicToolset(function, per_run_step=toolset.per_run_step, id=toolset.id)
 
 
-async def _built(function: Any, ctx: RunContext[Any]) -> AbstractToolset[Any] | None:
+async def _build(function: Any, ctx: RunContext[Any]) -> AbstractToolset[Any] | None:
     made = function(ctx)
     toolset: AbstractToolset[Any] | None = await made if inspect.isawaitable(made) else made
     if toolset is not None:

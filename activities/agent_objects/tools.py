@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from holdfast.activities.agent_objects.found import UNSUPPORTED
 from holdfast.activities.agent_objects.replies import Ids
-from holdfast.activities.agent_objects.runs import Run, dumped
+from holdfast.activities.agent_objects.runs import Run, dump_parts
 from holdfast.activities.registry import wrong
 from holdfast.protocol.agents import Completed, Message, ToolCall
 
@@ -54,5 +54,5 @@ def _parts(part: ToolCallPart, value: Any) -> list[ModelRequestPart]:
 
 def _complete(call: ToolCall, parts: Sequence[ModelRequestPart], *, again: bool = False) -> Completed:
     content = to_jsonable_python(getattr(parts[0], "content", None))
-    message = Message(role="tool", call=call.id, tool=call.name, content=content, raw=dumped(parts))
+    message = Message(role="tool", call=call.id, tool=call.name, content=content, raw=dump_parts(parts))
     return Completed(result=content, messages=[message], again=again)

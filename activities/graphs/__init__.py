@@ -52,7 +52,7 @@ class Graphs:
     async def result(self, tool: Tool, request: ToolRequest) -> object:
         """Return what a call of a graph gives. Raises `Interrupt` where it waits for people."""
         _check_input(tool, request)
-        running, graph, thread = _running(), tool.function, _thread(request)
+        running, graph, thread = _import_running(), tool.function, _thread(request)
         if _shape().is_in_memory(graph):
             saver = _saver().StoredSaver(thread, self._store, _codec(), graph.checkpointer.serde)
             await saver.load()
@@ -61,7 +61,7 @@ class Graphs:
 
     def find_place(self, error: BaseException) -> str:
         """Return the node in which an error was raised, as the beginning of a message; empty if it is not known."""
-        place = _running().place_in(error)
+        place = _import_running().place_in(error)
         return f"node {place}: " if place else ""
 
 
@@ -70,7 +70,7 @@ def _has_checkpointer(tool: Tool) -> bool:
     return getattr(tool.function, "checkpointer", None) not in (None, False, True)
 
 
-def _running() -> ModuleType:
+def _import_running() -> ModuleType:
     return import_alone("holdfast.activities.graphs.running")
 
 

@@ -23,7 +23,7 @@ from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, de
 from holdfast.activities.graphs.forms import KnownForm, read_form
 from holdfast.activities.graphs.shape import Graph, is_plain_node
 from holdfast.activities.graphs.stops import Stop, choose_names, read_pending, read_question
-from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translated
+from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translate
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import segment
@@ -80,7 +80,7 @@ class GraphCall:
         self._delivered = await self._answers(state)
         stop = None if state.interrupts else await self._breakpoint(state)
         if stop is not None and not self._is_passed(stop):
-            raise self._asking([stop])
+            raise self._join_stops([stop])
         return await self._until_stop(self._resumption(self._delivered))
 
     @property
@@ -117,7 +117,7 @@ class GraphCall:
             except UnreadAnswer as error:
                 unread[paths[error.n]] = describe_error(error.cause)
         if unread or (fresh and not answers and pending):
-            raise self._asking(await self._stops(state), unread)
+            raise self._join_stops(await self._stops(state), unread)
         return answers
 
     def _answer(self, stop: Stop, form: KnownForm | None, answers: Sequence[InterruptAnswer]) -> JSON:
@@ -155,13 +155,13 @@ class GraphCall:
             if returned := await self._find_returned(error):
                 stops = await self._stops(await self._get_state(self._config))
                 failed = [question for stop in stops if stop.id in returned for question in self._questions(stop)]
-                raise self._asking(stops, {question.path: describe_error(error) for question in failed}) from None
+                raise self._join_stops(stops, {question.path: describe_error(error) for question in failed}) from None
             raise
         if self._saver is None:
             return self._refuse_interrupts(output)
         state = await self._state()
         if state is not None and (stops := await self._stops(state)):
-            raise self._asking(stops)
+            raise self._join_stops(stops)
         return output
 
     def _refuse_interrupts(self, output: object) -> object:
@@ -222,7 +222,7 @@ class GraphCall:
         answered = stop.path in self._request.given and self._kept.get("asked", {}).get(stop.path) == stop.id
         return answered or stop.id in self._kept.get("passed", ())
 
-    def _asking(self, stops: Sequence[Stop], returned: Mapping[str, str] | None = None) -> Interrupt:
+    def _join_stops(self, stops: Sequence[Stop], returned: Mapping[str, str] | None = None) -> Interrupt:
         """Return an interrupt with the questions of each stop, and what the next attempt must know of them.
 
         Args:
@@ -261,7 +261,7 @@ class GraphCall:
             asked, paths = [Interrupt(question) for question in form.questions], form.paths(stop.path)
         else:
             asked, paths = (
-                [translated(self._tool, stop.interrupt) or Interrupt(read_question(stop.interrupt))],
+                [translate(self._tool, stop.interrupt) or Interrupt(read_question(stop.interrupt))],
                 [stop.path],
             )
         for question, path in zip(asked, paths, strict=True):

@@ -44,7 +44,7 @@ def build_model(name: str, alias: ModelAlias, ours: bool) -> ProviderModel:
             return _compatible(name, alias, key, ours)
         return infer_model(alias.model, provider_factory=lambda provider: _provider(name, provider, alias, key))
     except ImportError as error:
-        raise wrong("unknown_model", f"{display_name(name)}: {_missing(str(error))}") from None
+        raise wrong("unknown_model", f"{display_name(name)}: {_find_package(str(error))}") from None
     except UserError as error:
         raise wrong("unknown_model", f"{display_name(name)}: {error}") from None
 
@@ -113,7 +113,7 @@ def _openai_key(name: str, alias: ModelAlias) -> str:
     raise _missing_key(name, "OPENAI_API_KEY")
 
 
-def _missing(text: str) -> str:
+def _find_package(text: str) -> str:
     """Return the package to install, from pydantic-ai's message about its own extra."""
     extra = re.search(r"pydantic-ai-slim\[([\w-]+)\]", text)
     if extra is None:

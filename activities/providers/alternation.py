@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.agents import Message
 
 GO_ON = Message(role="user", content="Go on.")
 
 
-def alternating(messages: Sequence[Message]) -> list[Message]:
+def alternate_roles(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with consecutive ones of one role joined, and a user's or a tool's message last.
 
     >>> turns = [Message(role="assistant", content="Who?"), *(Message(role="user", content=c) for c in "ab")]
@@ -25,7 +25,7 @@ def alternating(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         if joined and _can_be_joined(joined[-1], message):
             before = joined[-1]
-            text = f"{text_of(before.content)}\n\n{text_of(message.content)}".strip()
+            text = f"{write_text(before.content)}\n\n{write_text(message.content)}".strip()
             joined[-1] = before.model_copy(update={"content": text, "files": [*before.files, *message.files]})
         else:
             joined.append(message)

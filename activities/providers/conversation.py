@@ -23,9 +23,9 @@ from pydantic_ai.messages import ModelRequest as RequestMessage
 from pydantic_core import from_json
 
 from holdfast.activities.outputs import FINAL_RESULT
-from holdfast.activities.providers.alternation import alternating
+from holdfast.activities.providers.alternation import alternate_roles
 from holdfast.activities.providers.files import make_prompt
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.agents import Finish, Message, ModelReply, ToolCall
 from holdfast.protocol.usage import Usage
@@ -48,7 +48,7 @@ def conversation(messages: Sequence[Message], instructions: str = "", *, open_en
         open_end: The last message is a reply whose calls have no results yet.
     """
     turns = _Turns(instructions or None)
-    for message in alternating(messages):
+    for message in alternate_roles(messages):
         turns.add(message)
     if not open_end:
         turns.end_request()
@@ -73,7 +73,7 @@ class _Turns:
                 self._add_reply(message)
             case "tool":
                 call = _take_call(message, self._waiting)
-                parts = _restored_parts(message.raw, call) or [_result(call, text_of(message.content))]
+                parts = _restored_parts(message.raw, call) or [_result(call, write_text(message.content))]
                 self._results += [part for part in parts if not isinstance(part, UserPromptPart)]
                 self._prompts += [part for part in parts if isinstance(part, UserPromptPart)]
             case "user":
@@ -160,7 +160,7 @@ def _refusal(response: ModelResponse) -> str | None:
 
 def _response(message: Message, ids: set[str]) -> tuple[ModelResponse, list[_Waiting]]:
     """Return the model's message, and its calls by our ids; on the wire calls get names and ids that APIs accept."""
-    response = _restore(message.raw) or _built(message)
+    response = _restore(message.raw) or _build(message)
     ours = iter([call.id for call in message.tool_calls])
     parts: list[ModelResponsePart] = []
     calls: list[_Waiting] = []
@@ -228,10 +228,10 @@ def _restored_parts(raw: JSON, call: ToolCallPart | None = None) -> list[ModelRe
     return parts
 
 
-def _built(message: Message) -> ModelResponse:
+def _build(message: Message) -> ModelResponse:
     parts: list[ModelResponsePart] = []
     if message.content not in (None, ""):
-        parts.append(TextPart(text_of(message.content)))
+        parts.append(TextPart(write_text(message.content)))
     return ModelResponse(parts=[*parts, *(ToolCallPart(call.name, call.args) for call in message.tool_calls)])
 
 

@@ -10,7 +10,7 @@ from pydantic_ai.messages import BinaryContent, DocumentMediaType, DocumentUrl, 
 
 from holdfast.activities.providers.schemas import ProviderModel
 from holdfast.activities.registry import wrong
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.agents import Message, MessageFile, ModelRequest
 
 _IMAGE = "image/"
@@ -18,7 +18,7 @@ _IMAGE = "image/"
 
 def make_prompt(message: Message) -> str | Sequence[UserContent]:
     """Return the content of a user's message: its text, or the text with its files, each after its name."""
-    text = text_of(message.content)
+    text = write_text(message.content)
     if not message.files:
         return text
     return [*([text] if text.strip() else []), *(part for file in message.files for part in _parts(file))]

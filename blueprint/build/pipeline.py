@@ -20,7 +20,7 @@ from holdfast.blueprint.build.references import (
     refer,
 )
 from holdfast.blueprint.build.schemas import SchemaForm, read_form_of_people
-from holdfast.blueprint.core import core_of, write_yaml
+from holdfast.blueprint.core import write_core, write_yaml
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
@@ -147,14 +147,14 @@ class Pipeline:
                 message = f"two agents are called {name!r}: the other one is in line {other.place.line}"
                 raise BlueprintError([place.problem(f"agents.{name}", "duplicate_name", message, "rename one")])
             same_folder = find_folder(one.place) == self._folder
-            self._put("agents", name, one.document if same_folder else core_of(one.definition), one.place)
+            self._put("agents", name, one.document if same_folder else write_core(one.definition), one.place)
 
     def use_import(self, other: Pipeline, place: Position) -> None:
         """Name another pipeline among the imports of the blueprint.
 
         Paths in one of another folder are absolute: what is imported here has no folder of its own.
         """
-        document = other._document if other._folder == self._folder else core_of(other.blueprint)
+        document = other._document if other._folder == self._folder else write_core(other.blueprint)
         assert other.parsed
         self._put("imports", other.name, document, place)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.blueprint.dependencies import reach_of
+from holdfast.blueprint.dependencies import find_reach
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.evaluation import names_in
 from holdfast.blueprint.findings import Findings
@@ -17,7 +17,7 @@ from holdfast.blueprint.source import PlacedDict
 def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[Problem]:
     """Return warnings about one document, its imports left out; `tree` is its core form with positions."""
     findings = Findings(tree, prefix, frozenset())
-    _unused(blueprint, findings)
+    _warn_of_unused(blueprint, findings)
     _warn_of_unproved_people(blueprint, findings)
     _warn_of_late_lists(blueprint, findings)
     for path, step in placed_steps(blueprint.steps, "steps"):
@@ -55,8 +55,8 @@ def _warn_of_late_lists(blueprint: Blueprint, findings: Findings) -> None:
                 findings.add(f"{path}.{key}", "late_append", message, hint)
 
 
-def _unused(blueprint: Blueprint, findings: Findings) -> None:
-    dependencies = reach_of(blueprint.steps, blueprint)
+def _warn_of_unused(blueprint: Blueprint, findings: Findings) -> None:
+    dependencies = find_reach(blueprint.steps, blueprint)
     for kind, defined, used in (
         ("agent", blueprint.agents, dependencies.agents),
         ("import", blueprint.imports, dependencies.imports),

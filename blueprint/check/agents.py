@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.dependencies import reach_of_tools, registries_of
+from holdfast.blueprint.dependencies import collect_registries, reach_of_tools
 from holdfast.blueprint.findings import Findings, check_known
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint
 from holdfast.blueprint.kinds.agent_checks import check_agent
@@ -10,7 +10,7 @@ from holdfast.blueprint.kinds.agents import AgentReference
 
 
 def check_agents(blueprint: Blueprint, findings: Findings) -> None:
-    registries = registries_of(blueprint.steps)
+    registries = collect_registries(blueprint.steps)
     for name, agent in blueprint.agents.items():
         check_agent(agent, f"agents.{name}", blueprint, findings, registries.get(name))
         if name in reach_of_tools(agent.tools, blueprint).agents:

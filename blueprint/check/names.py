@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.blueprint.dependencies import reach_of_tools, tools_of
+from holdfast.blueprint.dependencies import list_tools, reach_of_tools
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean
 from holdfast.blueprint.expressions.evaluation import check_expression, check_template, names_in, names_in_expression
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS, STEP_FIELDS
-from holdfast.blueprint.findings import Findings, texts_of
+from holdfast.blueprint.findings import Findings, iterate_texts
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.kinds.needs import check_needs, find_needs, has_needs
 from holdfast.blueprint.recover import UNNAMED
@@ -101,7 +101,7 @@ class _Names:
             self._template(template, f"{path}.{key}", scope)
         for key, condition in step.conditions().items():
             self._condition(condition, f"{path}.{key}", scope)
-        for name, agent in self._agents_of(step).items():
+        for name, agent in self._list_agents(step).items():
             self._template(agent.instructions, f"agents.{name}.instructions", scope)
         for key, block in step.blocks().items():
             self._block(block, path, key, scope)
@@ -110,14 +110,14 @@ class _Names:
             check_needs([step.on_error.fallback], f"{path}.on_error", self.findings)
             self._step(step.on_error.fallback, f"{path}.on_error.fallback", inside)
 
-    def _agents_of(self, step: AnyStep) -> dict[str, Agent]:
+    def _list_agents(self, step: AnyStep) -> dict[str, Agent]:
         """Return the named agents that the step itself uses: their instructions are rendered in its scope."""
         if not step.renders_agents:
             return {}
         agents = self.blueprint.agents
         named = {used.agent for used in step.agents() if isinstance(used.agent, str)}
         own = {name: agent for name, agent in agents.items() if name in named}
-        return own | reach_of_tools(tools_of(step, self.blueprint), self.blueprint).agents
+        return own | reach_of_tools(list_tools(step, self.blueprint), self.blueprint).agents
 
     def _block(self, block: Block, path: str, key: str, scope: _VisibleNames) -> None:
         before = replace(scope, roots=scope.roots | block.names)
@@ -129,7 +129,7 @@ class _Names:
             self._condition(condition, f"{path}.{key_path}", inside)
 
     def _template(self, template: object, path: str, scope: _VisibleNames) -> None:
-        for text_path, text in texts_of(template, path):
+        for text_path, text in iterate_texts(template, path):
             if self._parses(text, text_path):
                 self._chains(names_in(text), text_path, scope, r"\{[{%](?:(?!\}\}|%\})[\s\S])*?")
 
@@ -204,7 +204,7 @@ class _Names:
             return f"the step {name!r} has not run here yet", f"it runs later, as {own_path}"
         if own_path is not None:
             hint = "write what is needed to the context, or let it be that list's output"
-            return f"the step {name!r} is not visible here: it is inside {_list_of(own_path)}", hint
+            return f"the step {name!r} is not visible here: it is inside {_cut_index(own_path)}", hint
         candidates = sorted(name for name in scope.seen if not name.startswith(UNNAMED))
         if len(candidates) < len(scope.seen) and did_you_mean(name, candidates) is None:
             return None  # it may be the name that could not be read
@@ -260,5 +260,5 @@ def _inner_step_paths(step: AnyStep, path: str) -> Iterator[tuple[str, str]]:
         yield from _inner_step_paths(step.on_error.fallback, f"{path}.on_error.fallback")
 
 
-def _list_of(path: str) -> str:
+def _cut_index(path: str) -> str:
     return re.sub(r"(\[\d+\]|\.on_error\.fallback)$", "", path)

@@ -9,7 +9,7 @@ from holdfast.blueprint.kinds.agent_checks import check_tool_name
 from holdfast.blueprint.people import is_person, name_hint
 from holdfast.blueprint.plan import compile_plan
 from holdfast.blueprint.plan.references import replace_references
-from holdfast.blueprint.plan.tools import unlisted
+from holdfast.blueprint.plan.tools import find_unlisted
 
 _WRITTEN = ("goal", "steps", "loop_blocks")
 
@@ -22,7 +22,7 @@ def check_plan(plan: PlanBody, path: str, blueprint: Blueprint, findings: Findin
         for number, tool in enumerate(step.tools):
             tool_path = f"{path}.steps[{index}].tools[{number}]"
             check_tool_name(tool, tool_path, blueprint, findings)
-            if (lack := unlisted(tool, agent)) is not None:
+            if (lack := find_unlisted(tool, agent)) is not None:
                 findings.add(tool_path, "unknown_name", lack.message, lack.hint)
     if plan.source is None:
         for fault in compile_plan(plan)[1]:

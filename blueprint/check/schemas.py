@@ -5,9 +5,9 @@ from __future__ import annotations
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.jsonschemas import KEYWORDS, BadSchema, problems_of, shown_path, validator
+from holdfast.blueprint.jsonschemas import KEYWORDS, BadSchema, list_misfits, shown_path, validator
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint
-from holdfast.blueprint.reducers import REDUCERS, misplaced, properties_of
+from holdfast.blueprint.reducers import REDUCERS, iterate_misplaced, iterate_properties
 
 
 def check_schemas(blueprint: Blueprint, findings: Findings) -> None:
@@ -16,18 +16,18 @@ def check_schemas(blueprint: Blueprint, findings: Findings) -> None:
         check_schema(agent.output_schema, f"agents.{name}.output_schema", findings)
     _check_reducers(blueprint.context_schema, findings)
     if check_schema(blueprint.context_schema, "context_schema", findings) and blueprint.context_schema is not None:
-        for path, message in problems_of(blueprint.context_schema, blueprint.context):
+        for path, message in list_misfits(blueprint.context_schema, blueprint.context):
             value_path = f"context.{path}" if path else "context"
             findings.add(value_path, "bad_value", f"does not fit context_schema: {message}")
 
 
 def _check_reducers(schema: JSONObject | None, findings: Findings) -> None:
     """Refuse a `reduce` that is unknown, does not fit the property's type, or stands at no property."""
-    for path in misplaced(schema):
+    for path in iterate_misplaced(schema):
         message = "'reduce' belongs to a property of the context"
         hint = "write it under properties.NAME, beside the property's type"
         findings.add_key(".".join(["context_schema", *path]), "conflict", message, hint)
-    for path, prop in properties_of(schema or {}):
+    for path, prop in iterate_properties(schema or {}):
         if "reduce" not in prop:
             continue
         reduce_path = f"context_schema.properties.{'.properties.'.join(path)}.reduce"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.blueprint.explain.cost import limit_asks, limit_sentences, requests_of
+from holdfast.blueprint.explain.cost import count_requests, limit_asks, limit_sentences
 from holdfast.blueprint.explain.demands import Demands, add_demands, demand_lines
 from holdfast.blueprint.explain.outline import EMPTY, WIDTH, Line, render
 from holdfast.blueprint.explain.page import Book, Page
@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_sentence
 from holdfast.blueprint.kinds.description import Ask
 from holdfast.blueprint.words.amounts import Amount
-from holdfast.blueprint.words.text import RUN, listed, one_line
+from holdfast.blueprint.words.text import RUN, enumerate_words, one_line
 
 __all__ = ["Ask", "Explanation", "explain"]
 
@@ -68,13 +68,13 @@ def explain(blueprint: Blueprint, width: int = WIDTH, demands: Demands | None = 
     Model requests: none.
     A question without a deadline waits until it is answered.
     """
-    book, requests = Book(), requests_of(blueprint)
+    book, requests = Book(), count_requests(blueprint)
     blueprint = add_demands(blueprint, demands or {})
     own = Page(blueprint, book).sections()
     imported = _imports(book)
     summary = _summary(blueprint, requests, book, are_known=demands is not None)
-    heading = [_heading(blueprint.name, blueprint)]
-    lines = _spaced([heading, *own, demand_lines(demands or {}), summary, *imported])
+    heading = [_write_heading(blueprint.name, blueprint)]
+    lines = _join_sections([heading, *own, demand_lines(demands or {}), summary, *imported])
     return Explanation(blueprint.name, render(lines, width), tuple(book.asks), requests.bound)
 
 
@@ -84,11 +84,13 @@ def _imports(book: Book) -> list[list[Line]]:
     while book.imports:
         alias, child = book.imports.pop(0)
         inside = Page(child, book, 1, f"{alias} ").sections()
-        sections.append([_heading(f"The blueprint {alias}", child), *(line for section in inside for line in section)])
+        sections.append(
+            [_write_heading(f"The blueprint {alias}", child), *(line for section in inside for line in section)]
+        )
     return sections
 
 
-def _heading(title: str, blueprint: Blueprint) -> Line:
+def _write_heading(title: str, blueprint: Blueprint) -> Line:
     return Line(f"{title}: {one_line(blueprint.description, 400)}" if blueprint.description else title)
 
 
@@ -101,7 +103,9 @@ def _summary(blueprint: Blueprint, requests: Amount, book: Book, *, are_known: b
     book.asks += limit_asks(blueprint.limits)
     book.asks += deadline_asks("The run", blueprint.deadline, blueprint.on_deadline)
     if blueprint.access is not None:
-        sentences += [f"{ACCESS[capability]} {listed(names)}." for capability, names in blueprint.access if names]
+        sentences += [
+            f"{ACCESS[capability]} {enumerate_words(names)}." for capability, names in blueprint.access if names
+        ]
     if any(ask.by is None for ask in book.asks):
         sentences.append("A question without a deadline waits until it is answered.")
     if book.tools:
@@ -111,7 +115,7 @@ def _summary(blueprint: Blueprint, requests: Amount, book: Book, *, are_known: b
     return [Line(text) for text in sentences]
 
 
-def _spaced(sections: Iterable[list[Line]]) -> list[Line]:
+def _join_sections(sections: Iterable[list[Line]]) -> list[Line]:
     """Return the lines of all sections that have any, separated by empty lines."""
     lines: list[Line] = []
     for section in sections:

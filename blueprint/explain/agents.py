@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.dependencies import reach_of_tools
 from holdfast.blueprint.explain.cost import limit_asks, limit_sentences
 from holdfast.blueprint.kinds import Agent, AgentHistory, AgentTool, Blueprint, Rule
@@ -15,7 +15,15 @@ from holdfast.blueprint.kinds.phrases import error_sentences
 from holdfast.blueprint.kinds.references import ANY_TOOL, MCP, model, tool_name
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.blueprint.words.schemas import shape
-from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, filled, listed, one_line
+from holdfast.blueprint.words.text import (
+    RUN,
+    Vocabulary,
+    as_sentence,
+    condition,
+    enumerate_words,
+    one_line,
+    say_template,
+)
 
 CALL = Vocabulary({"args": "the call"})
 _HISTORY = {
@@ -57,7 +65,7 @@ class UsedAgent:
 def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
     """Return the sentences that describe an agent."""
     agent = used.agent
-    instructions = f" is instructed: {filled(agent.instructions, names)}" if agent.instructions else ""
+    instructions = f" is instructed: {say_template(agent.instructions, names)}" if agent.instructions else ""
     sentences = [as_sentence(f"{used.label} ({_models(agent)}){instructions}")]
     if agent.source is not None:
         sentences.append("Its tools, its output and its other instructions are defined in its code.")
@@ -67,12 +75,12 @@ def describe_agent(used: UsedAgent, names: Vocabulary = RUN) -> str:
     if agent.works_in_turns and used.registry is None and used.turns:
         sentences.append(_turns_sentence(agent))
     if used.drives:
-        sentences.append(f"It drives a plan in at most {counted(agent.driver_turns, 'turn')}.")
+        sentences.append(f"It drives a plan in at most {say_count(agent.driver_turns, 'turn')}.")
     tools = [describe_tool(tool, agent) for tool in used.tools]
     if tools and agent.source is not None:
-        sentences.append(f"Of its tools, the blueprint configures {listed(tools)}.")
+        sentences.append(f"Of its tools, the blueprint configures {enumerate_words(tools)}.")
     elif tools:
-        sentences.append(f"It may {'run' if used.registry is not None else 'call'} {listed(tools)}.")
+        sentences.append(f"It may {'run' if used.registry is not None else 'call'} {enumerate_words(tools)}.")
     if used.plan_tools and "approve" in agent.human and not agent.tools:
         sentences.append("A person must agree to each call of a tool.")
     if "ask" in agent.human and used.registry is None:
@@ -96,8 +104,8 @@ def _models(agent: Agent) -> str:
 
 
 def _turns_sentence(agent: Agent) -> str:
-    most = f"It takes at most {counted(agent.max_turns, 'turn')}"
-    return f"{most} and {counted(agent.max_tool_calls, 'call')}." if agent.max_tool_calls is not None else f"{most}."
+    most = f"It takes at most {say_count(agent.max_turns, 'turn')}"
+    return f"{most} and {say_count(agent.max_tool_calls, 'call')}." if agent.max_tool_calls is not None else f"{most}."
 
 
 def approval_condition(tool: AgentTool, agent: Agent) -> str | None:
@@ -141,13 +149,13 @@ def _permission_sentence(rule: Rule) -> str:
 
 
 def _history_sentence(rule: AgentHistory) -> str:
-    most = [counted(rule.max_turns, "turn")] if rule.max_turns is not None else []
-    most += [counted(rule.max_tokens, "token")] if rule.max_tokens is not None else []
+    most = [say_count(rule.max_turns, "turn")] if rule.max_turns is not None else []
+    most += [say_count(rule.max_tokens, "token")] if rule.max_tokens is not None else []
     by = f" by the agent {rule.agent}" if rule.strategy == "summarize" and rule.agent is not None else ""
-    return f"If a conversation is longer than {listed(most, 'or')}, {_HISTORY[rule.strategy]}{by}."
+    return f"If a conversation is longer than {enumerate_words(most, 'or')}, {_HISTORY[rule.strategy]}{by}."
 
 
-def asks_of(used: UsedAgent, blueprint: Blueprint) -> list[Ask]:
+def list_asks(used: UsedAgent, blueprint: Blueprint) -> list[Ask]:
     """Return the questions that an agent, and the agents it calls, may ask."""
     inner = reach_of_tools(used.tools, blueprint).agents.values()
     agents = [used, *(UsedAgent("", agent) for agent in inner)]
@@ -167,7 +175,7 @@ def asks_of_calls(used: UsedAgent, tools: Sequence[str], blueprint: Blueprint, *
     human = [word for word in agent.human if may_ask or word != "ask"]
     rules = [rule for rule in agent.permissions if any(_may_apply_to(rule, name) for name in tools)]
     restricted = agent.model_copy(update={"tools": settings, "human": human, "permissions": rules})
-    return asks_of(replace(used, agent=restricted), blueprint)
+    return list_asks(replace(used, agent=restricted), blueprint)
 
 
 def _may_apply_to(rule: Rule, tool: str) -> bool:

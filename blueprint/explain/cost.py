@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.dependencies import resolve_agent
-from holdfast.blueprint.explain.plans import compiled
+from holdfast.blueprint.explain.plans import compile_step
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback
 from holdfast.blueprint.kinds.description import Ask, Cost
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.parts import Limits
 from holdfast.blueprint.words.amounts import LARGEST, Amount, largest, total
-from holdfast.blueprint.words.text import duration, listed
+from holdfast.blueprint.words.text import duration, enumerate_words
 
 MISFITS = 3
 """The most requests for one output that must fit a schema: a misfit is sent back for correction."""
 
 
-def requests_of(blueprint: Blueprint) -> Amount:
+def count_requests(blueprint: Blueprint) -> Amount:
     """Return the most model requests of a run. Retries of failed requests are not counted."""
     requests = _within(_Counting(blueprint).steps(blueprint.steps), blueprint.limits)
     if requests.most is not None and requests.most > LARGEST:
@@ -58,7 +58,7 @@ class _Counting:
 
     def _own(self, step: AnyStep) -> Amount:
         """Return the requests of the step itself and of what it holds."""
-        step = compiled(step, self.blueprint)
+        step = compile_step(step, self.blueprint)
         cost = step.cost()
         blocks = [self.steps(block.steps) for block in step.blocks().values()]
         inside = largest(blocks) if cost.alternatives else total(blocks)
@@ -74,7 +74,7 @@ class _Counting:
             elif used.role == "worker" and not cost.includes_agents:
                 yield self._use(used.agent)
         if step.import_alias is not None:
-            yield self._imported(step.import_alias)
+            yield self._count_import(step.import_alias)
 
     def _planner(self, agent_or_name: str | Agent, step: AnyStep, turns: int) -> Amount:
         agent = resolve_agent(agent_or_name, self.blueprint)
@@ -116,10 +116,10 @@ class _Counting:
         if tool.name.startswith(AGENT):
             return self._use(tool.name.removeprefix(AGENT))
         if tool.name.startswith(IMPORT):
-            return self._imported(tool.name.removeprefix(IMPORT))
+            return self._count_import(tool.name.removeprefix(IMPORT))
         return Amount()
 
-    def _imported(self, alias: str) -> Amount:
+    def _count_import(self, alias: str) -> Amount:
         if alias not in self.imports and alias in self.blueprint.imports:
             child = self.blueprint.imports[alias]
             self.imports[alias] = _Counting(child).steps(child.steps)
@@ -135,7 +135,7 @@ def limit_sentences(opening: str, limits: Limits | None) -> list[str]:
     if limits is None or not (phrases := _limit_phrases(limits)):
         return []
     then = "a person is asked for more" if limits.on_limit == "ask" else "it fails"
-    return [f"{opening} at most {listed(phrases)}; then {then}."]
+    return [f"{opening} at most {enumerate_words(phrases)}; then {then}."]
 
 
 def limit_asks(limits: Limits | None) -> list[Ask]:

@@ -25,7 +25,7 @@ class Line:
 EMPTY = Line("")
 
 
-def sanitized(text: str) -> str:
+def remove_controls(text: str) -> str:
     """Return the text without characters that steer a terminal, reverse the reading direction or cannot be shown.
 
     >>> sanitized("a\\x1b[2Jb\\u061cc")
@@ -53,4 +53,4 @@ def _paragraph(line: Line, width: int) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return wrapper.fill(sanitized(line.text))
+    return wrapper.fill(remove_controls(line.text))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.dependencies import reach_of_tools, resolve_agent
-from holdfast.blueprint.explain.agents import UsedAgent, asks_of, asks_of_calls, describe_agent
+from holdfast.blueprint.explain.agents import UsedAgent, asks_of_calls, describe_agent, list_asks
 from holdfast.blueprint.explain.outline import Line
-from holdfast.blueprint.explain.plans import compiled
+from holdfast.blueprint.explain.plans import compile_step
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Step
 from holdfast.blueprint.kinds.description import RESCUE, AgentUse, Ask, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.needs import describe_order, find_vocabularies
@@ -16,7 +16,16 @@ from holdfast.blueprint.kinds.people_lists import people_asked
 from holdfast.blueprint.kinds.references import AGENT, ANY_TOOL, IMPORT
 from holdfast.blueprint.kinds.walk import answers_in
 from holdfast.blueprint.words.schemas import shape
-from holdfast.blueprint.words.text import RUN, Vocabulary, as_sentence, condition, constant, filled, listed, one_line
+from holdfast.blueprint.words.text import (
+    RUN,
+    Vocabulary,
+    as_sentence,
+    condition,
+    constant,
+    enumerate_words,
+    one_line,
+    say_template,
+)
 
 
 @dataclass
@@ -50,7 +59,7 @@ class Page:
         names = replace(RUN, answers=answers_in(self.blueprint.steps))
         steps, last = self._steps(self.blueprint.steps, names)
         output = self.blueprint.output
-        result = last.previous if output is None else filled(output, last)
+        result = last.previous if output is None else say_template(output, last)
         end = Line(as_sentence(f"{'It' if self.depth else 'The run'} returns {result}"), depth=self.depth)
         return [self._inputs(), steps, [end], self._agents(names.after("the previous output"))]
 
@@ -60,7 +69,7 @@ class Page:
             sentences.append(as_sentence(f"The input is {shape(self.blueprint.inputs)}"))
         if self.blueprint.context:
             entries = [f"{one_line(key, 40)} ({constant(value)})" for key, value in self.blueprint.context.items()]
-            sentences.append(f"The context begins with {listed(entries)}.")
+            sentences.append(f"The context begins with {enumerate_words(entries)}.")
         return [Line(text, depth=self.depth) for text in sentences]
 
     def _agents(self, names: Vocabulary) -> list[Line]:
@@ -79,7 +88,7 @@ class Page:
 
     def _step(self, step: AnyStep, names: Vocabulary, label: str, depth: int) -> list[Line]:
         """Return the lines of a step and of those nested in it, numbered consecutively."""
-        step = compiled(step, self.blueprint)
+        step = compile_step(step, self.blueprint)
         description = step.describe(names)
         lines = [Line(f"{step.label}: {_step_text(step, description, names)}", label, depth)]
         self._record(step, description, self.prefix + label.rstrip("."), people_asked(step.asked(), names))
@@ -98,7 +107,7 @@ class Page:
         for use in step.agents():
             used = self._used_agent(use.agent, step.name, step.tools() if use.role == "planner" else None)
             if used is not None:
-                asks += asks_of(used, self.blueprint)
+                asks += list_asks(used, self.blueprint)
                 self._add_agent(used)
         return asks
 
@@ -115,7 +124,7 @@ class Page:
         self._add_agent(replace(used, turns=turns, drives=work.driven and not work.tools, plan_tools=bool(tools)))
         if tools:
             return asks_of_calls(used, tools, self.blueprint, may_ask=not work.driven)
-        return [] if work.driven else asks_of(used, self.blueprint)
+        return [] if work.driven else list_asks(used, self.blueprint)
 
     def _record(self, step: AnyStep, description: StepDescription, at: str, who: tuple[str, ...]) -> None:
         """Record the step's questions and who is asked, its agent, and the blueprint it runs."""
@@ -160,7 +169,7 @@ class Page:
 
 def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary) -> str:
     """Return the kind's description, with what every step may add: condition, stops, schemas, error handling."""
-    only = f"after {listed(step.needs)}, " if step.needs else ""
+    only = f"after {enumerate_words(step.needs)}, " if step.needs else ""
     only += f"if {condition(step.when, names)}, " if step.when is not None else ""
     before = "A person looks at the context first, and may change it." if step.interrupt_before else ""
     after = "Then a person looks at the context, and may change it." if step.interrupt_after else ""

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.dependencies import resolve_agent
 from holdfast.blueprint.explain.units import PlanWords, access_ask, only_asks, worker_name
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Plan, PlanBody, PlanStep
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS, AgentReference
 from holdfast.blueprint.kinds.description import PREVIOUS, AgentUse, Ask, Cost, Drawing, StepDescription
-from holdfast.blueprint.kinds.phrases import capitalized
+from holdfast.blueprint.kinds.phrases import capitalize
 from holdfast.blueprint.kinds.references import ANY_TOOL
 from holdfast.blueprint.plan import Layout, compile_plan
 from holdfast.blueprint.plan.tools import MOST_RETRIES
 from holdfast.blueprint.words.amounts import Amount, total
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, filled, quoted
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, quote, say_template
 
 
-def compiled(step: AnyStep, blueprint: Blueprint) -> AnyStep:
+def compile_step(step: AnyStep, blueprint: Blueprint) -> AnyStep:
     """Return a step that runs a plan as one that holds the plan's units as steps; any other step as it is."""
     if step.plan_body is None:
         return step
@@ -39,14 +39,14 @@ class CompiledPlan(Plan):
     def describe(self, names: Vocabulary) -> StepDescription:
         plan, words = self.plan, self.words
         sentences = [
-            self._opening(names),
+            self._write_opening(names),
             _driver_sentence(plan),
             *self._worker_sentences(words.layout, names),
             *_failure_sentences(plan, words.layout),
             *(
                 []
                 if plan.done is None
-                else [f"What {filled(plan.done, names)} says was done is not done again unasked."]
+                else [f"What {say_template(plan.done, names)} says was done is not done again unasked."]
             ),
         ]
         people = total(unit.questions() for unit in words.steps(words.layout.units))
@@ -96,10 +96,10 @@ class CompiledPlan(Plan):
 
     def _source(self, names: Vocabulary) -> str:
         """Return the words for the source of a plan that is read when it runs."""
-        return filled(self.plan.source, names.after(filled(self.input, names)))
+        return say_template(self.plan.source, names.after(say_template(self.input, names)))
 
-    def _opening(self, names: Vocabulary) -> str:
-        sentence = as_sentence(f"runs a plan: {quoted(self.plan.goal)}")
+    def _write_opening(self, names: Vocabulary) -> str:
+        sentence = as_sentence(f"runs a plan: {quote(self.plan.goal)}")
         if self.plan.source is not None:
             unknown = "which is known only when it runs, as are its questions."
             sentence = f"runs the plan in {self._source(names)}, {unknown}"
@@ -109,13 +109,13 @@ class CompiledPlan(Plan):
 
     def _worker_sentences(self, layout: Layout, names: Vocabulary) -> list[str]:
         plan = self.plan
-        input_text = names.previous if self.input == PREVIOUS else filled(self.input, names)
+        input_text = names.previous if self.input == PREVIOUS else say_template(self.input, names)
         if plan.driver == "agent":
             return [f"It is given the goal and {input_text}."]
         if plan.source is None and all(_needs_no_agent(unit.step) for unit in layout.steps()):
             return []
         unless = ", unless the plan names another agent of the blueprint" if plan.source is not None else ""
-        return [f"{capitalized(worker_name(plan.agent))} works on the steps, given the goal and {input_text}{unless}."]
+        return [f"{capitalize(worker_name(plan.agent))} works on the steps, given the goal and {input_text}{unless}."]
 
 
 def _needs_no_agent(step: PlanStep) -> bool:
@@ -124,15 +124,15 @@ def _needs_no_agent(step: PlanStep) -> bool:
 
 
 def _at_once(most: int, noun: str) -> str:
-    return f"one {noun} at a time" if most == 1 else f"up to {counted(most, noun)} at once"
+    return f"one {noun} at a time" if most == 1 else f"up to {say_count(most, noun)} at once"
 
 
 def _driver_sentence(plan: PlanBody) -> str:
     if plan.driver == "engine":
         return f"The engine picks the steps, {_at_once(plan.max_parallel, 'step')}."
-    turns = f" in at most {counted(DRIVER_TURNS, 'turn')}" if plan.agent is None else ""
+    turns = f" in at most {say_count(DRIVER_TURNS, 'turn')}" if plan.agent is None else ""
     return (
-        f"{capitalized(worker_name(plan.agent))} drives it{turns}: it picks the next step, words the questions, may ask"
+        f"{capitalize(worker_name(plan.agent))} drives it{turns}: it picks the next step, words the questions, may ask"
         " more, leave out steps and change what is left of the plan; the engine keeps order, conditions and loops."
     )
 
@@ -145,7 +145,7 @@ def _failure_sentences(plan: PlanBody, layout: Layout) -> list[str]:
         sentences.append("Steps that depend on a failed step, or only on skipped ones, are skipped.")
     if not is_written or any(unit.step.tools for unit in layout.steps()):
         sentences.append(
-            f"If a tool fails, it may be called again, at most {counted(MOST_RETRIES, 'time')} a step; if it is not"
+            f"If a tool fails, it may be called again, at most {say_count(MOST_RETRIES, 'time')} a step; if it is not"
             " authorized, a person is asked to give it access."
         )
     optional = not is_written or any(unit.step.optional for unit in layout.steps())
@@ -155,7 +155,7 @@ def _failure_sentences(plan: PlanBody, layout: Layout) -> list[str]:
     then = "no further step starts" if plan.fail_fast else "the other steps still run"
     again = ""
     if plan.max_replans and not is_written:
-        again = f" Its planner then plans what is left, at most {counted(plan.max_replans, 'time')}."
+        again = f" Its planner then plans what is left, at most {say_count(plan.max_replans, 'time')}."
     return [*sentences, f"If {failure}, {then}, and the plan fails.{again}"]
 
 

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from holdfast.blueprint.explain.outline import WIDTH, Line, render
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody
-from holdfast.blueprint.plan import LoopUnit, Reference, StepUnit, Unit, asks, compile_plan, options_of, question_text
-from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, meaning
+from holdfast.blueprint.plan import LoopUnit, Reference, StepUnit, Unit, asks, compile_plan, list_options, question_text
+from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, read_meaning
 from holdfast.blueprint.plan.references import replace_references
 from holdfast.blueprint.words.proposals import TABLES, ProposalWords
 from holdfast.blueprint.words.text import constant, one_line
@@ -182,9 +182,9 @@ class _Teller:
         if not asks(unit.step):
             return
         means: dict[object, str] = {ACCEPT: self.words.yes, REFUSE: self.words.no}
-        options = options_of(unit.step, self.plan.spoken_language)
+        options = list_options(unit.step, self.plan.spoken_language)
         if options:
-            choices = (means.get(meaning(one), "{}").format(self._fill(one.text)) for one in options)
+            choices = (means.get(read_meaning(one), "{}").format(self._fill(one.text)) for one in options)
             yield self.words.choices.format(", ".join(choices))
 
     def _tell_tools(self, unit: StepUnit) -> Iterator[str]:

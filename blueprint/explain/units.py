@@ -26,12 +26,12 @@ from holdfast.blueprint.plan import (
     asks,
     compile_question,
     known_id,
-    options_of,
+    list_options,
     question_text,
     wants_a_yes,
 )
-from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, meaning
-from holdfast.blueprint.plan.references import references_of, replace_references, whole_reference
+from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, read_meaning
+from holdfast.blueprint.plan.references import list_references, replace_references, whole_reference
 from holdfast.blueprint.plan.tools import MOST_RETRIES
 from holdfast.blueprint.words.amounts import Amount, total
 from holdfast.blueprint.words.text import (
@@ -41,10 +41,10 @@ from holdfast.blueprint.words.text import (
     condition,
     constant,
     duration,
+    enumerate_words,
     json_list,
-    listed,
     one_line,
-    quoted,
+    quote,
 )
 
 _MEANS = {ACCEPT: " (a yes)", REFUSE: " (a no)"}
@@ -96,7 +96,7 @@ class PlanWords:
         whole = whole_reference(template)
         if whole is not None:
             return self.reference(whole, unit)
-        return quoted(replace_references(template, lambda reference: f"[{self.reference(reference, unit)}]"))
+        return quote(replace_references(template, lambda reference: f"[{self.reference(reference, unit)}]"))
 
     def unquoted(self, template: str, unit: Unit) -> str:
         """Return the text without the quotes."""
@@ -104,7 +104,7 @@ class PlanWords:
 
     def reference(self, reference: Reference, unit: Unit) -> str:
         """Return the words for a reference, as read from this unit."""
-        around = self.layout.loops_of(unit.id)
+        around = self.layout.list_loops(unit.id)
         if reference.kind == "result":
             return self._result(reference.name or "", around)
         loop = around[-1] if around and reference.name is None else known_id(reference.name, around)
@@ -116,7 +116,7 @@ class PlanWords:
         if unit is None:
             return f"the output of {id_}"
         answered = isinstance(unit, StepUnit) and only_asks(unit.step)
-        outside = [loop for loop in self.layout.loops_of(unit.id) if loop not in around]
+        outside = [loop for loop in self.layout.list_loops(unit.id) if loop not in around]
         each = f" for each item of {self.name(outside[0])}" if outside else ""
         return f"the {'answer to' if answered else 'output of'} {self.name(unit.id)}{each}"
 
@@ -132,8 +132,8 @@ class PlanWords:
         gates = self.layout.list_gates(unit)
         waits = sorted(set(unit.waits).difference(gates), key=lambda id_: self.layout.units_by_id[id_].place)
         clause = self.clause(unit)
-        after = f"after {listed([self.name(id_) for id_ in waits])}, " if waits else ""
-        yes = f"only after a yes to {listed([self.name(id_) for id_ in gates])} ({skipped}), " if gates else ""
+        after = f"after {enumerate_words([self.name(id_) for id_ in waits])}, " if waits else ""
+        yes = f"only after a yes to {enumerate_words([self.name(id_) for id_ in gates])} ({skipped}), " if gates else ""
         return after + yes + (f"if {clause} ({skipped}), " if clause else "")
 
 
@@ -212,7 +212,7 @@ class _StepPart(UnitStep):
 
     def draw(self, names: Vocabulary) -> Drawing:
         step, clause = self.unit.step, self.words.clause(self.unit)
-        calls = listed([tool_name(tool) for tool in step.tools]) if step.tools else ""
+        calls = enumerate_words([tool_name(tool) for tool in step.tools]) if step.tools else ""
         lines = [
             f"if {clause}" if clause else "",
             self.words.unquoted(self._instruction, self.unit),
@@ -239,7 +239,7 @@ class _StepPart(UnitStep):
         text = self.words.text(self._instruction, self.unit) if self._instruction else ""
         worker = f"{self._own_worker} " if self._own_worker else ""
         service = f" ({one_line(step.service, 40)})" if step.service else ""
-        calls = f"calls {listed([tool_name(tool) for tool in step.tools])}{service}{self._arguments}"
+        calls = f"calls {enumerate_words([tool_name(tool) for tool in step.tools])}{service}{self._arguments}"
         if asks(step):
             when = "After a yes" if wants_a_yes(step) else "Unless the answer is a no,"
             then = f" {when} {worker or 'it '}{calls}." if step.tools else ""
@@ -252,7 +252,11 @@ class _StepPart(UnitStep):
     def _arguments(self) -> str:
         """The arguments that the plan itself gives."""
         given = self.unit.step.arguments
-        return f" with {listed([f'{name}: {self._value(value)}' for name, value in given.items()])}" if given else ""
+        return (
+            f" with {enumerate_words([f'{name}: {self._value(value)}' for name, value in given.items()])}"
+            if given
+            else ""
+        )
 
     def _value(self, value: JSON) -> str:
         return self.words.text(value, self.unit) if isinstance(value, str) else constant(value)
@@ -262,7 +266,9 @@ class _StepPart(UnitStep):
         person = self.people(names) or "a person"
         sentences = [f"asks {person} {'to choose' if offered else 'for text'}: {as_sentence(text)}"]
         if offered:
-            sentences.append(f"Choices: {listed([f'{constant(text)}{means}' for text, means in offered], 'or')}.")
+            sentences.append(
+                f"Choices: {enumerate_words([f'{constant(text)}{means}' for text, means in offered], 'or')}."
+            )
         if step.timeout is not None:
             then = {"skip": "it is skipped", "default": f"the answer is {constant(step.default)}"}
             ends = then.get(step.on_timeout or "", "the step fails")
@@ -271,8 +277,10 @@ class _StepPart(UnitStep):
 
     def _choices(self) -> list[tuple[str, str]]:
         """Return the choices of a question, each with its meaning."""
-        options = options_of(self.unit.step, self.words.plan.spoken_language)
-        return [(self.words.unquoted(option.text, self.unit), _MEANS.get(meaning(option), "")) for option in options]
+        options = list_options(self.unit.step, self.words.plan.spoken_language)
+        return [
+            (self.words.unquoted(option.text, self.unit), _MEANS.get(read_meaning(option), "")) for option in options
+        ]
 
     def _ask(self, names: Vocabulary) -> Ask:
         """Return the question as the step asks it that the plan's question is compiled to."""
@@ -355,10 +363,10 @@ class _LoopPart(UnitStep):
         items = self._literal_items
         if items is None:
             return self.words.text(str(self.unit.block.over), self.unit)
-        return f"a list of {len(items)}: {listed([self._item(item) for item in items])}"
+        return f"a list of {len(items)}: {enumerate_words([self._item(item) for item in items])}"
 
     def _item(self, item: JSON) -> str:
-        refers = isinstance(item, str) and references_of(item)
+        refers = isinstance(item, str) and list_references(item)
         return self.words.text(item, self.unit) if refers else constant(item)
 
 
@@ -372,5 +380,5 @@ def only_asks(step: PlanStep) -> bool:
 
 def access_ask(tools: Sequence[str]) -> Ask:
     """Return the question that asks a person to give a tool its access."""
-    named = listed([tool_name(tool) for tool in tools], "or")
+    named = enumerate_words([tool_name(tool) for tool in tools], "or")
     return Ask("decision", f"{named} is not authorized. Give it access, then say so.", ("reconnected", "fail"))

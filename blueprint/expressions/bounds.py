@@ -1,7 +1,7 @@
 """Limits on what one evaluation may cost. Every size is checked before the value is built."""
 
 from holdfast.blueprint.expressions.error import ExpressionError
-from holdfast.blueprint.expressions.values import Undefined, kind, number, require_defined, text_of
+from holdfast.blueprint.expressions.values import Undefined, kind, number, require_defined, write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 
 # They take 0.02 s. Temporal gives workflow code two seconds, then fails the task, and so each of its replays.
@@ -78,7 +78,7 @@ class Bounds:
         if isinstance(value, str):
             return value
         self.room_for_text(self.weigh(require_defined(value)))
-        return text_of(value)
+        return write_text(value)
 
     def text(self, value: object) -> str:
         """Return the text, paid for being read. Raises `ExpressionError` for any other value."""

@@ -132,10 +132,10 @@ def replace(bounds: Bounds, of: str, old: JSON, new: JSON, count: JSON = -1, /) 
 def join(bounds: Bounds, of: str, parts: JSON, /) -> str:
     if not all(isinstance(part, str) for part in bounds.elements(parts)):
         raise ExpressionError(".join() needs a list of text", "`| join(', ')` joins any values")
-    return joined(bounds, of, bounds.elements(parts))
+    return join_texts(bounds, of, bounds.elements(parts))
 
 
-def joined(bounds: Bounds, separator: str, parts: list[str]) -> str:
+def join_texts(bounds: Bounds, separator: str, parts: list[str]) -> str:
     bounds.pay(len(parts))
     bounds.room_for_text(sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0))
     return separator.join(parts)

@@ -7,8 +7,8 @@ question is compared by its outcome as well as by its words: "No, not confirmed"
 import math
 
 from holdfast.blueprint.expressions.bounds import Bounds
-from holdfast.blueprint.expressions.error import ExpressionError, shortened
-from holdfast.blueprint.expressions.texts import NoJson, folded, may_be_structure, read_json, read_structure
+from holdfast.blueprint.expressions.error import ExpressionError, shorten
+from holdfast.blueprint.expressions.texts import NoJson, fold, may_be_structure, read_json, read_structure
 from holdfast.blueprint.expressions.values import to_json
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 
@@ -60,15 +60,15 @@ def size(bounds: Bounds, value: JSON, /) -> float:
             return len(value)
         case dict() if (inner := only_list(value)) is not None:
             return len(inner)
-    raise ExpressionError(f"{shortened(to_json(value), 60)} is neither a number nor a list")
+    raise ExpressionError(f"{shorten(to_json(value), 60)} is neither a number nor a list")
 
 
 class _Comparand:
     """The text that values are compared with; its forms are made once, however many values there are."""
 
     def __init__(self, bounds: Bounds, text: JSON) -> None:
-        self.folded = folded(bounds.text(text))
-        self.outcome = _OUTCOMES.get(self.folded)
+        self.fold = fold(bounds.text(text))
+        self.outcome = _OUTCOMES.get(self.fold)
         """The outcome that it asks of an answer, if it asks for one."""
         self.number = number_in(text)
         try:
@@ -92,7 +92,7 @@ def _contains(bounds: Bounds, value: JSON, wanted: _Comparand) -> bool:
     bounds.pay(1)
     match value:
         case str():
-            return wanted.folded in folded(bounds.text(value))
+            return wanted.fold in fold(bounds.text(value))
         case dict() if is_answer(value):
             return _came_out(value, wanted) or (not wanted.outcome and _contains(bounds, value["response"], wanted))
         case {"response": _, "data": dict(answer)} if is_answer(answer):  # a question in the results of a loop
@@ -110,13 +110,13 @@ def _contains(bounds: Bounds, value: JSON, wanted: _Comparand) -> bool:
 def _equals(bounds: Bounds, value: JSON, wanted: _Comparand) -> bool:
     match value:
         case str():
-            return folded(bounds.text(value)) == wanted.folded
+            return fold(bounds.text(value)) == wanted.fold
         case bool():
-            return wanted.folded in (_YES if value else _NO)
+            return wanted.fold in (_YES if value else _NO)
         case int() | float():
             return wanted.number == value
         case None:
-            return wanted.folded in ("null", "none")
+            return wanted.fold in ("null", "none")
         case dict() if is_answer(value):
             return _came_out(value, wanted) or (not wanted.outcome and _equals(bounds, value["response"], wanted))
     return _same_json(bounds, value, wanted)
@@ -128,7 +128,7 @@ def _same_json(bounds: Bounds, value: JSON, wanted: _Comparand) -> bool:
 
 
 def _came_out(answer: JSONObject, wanted: _Comparand) -> bool:
-    return bool(answer["outcome"] == (wanted.outcome or wanted.folded))
+    return bool(answer["outcome"] == (wanted.outcome or wanted.fold))
 
 
 def is_answer(value: JSON) -> bool:
@@ -138,7 +138,7 @@ def is_answer(value: JSON) -> bool:
 
 def asks_outcome(wanted: str) -> bool:
     """Return whether a word asks of an answer how it came out."""
-    return folded(wanted) in _OUTCOMES
+    return fold(wanted) in _OUTCOMES
 
 
 def only_list(value: JSONObject) -> list[JSON] | None:

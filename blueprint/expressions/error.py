@@ -23,7 +23,7 @@ class ExpressionError(ValueError):
         self.line = line
 
     def __str__(self) -> str:
-        place = shortened(" ".join(self.expression.split()), _SHOWN)
+        place = shorten(" ".join(self.expression.split()), _SHOWN)
         if self.line is not None and "\n" in self.expression.strip():
             place += f" line {self.line}"
         text = f"{place}: {self.message}" if place else self.message
@@ -52,5 +52,5 @@ def did_you_mean(name: str, names: Iterable[str]) -> str | None:
     return None if close is None else f"did you mean {close!r}?"
 
 
-def shortened(text: str, size: int) -> str:
+def shorten(text: str, size: int) -> str:
     return text if len(text) <= size else text[: size - 1] + "…"

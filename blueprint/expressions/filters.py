@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.blueprint.expressions import calls, comparisons
 from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_TEXT, Bounds
-from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
 from holdfast.blueprint.expressions.predicates import apply_test
 from holdfast.blueprint.expressions.values import Undefined, by_path, is_integer, kind, number, require_defined, to_json
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -76,7 +76,7 @@ def _wordcount(bounds: Bounds, value: JSON, /) -> int:
 
 def _join(bounds: Bounds, value: JSON, /, d: JSON = "", attribute: JSON = None) -> str:
     parts = [bounds.display(part) for part in _parts(bounds, value, attribute)]
-    return calls.joined(bounds, bounds.text(d), parts)
+    return calls.join_texts(bounds, bounds.text(d), parts)
 
 
 def _string(bounds: Bounds, value: JSON, /) -> str:
@@ -113,7 +113,7 @@ def _fromjson(bounds: Bounds, value: JSON, /) -> JSON:
     except ExpressionError:
         raise
     except ValueError as error:
-        raise ExpressionError(f"fromjson: not JSON: {shortened(str(error), 200)}") from None
+        raise ExpressionError(f"fromjson: not JSON: {shorten(str(error), 200)}") from None
     return read
 
 
@@ -395,4 +395,4 @@ def apply_filter(bounds: Bounds, name: JSON, value: JSON, args: list[JSON], kwar
 
 
 def unknown_filter(name: str) -> ExpressionError:
-    return ExpressionError(f"unknown filter {shortened(name, 40)!r}", did_you_mean(name, FILTERS))
+    return ExpressionError(f"unknown filter {shorten(name, 40)!r}", did_you_mean(name, FILTERS))

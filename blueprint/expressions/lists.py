@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.blueprint.expressions.comparisons import only_list
-from holdfast.blueprint.expressions.texts import fenced, json_from, read_structure
+from holdfast.blueprint.expressions.texts import json_from, list_fenced, read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject
 
 LIST_OUTPUT: JSONObject = {"type": "array", "description": "One entry for each item that the plan goes on with."}
@@ -20,17 +20,17 @@ def list_in(text: str) -> list[JSON] | JSONObject | None:
     >>> list_in('["Ana", "Ben"]'), list_in('Here they are: ["Ana"]'), list_in("- Ana\n- Ben"), list_in("Ana and Ben")
     (['Ana', 'Ben'], ['Ana'], ['Ana', 'Ben'], None)
     """
-    whole = structured(read_structure(text))
+    whole = find_structure(read_structure(text))
     if whole is not None:
         return whole
-    fences = fenced(text)
+    fences = list_fenced(text)
     if fences:
         return list_in(fences[0]) if len(fences) == 1 else None
     value = _json_in(text)
     return entries_in(text) if value is None else value
 
 
-def structured(value: object) -> list[JSON] | JSONObject | None:
+def find_structure(value: object) -> list[JSON] | JSONObject | None:
     """Return a value that is a list, or an object that holds exactly one."""
     if isinstance(value, list) or (isinstance(value, dict) and only_list(value) is not None):
         return value
@@ -45,7 +45,7 @@ def _json_in(text: str) -> list[JSON] | JSONObject | None:
         if (value := json_from(text, begin.end())) is not None:
             values.append(value[0])
             at = value[1]
-    return structured(values[0]) if len(values) == 1 else None
+    return find_structure(values[0]) if len(values) == 1 else None
 
 
 def entries_in(text: str) -> list[str] | None:

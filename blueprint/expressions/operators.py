@@ -89,8 +89,8 @@ def unequal(bounds: Bounds, left: JSON, right: JSON) -> bool:
     return not equal(bounds, left, right)
 
 
-def _ordering(compare: Callable[[Any, Any], bool]) -> Binary:
-    def ordered(bounds: Bounds, left: JSON, right: JSON) -> bool:
+def _make_ordering(compare: Callable[[Any, Any], bool]) -> Binary:
+    def put_in_order(bounds: Bounds, left: JSON, right: JSON) -> bool:
         match require_defined(left), require_defined(right):
             case str(), str():
                 bounds.pay(min(len(left), len(right)) >> 10)
@@ -99,10 +99,10 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Binary:
                 return compare(left, right)
         raise ExpressionError(f"cannot order {kind(left)} and {kind(right)}")
 
-    return ordered
+    return put_in_order
 
 
-def contained(bounds: Bounds, value: JSON, within: JSON) -> bool:
+def is_contained(bounds: Bounds, value: JSON, within: JSON) -> bool:
     """Return `value in within`: a part of a text, an element of a list, a key of an object."""
     match require_defined(within):
         case str():
@@ -124,16 +124,16 @@ def _steps_to_find(bounds: Bounds, value: JSON, within: list[JSON]) -> int:
 
 
 def not_contained(bounds: Bounds, value: JSON, within: JSON) -> bool:
-    return not contained(bounds, value, within)
+    return not is_contained(bounds, value, within)
 
 
 COMPARISONS: dict[str, Binary] = {
     "eq": equal,
     "ne": unequal,
-    "lt": _ordering(operator.lt),
-    "lteq": _ordering(operator.le),
-    "gt": _ordering(operator.gt),
-    "gteq": _ordering(operator.ge),
-    "in": contained,
+    "lt": _make_ordering(operator.lt),
+    "lteq": _make_ordering(operator.le),
+    "gt": _make_ordering(operator.gt),
+    "gteq": _make_ordering(operator.ge),
+    "in": is_contained,
     "notin": not_contained,
 }

@@ -11,7 +11,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
 from holdfast.blueprint.expressions.calls import FUNCTIONS, METHODS
-from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
 from holdfast.blueprint.expressions.filters import FILTERS, unknown_filter
 from holdfast.blueprint.expressions.predicates import TESTS, unknown_test
 from holdfast.blueprint.expressions.values import MAX_NUMBER
@@ -69,19 +69,19 @@ def parsed_expression(source: str) -> nodes.Node:
         parser = _Parser(_ENVIRONMENT, source, state="variable")
         expression = parser.parse_expression()
         if not parser.stream.eos:
-            parser.fail(f"the expression ends before {shortened(str(parser.stream.current.value), 40)!r}")
+            parser.fail(f"the expression ends before {shorten(str(parser.stream.current.value), 40)!r}")
         return expression
 
     if not source.strip():
         raise ExpressionError("an expression is missing", expression=source)
     if source.lstrip().startswith("{{"):
         raise ExpressionError("is a template", "a condition is a bare expression, without {{ }}", source)
-    return _checked(source, parse)
+    return _parse_checked(source, parse)
 
 
 @lru_cache(maxsize=512)
 def parsed_template(source: str) -> Template:
-    root = _checked(source, lambda: _Parser(_ENVIRONMENT, source).parse())
+    root = _parse_checked(source, lambda: _Parser(_ENVIRONMENT, source).parse())
     assert isinstance(root, nodes.Template)
     # By its nodes, too: `{{ a }} and {{ b }}` begins and ends like a single expression.
     whole = _whole(root.body) if source[:2] == "{{" and source[-2:] == "}}" else None
@@ -146,14 +146,14 @@ class _Parser(Parser):
     def parse_statement(self) -> nodes.Node | list[nodes.Node]:
         tag = str(self.stream.current.value)
         if self.stream.current.type == "name" and tag not in _TAGS:
-            self.fail(f"no tag {shortened(tag, 40)!r} here: a template has `if`, `for` and `set`")
+            self.fail(f"no tag {shorten(tag, 40)!r} here: a template has `if`, `for` and `set`")
         self.enter()
         node = super().parse_statement()
         self.level -= 1
         return node
 
 
-def _checked(source: str, parse: Callable[[], nodes.Node]) -> nodes.Node:
+def _parse_checked(source: str, parse: Callable[[], nodes.Node]) -> nodes.Node:
     if len(source) > MAX_SOURCE:
         raise ExpressionError(f"is longer than {MAX_SOURCE // 1024} KiB", expression=source)
     try:
@@ -206,7 +206,7 @@ def _check_constant(node: nodes.Const) -> None:
 
 def _check_key(node: nodes.Getattr) -> None:
     if node.attr.startswith("__") and node.attr.endswith("__"):
-        raise ExpressionError(f"{shortened(node.attr, 40)!r} cannot be read")
+        raise ExpressionError(f"{shorten(node.attr, 40)!r} cannot be read")
 
 
 def _check_tuple(node: nodes.Tuple) -> None:
@@ -270,7 +270,7 @@ def _signature(called: Callable[..., Any]) -> inspect.Signature:
 
 
 def _unknown(kind: str, name: str, available: Mapping[str, JSON]) -> ExpressionError:
-    return ExpressionError(f"unknown {kind} {shortened(name, 40)!r}", did_you_mean(name, available))
+    return ExpressionError(f"unknown {kind} {shorten(name, 40)!r}", did_you_mean(name, available))
 
 
 _CHECKS: dict[type[nodes.Node], Callable[[Any], None]] = {

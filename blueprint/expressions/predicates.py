@@ -5,8 +5,8 @@ from typing import Any
 
 from holdfast.blueprint.expressions import comparisons
 from holdfast.blueprint.expressions.bounds import Bounds
-from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
-from holdfast.blueprint.expressions.operators import COMPARISONS, contained, equal, remainder, unequal
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
+from holdfast.blueprint.expressions.operators import COMPARISONS, equal, is_contained, remainder, unequal
 from holdfast.blueprint.expressions.values import Undefined, is_integer, is_number, kind, require_defined
 from holdfast.blueprint.json_values import JSON
 
@@ -53,7 +53,7 @@ TESTS: dict[str, Callable[..., bool]] = {
     "even": _even,
     "odd": _odd,
     "divisibleby": _divisible,
-    "in": contained,
+    "in": is_contained,
     "eq": equal,
     "equalto": equal,
     "ne": unequal,
@@ -79,4 +79,4 @@ def apply_test(bounds: Bounds, name: object, value: object, args: list[JSON]) ->
 
 
 def unknown_test(name: str) -> ExpressionError:
-    return ExpressionError(f"unknown test {shortened(name, 40)!r}", did_you_mean(name, TESTS))
+    return ExpressionError(f"unknown test {shorten(name, 40)!r}", did_you_mean(name, TESTS))

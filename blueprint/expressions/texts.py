@@ -45,7 +45,7 @@ def read_structure(value: object) -> JSON:
         return value
 
 
-def fenced(text: str) -> list[str]:
+def list_fenced(text: str) -> list[str]:
     r"""Return what stands between fences of Markdown in a text.
 
     >>> fenced("Here:\n```json\n[1]\n```\nand:\n```\nend\n```")
@@ -68,7 +68,7 @@ def may_be_structure(text: str) -> bool:
     return text.lstrip()[:1] in ("[", "{")
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Return a text as it is compared: composed, without case, without outer space.
 
     >>> folded(" Cafe\\u0301 ") == folded("CAF\\u00c9")

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
 from holdfast.blueprint.json_values import JSON
 
 MAX_NUMBER = 2**63
@@ -112,7 +112,7 @@ def shown_key(key: JSON) -> str:
     """
     if isinstance(key, (list, dict)):
         return kind(key)
-    return shortened(repr(key[:_SHOWN] if isinstance(key, str) else key), _SHOWN)
+    return shorten(repr(key[:_SHOWN] if isinstance(key, str) else key), _SHOWN)
 
 
 def by_path(of: JSON, path: str) -> JSON:
@@ -141,7 +141,7 @@ def number(value: JSON) -> JSON:
     return value
 
 
-def text_of(value: JSON) -> str:
+def write_text(value: JSON) -> str:
     """Return the display form of a value: text as itself, else compact JSON.
 
     >>> text_of("Don't"), text_of({"a": [1, None, True]})

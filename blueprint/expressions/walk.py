@@ -11,7 +11,7 @@ from jinja2 import nodes
 
 from holdfast.blueprint.expressions import calls, operators
 from holdfast.blueprint.expressions.bounds import Bounds
-from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shortened
+from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
 from holdfast.blueprint.expressions.filters import apply_filter
 from holdfast.blueprint.expressions.predicates import apply_test
 from holdfast.blueprint.expressions.values import Path, Undefined, attribute, item, kind, shown_key
@@ -40,7 +40,7 @@ class Walker(Bounds):
             error.line = error.line or node.lineno
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise ExpressionError(shortened(str(error), 200), line=node.lineno) from error
+            raise ExpressionError(shorten(str(error), 200), line=node.lineno) from error
 
     def require_value(self, node: nodes.Node) -> JSON:
         """Return the value of an expression. Raises `ExpressionError` if it is undefined."""
@@ -102,27 +102,27 @@ def _name(walker: Walker, node: nodes.Name) -> JSON:
         return walker.names[name]
     candidates = [*walker.local, *walker.names]
     hint = did_you_mean(name, candidates) or "known: " + (", ".join(sorted(candidates)[:10]) or "nothing")
-    raise ExpressionError(f"unknown name {shortened(name, 40)!r}", hint)
+    raise ExpressionError(f"unknown name {shorten(name, 40)!r}", hint)
 
 
 def _getattr(walker: Walker, node: nodes.Getattr) -> JSON:
     of = walker.value(node.node)
     if isinstance(of, dict) and node.attr in of:
         return of[node.attr]
-    return attribute(of, node.attr, lambda: source_of(node))
+    return attribute(of, node.attr, lambda: write_source(node))
 
 
 def _getitem(walker: Walker, node: nodes.Getitem) -> JSON:
     of = walker.value(node.node)
     if isinstance(node.arg, nodes.Slice):
-        return _sliced(walker, of, node.arg, lambda: source_of(node))
+        return _refuse_slice(walker, of, node.arg, lambda: write_source(node))
     key = walker.require_value(node.arg)
     if isinstance(of, dict) and isinstance(key, str) and key in of:
         return of[key]
-    return item(of, key, lambda: source_of(node))
+    return item(of, key, lambda: write_source(node))
 
 
-def _sliced(walker: Walker, of: object, node: nodes.Slice, path: Path) -> JSON:
+def _refuse_slice(walker: Walker, of: object, node: nodes.Slice, path: Path) -> JSON:
     start, stop, step = (
         None if part is None else walker.require_value(part) for part in (node.start, node.stop, node.step)
     )
@@ -140,23 +140,23 @@ def _sliced(walker: Walker, of: object, node: nodes.Slice, path: Path) -> JSON:
     raise ExpressionError(f"{path()}: {kind(of)} has no slices")
 
 
-def source_of(node: nodes.Node | None) -> str:
+def write_source(node: nodes.Node | None) -> str:
     """Return the path that an author wrote, for messages."""
     match node:
         case nodes.Name(name=name):
             return str(name)
         case nodes.Getattr(node=of, attr=key):
-            return f"{source_of(of)}.{key}"
+            return f"{write_source(of)}.{key}"
         case nodes.Getitem(node=of, arg=nodes.Const(value=value)):
-            return f"{source_of(of)}[{shown_key(value)}]"
+            return f"{write_source(of)}[{shown_key(value)}]"
         case nodes.Getitem(node=of, arg=nodes.Slice()):
-            return f"{source_of(of)}[:]"
+            return f"{write_source(of)}[:]"
         case nodes.Getitem(node=of, arg=key):
-            return f"{source_of(of)}[{source_of(key)}]"
+            return f"{write_source(of)}[{write_source(key)}]"
         case nodes.Call(node=of):
-            return f"{source_of(of)}()"
+            return f"{write_source(of)}()"
         case nodes.Filter(node=of, name=name):
-            return f"({source_of(of)} | {name})"
+            return f"({write_source(of)} | {name})"
     return "(…)"
 
 
@@ -225,7 +225,7 @@ def _positive(walker: Walker, node: nodes.Pos) -> JSON:
 
 
 def _concat(walker: Walker, node: nodes.Concat) -> str:
-    return calls.joined(walker, "", [walker.display(walker.require_value(part)) for part in node.nodes])
+    return calls.join_texts(walker, "", [walker.display(walker.require_value(part)) for part in node.nodes])
 
 
 # Filters, tests, calls
@@ -235,10 +235,10 @@ def _filter(walker: Walker, node: nodes.Filter) -> JSON:
     assert node.node is not None  # only a filter block has none
     value = walker.value(node.node)
     args = [walker.value(arg) for arg in node.args]
-    return apply_filter(walker, node.name, value, args, _named(walker, node))
+    return apply_filter(walker, node.name, value, args, _read_named(walker, node))
 
 
-def _named(walker: Walker, node: nodes.Filter) -> JSONObject:
+def _read_named(walker: Walker, node: nodes.Filter) -> JSONObject:
     return {str(pair.key): walker.value(pair.value) for pair in node.kwargs}
 
 
@@ -251,7 +251,7 @@ def _call(walker: Walker, node: nodes.Call) -> JSON:
         of = walker.require_value(node.node.node)
         owner, method = calls.METHODS[node.node.attr]
         if not isinstance(of, owner):
-            raise ExpressionError(f"{source_of(node.node)}: {kind(of)} has no .{node.node.attr}()")
+            raise ExpressionError(f"{write_source(node.node)}: {kind(of)} has no .{node.node.attr}()")
         return method(walker, of, *[walker.require_value(arg) for arg in node.args])
     assert isinstance(node.node, nodes.Name)  # as checked when it was parsed
     return calls.FUNCTIONS[node.node.name](walker, *[walker.require_value(arg) for arg in node.args])
@@ -282,7 +282,7 @@ def _if(walker: Walker, node: nodes.If, write: Callable[[str], None]) -> None:
 def _for(walker: Walker, node: nodes.For, write: Callable[[str], None]) -> None:
     """Run a loop; names set in its body end with each turn, as in Jinja."""
     outer = walker.local
-    elements = _looped(walker, node)
+    elements = _run_loop(walker, node)
     for index, element in enumerate(elements):
         walker.pay(1 + (len(outer) >> 3))
         walker.local = {**outer, "loop": _loop(index, len(elements))}
@@ -294,7 +294,7 @@ def _for(walker: Walker, node: nodes.For, write: Callable[[str], None]) -> None:
     walker.local = outer
 
 
-def _looped(walker: Walker, node: nodes.For) -> list[JSON]:
+def _run_loop(walker: Walker, node: nodes.For) -> list[JSON]:
     elements = walker.elements(walker.require_value(node.iter))
     if node.test is None:
         return elements

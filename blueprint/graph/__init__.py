@@ -9,7 +9,7 @@ from holdfast.blueprint.graph.overlay import Path, RunOverlay, State
 from holdfast.blueprint.graph.steps import draw_step
 from holdfast.blueprint.kinds import Blueprint
 
-__all__ = ["Chart", "ChartEdge", "ChartGroup", "ChartNode", "Path", "RunOverlay", "State", "chart_of", "graph"]
+__all__ = ["Chart", "ChartEdge", "ChartGroup", "ChartNode", "Path", "RunOverlay", "State", "make_chart", "graph"]
 
 
 def graph(blueprint: Blueprint, overlay: RunOverlay | None = None) -> str:
@@ -24,10 +24,10 @@ def graph(blueprint: Blueprint, overlay: RunOverlay | None = None) -> str:
       n1 --> n2
       n2 --> n3
     """
-    return mermaid_text(chart_of(blueprint, overlay))
+    return mermaid_text(make_chart(blueprint, overlay))
 
 
-def chart_of(blueprint: Blueprint, overlay: RunOverlay | None = None) -> Chart:
+def make_chart(blueprint: Blueprint, overlay: RunOverlay | None = None) -> Chart:
     """Return a blueprint's flowchart as data, with the states of the overlay."""
     drawing = Flowchart(draw_step, overlay or RunOverlay())
     drawing.draw(blueprint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.blueprint.explain.outline import sanitized
+from holdfast.blueprint.explain.outline import remove_controls
 from holdfast.blueprint.graph.chart import Chart, ChartEdge, ChartGroup, ChartNode
 from holdfast.blueprint.kinds.description import Shape
 from holdfast.blueprint.words.text import one_line
@@ -42,10 +42,12 @@ def label(*lines: str) -> str:
     >>> print(label('ask "him"', "a < b & #1;"))
     "ask #34;him#34;<br/>a #60; b #38; #35;1;"
     """
-    return f'"{"<br/>".join(_escaped(sanitized(one_line(line, LONGEST))) for line in lines if line.strip()) or " "}"'
+    return (
+        f'"{"<br/>".join(_escape(remove_controls(one_line(line, LONGEST))) for line in lines if line.strip()) or " "}"'
+    )
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return the text with every character that Mermaid could interpret as a numeric entity."""
     markup = {match.start() for match in _MARKUP.finditer(text)}
     markup |= {match.start(1) for match in _NUMBERED.finditer(text)}
@@ -71,10 +73,10 @@ def mermaid_text(chart: Chart) -> str:
     styled = [f"{_INDENT}classDef {state} {STYLES[state]}" for state in STYLES if state in classes]
     marked = [f"{_INDENT}class {','.join(classes[state])} {state}" for state in STYLES if state in classes]
     edges = [_edge(edge) for edge in chart.edges]
-    return "\n".join(["flowchart TD", *_declared(chart.elements, 1), *edges, *styled, *marked, ""])
+    return "\n".join(["flowchart TD", *_declare(chart.elements, 1), *edges, *styled, *marked, ""])
 
 
-def _declared(elements: Sequence[ChartNode | ChartGroup], level: int) -> Iterator[str]:
+def _declare(elements: Sequence[ChartNode | ChartGroup], level: int) -> Iterator[str]:
     indent = _INDENT * level
     for element in elements:
         if isinstance(element, ChartNode):
@@ -82,7 +84,7 @@ def _declared(elements: Sequence[ChartNode | ChartGroup], level: int) -> Iterato
             yield f"{indent}{element.id}{opened}{label(*element.lines)}{closed}"
         else:
             yield f"{indent}subgraph {element.id}[{label(*element.lines)}]"
-            yield from _declared(element.elements, level + 1)
+            yield from _declare(element.elements, level + 1)
             yield f"{indent}end"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from holdfast.blueprint.dependencies import resolve_agent, tools_of
+from holdfast.blueprint.dependencies import list_tools, resolve_agent
 from holdfast.blueprint.explain.agents import approval_condition
-from holdfast.blueprint.explain.plans import compiled
+from holdfast.blueprint.explain.plans import compile_step
 from holdfast.blueprint.graph.flowchart import DEFAULT, DrawnStep, Ends, Flowchart, Location, root_location
 from holdfast.blueprint.graph.overlay import Path
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint
@@ -22,7 +22,7 @@ LARGEST = 200
 
 def draw_step(flow: Flowchart, step: AnyStep, location: Location, ends: Ends) -> DrawnStep:
     """Draw a step without its fallback."""
-    step = compiled(step, location.blueprint)
+    step = compile_step(step, location.blueprint)
     drawing = step.draw(location.names)
     drawn = _StepDrawing(flow, step, location, drawing, step.describe(location.names).inner)
     imported = None if step.import_alias is None else location.blueprint.imports.get(step.import_alias)
@@ -171,7 +171,7 @@ class _StepDrawing:
         elif agent is not None and "ask" in agent.human:
             self._draw_person(node, "request_user_info")
         if agent is not None:
-            _draw_tools(self.flow, node, agent, tools_of(self.step, blueprint), inside, set())
+            _draw_tools(self.flow, node, agent, list_tools(self.step, blueprint), inside, set())
 
     def _draw_person(self, node: str, name: str) -> None:
         _draw_person(self.flow, node, self.location.inside(self.step.name), name, self.step.people(self.location.names))

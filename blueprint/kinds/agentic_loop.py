@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.agent_checks import check_tools
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
@@ -27,7 +27,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.parts import Retry, Seconds, Template
 from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.source import PlacedDict, PlacedList
-from holdfast.blueprint.words.text import Vocabulary, filled, listed
+from holdfast.blueprint.words.text import Vocabulary, enumerate_words, say_template
 
 
 class AgenticLoop(AskingStep):
@@ -95,10 +95,12 @@ class AgenticLoop(AskingStep):
         check_tools(self.registry, f"{path}.registry", blueprint, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        runs = f"run {listed([tool_name(tool.name) for tool in self.registry], 'or')}, " if self.registry else ""
-        work = f"{agent_phrase(self.planner)} directs the work on {filled(self.input, names)}"
+        runs = (
+            f"run {enumerate_words([tool_name(tool.name) for tool in self.registry], 'or')}, " if self.registry else ""
+        )
+        work = f"{agent_phrase(self.planner)} directs the work on {say_template(self.input, names)}"
         sentences = [f"{work}: in each turn it may {runs}ask a person, or finish."]
-        sentences.append(f"{counted(self.max_loops, 'turn')} at most; if that is not enough, it fails.")
+        sentences.append(f"{say_count(self.max_loops, 'turn')} at most; if that is not enough, it fails.")
         end = names.after("what it finished with").with_roots(log="the log of its commands")
         sentences += result_sentences(self.output_template, None, None, end)
         text = " ".join(sentences) + attempts(self.timeout, self.retry) + self.asked_sentence(names)
@@ -107,7 +109,7 @@ class AgenticLoop(AskingStep):
     def draw(self, names: Vocabulary) -> Drawing:
         planner = self.planner
         label = f"planner {planner}" if isinstance(planner, str) else f"planner: {model(planner.model)}"
-        return Drawing("agent", [label, f"at most {counted(self.max_loops, 'turn')}", *self.people_line(names)])
+        return Drawing("agent", [label, f"at most {say_count(self.max_loops, 'turn')}", *self.people_line(names)])
 
     def cost(self) -> Cost:
         return Cost(turns=self.max_loops)

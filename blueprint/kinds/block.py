@@ -27,7 +27,7 @@ from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.parts import MaxParallel, Template
 from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, filled
+from holdfast.blueprint.words.text import Vocabulary, say_template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -106,7 +106,7 @@ class BlockStep(Step):
         return any(step.undo_tool is not None for step in steps_within(self.steps))
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        inside = names.after(names.previous if self.input == PREVIOUS else filled(self.input, names))
+        inside = names.after(names.previous if self.input == PREVIOUS else say_template(self.input, names))
         text = f"runs these steps as one.{deadline_sentence(self.deadline, self.on_deadline, names)}"
         if self._has_undos:
             failed = "a person is asked" if self.on_undo_error == "ask" else "it goes on with the next"

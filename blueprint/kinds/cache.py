@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.parts import Seconds, Template
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, duration, filled
+from holdfast.blueprint.words.text import Vocabulary, duration, say_template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -57,9 +57,9 @@ class Cache(Step):
             step["wrapped_step"] = expansion.step(step["wrapped_step"], f"{path}.wrapped_step")
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        key = "each set of values that it reads" if self.key is None else f"each key ({filled(self.key, names)})"
+        key = "each set of values that it reads" if self.key is None else f"each key ({say_template(self.key, names)})"
         kept = "for ever" if self.ttl is None else f"for {duration(self.ttl)}"
-        inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
+        inside = names if self.input == PREVIOUS else names.after(say_template(self.input, names))
         return StepDescription(
             f"runs this step once for {key}, and caches its result {kept}.",
             (NestedSteps("", [self.wrapped_step], inside),),

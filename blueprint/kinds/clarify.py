@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
@@ -18,13 +18,13 @@ from holdfast.blueprint.kinds.description import MORE, Ask, Cost, Drawing, StepD
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
-from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalized
+from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalize
 from holdfast.blueprint.parts import Schema, Template
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.schemas import fields, shape
-from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
+from holdfast.blueprint.words.text import Vocabulary, say_template, say_unquoted
 
 READINGS = 3
 """The most requests for one answer."""
@@ -135,14 +135,14 @@ class Clarify(AskingStep):
     def describe(self, names: Vocabulary) -> StepDescription:
         facts = fields({**self.facts, "required": self.wanted()}) or shape(self.facts)
         person = self.people(names) or "a person"
-        sentences = [f"asks {person} about {filled(self.goal, names)} until it knows {facts}."]
+        sentences = [f"asks {person} about {say_template(self.goal, names)} until it knows {facts}."]
         if self.known is not None:
-            sentences.append(f"It does not ask for facts that are known: {filled(self.known, names)}.")
-        sentences.append(f"{counted(self.most_questions, 'question')} at most; {AT_MOST[self.on_max_questions]}.")
+            sentences.append(f"It does not ask for facts that are known: {say_template(self.known, names)}.")
+        sentences.append(f"{say_count(self.most_questions, 'question')} at most; {AT_MOST[self.on_max_questions]}.")
         if self.confirm:
             sentences.append("At the end the person sees what was understood, and may correct or reject it.")
         if self.agent is not None:
-            sentences.append(f"{capitalized(agent_phrase(self.agent))} words the questions and reads the answers.")
+            sentences.append(f"{capitalize(agent_phrase(self.agent))} words the questions and reads the answers.")
         asks = [Ask("input" if self.agent is None else "clarification", "what is not known yet")]
         asks += [Ask("review", "what was understood", on_decline="rejected")] if self.confirm else []
         asks += [Ask("decision", "Go on asking?", MORE)] if self.on_max_questions == "ask" else []
@@ -150,7 +150,7 @@ class Clarify(AskingStep):
 
     def draw(self, names: Vocabulary) -> Drawing:
         facts = f"asks for {', '.join(self.properties())}" if self.properties() else ""
-        lines = [unquoted(self.goal, names), facts, *self.people_line(names)]
+        lines = [say_unquoted(self.goal, names), facts, *self.people_line(names)]
         return Drawing("question", lines, helper="words and reads")
 
     def cost(self) -> Cost:

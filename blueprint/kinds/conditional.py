@@ -25,7 +25,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.parts import MaxParallel, Requirement
 from holdfast.blueprint.shape import Shape, join_shapes
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, choice, constant, filled, value
+from holdfast.blueprint.words.text import Vocabulary, choice, constant, say_template, value
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -122,7 +122,7 @@ class Conditional(Step):
             findings.add(f"{path}.branches", "bad_value", message, "branches: {true: […], false: […]}")
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        inside = names.after(filled(self.input, names))
+        inside = names.after(say_template(self.input, names))
         if (clause := self._yes_or_no(names)) is not None:
             return self._either(clause, inside)
         blocks = [
@@ -143,11 +143,11 @@ class Conditional(Step):
         """Return the condition as a clause if it is true or false, else None."""
         if self.condition_expression is None or not set(self.branches) <= {"true", "false"}:
             return None
-        return choice(self.condition_expression, names.after(filled(self.input, names)))
+        return choice(self.condition_expression, names.after(say_template(self.input, names)))
 
     def _subject(self, names: Vocabulary) -> str:
         """Return the words for the value that selects a branch."""
-        input_text = filled(self.input, names)
+        input_text = say_template(self.input, names)
         if self.condition_expression is None:
             return f"the result of the function {self.condition} for {input_text}"
         return value(self.condition_expression, names.after(input_text))

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.description import Ask
-from holdfast.blueprint.moments import moment_of
+from holdfast.blueprint.moments import read_moment
 from holdfast.blueprint.parts import Template
-from holdfast.blueprint.words.text import Vocabulary, duration, filled
+from holdfast.blueprint.words.text import Vocabulary, duration, say_template
 
 Deadline = Annotated[
     Template,
@@ -52,9 +52,9 @@ def check_deadline(deadline: object, on_deadline: str, path: str, findings: Find
 def read_deadline(value: object) -> float | datetime:
     """Return a duration in seconds, or a time. Raises `ValueError` for a value that is neither."""
     try:
-        return seconds_of(value)
+        return read_duration(value)
     except ValueError:
-        return moment_of(value)
+        return read_moment(value)
 
 
 def deadline_null_cause(name: str, on_deadline: str) -> str | None:
@@ -72,9 +72,9 @@ def deadline_sentence(deadline: object, on_deadline: str, names: Vocabulary) -> 
 
 def _describe(deadline: object, names: Vocabulary) -> str:
     if not is_literal(deadline):
-        return f"by {filled(deadline, names)}"
+        return f"by {say_template(deadline, names)}"
     try:
-        return f"within {duration(seconds_of(deadline))}"
+        return f"within {duration(read_duration(deadline))}"
     except ValueError:
         return f"by {deadline}"
 

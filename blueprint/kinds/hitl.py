@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.hitl_checks import check_hitl
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.hitl_kinds import write_definition
-from holdfast.blueprint.kinds.hitl_words import ask_of, describe_question
+from holdfast.blueprint.kinds.hitl_words import describe_ask, describe_question
 from holdfast.blueprint.kinds.keys import own_keys
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.schema_forms import (
@@ -25,7 +25,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.questions import Asked, list_kinds_for_steps
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
-from holdfast.blueprint.words.text import Vocabulary, filled, unquoted
+from holdfast.blueprint.words.text import Vocabulary, say_template, say_unquoted
 
 
 class Hitl(HitlFields):
@@ -106,14 +106,14 @@ class Hitl(HitlFields):
         return Shape(schema, step=self.name, question=question)
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        return StepDescription(describe_question(self, names), asks=(ask_of(self, names),))
+        return StepDescription(describe_question(self, names), asks=(describe_ask(self, names),))
 
     def cost(self) -> Cost:
         return Cost(times=1 if self.verify is None else self.verify.rounds + 1)
 
     def draw(self, names: Vocabulary) -> Drawing:
-        seen = names.after(filled(self.input, names))
-        text = "waits for a word" if self.question.is_pause else unquoted(self.message, seen)
+        seen = names.after(say_template(self.input, names))
+        text = "waits for a word" if self.question.is_pause else say_unquoted(self.message, seen)
         return Drawing(
             "question", [text, *self.people_line(names)], helper="" if self.verify is None else "checks the answer"
         )

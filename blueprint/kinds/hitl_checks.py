@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
@@ -145,7 +145,7 @@ def _check_hidden_field(field: object, path: str, findings: Findings) -> None:
         case {"secret": False}:
             return
         case {"secret": other} if other is not True:
-            findings.add(f"{path}.secret", "bad_value", f"'secret' must be true or false, not {text_of(other)[:40]}")
+            findings.add(f"{path}.secret", "bad_value", f"'secret' must be true or false, not {write_text(other)[:40]}")
         case {"type": "string", **more} if not more.keys() - _OF_HIDDEN:
             return
         case _:
@@ -172,9 +172,9 @@ def _distinct(options: list[Option], path: str, findings: Findings) -> None:
     taken: dict[str, int] = {}
     for index, option in enumerate(options):
         for key, text in (("id", option.id), ("label", option.label)):
-            if text and taken.setdefault(_folded(text), index) != index:
+            if text and taken.setdefault(_fold(text), index) != index:
                 option_path = f"{path}.options[{index}].{key}"
-                hint = f"the same as option {taken[_folded(text)] + 1}"
+                hint = f"the same as option {taken[_fold(text)] + 1}"
                 findings.add(option_path, "duplicate_name", f"the option {text!r} appears twice", hint)
                 break
 
@@ -183,7 +183,7 @@ def _misfit(step: HitlFields) -> str | None:
     """Return why the default would be refused as an answer, or None."""
     question = step.question
     if question.yes_or_no:
-        write = ", ".join(f"{key}: {text_of(value)}" for key, value in question.no("…").items())
+        write = ", ".join(f"{key}: {write_text(value)}" for key, value in question.no("…").items())
         return None if _refuses(question, step.default) else f"it may not approve: write {{{write}}}"
     if isinstance(step.options, str) or not all(is_literal(option.label) for option in step.options):
         return None  # what is offered is known only in a run
@@ -203,7 +203,7 @@ def _refuses(question: Asked, default: JSON) -> bool:
         return False
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return text.strip().casefold()
 
 

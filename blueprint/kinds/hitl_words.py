@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.description import PREVIOUS, Ask
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.people_lists import people_asked, people_phrase
-from holdfast.blueprint.kinds.phrases import agent_phrase, capitalized
+from holdfast.blueprint.kinds.phrases import agent_phrase, capitalize
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.custom import KindDefinition
 from holdfast.blueprint.words.schemas import fields, form
@@ -19,23 +19,23 @@ from holdfast.blueprint.words.text import (
     constant,
     describe_span,
     duration,
-    filled,
-    listed,
+    enumerate_words,
     one_line,
-    unquoted,
-    value_of,
+    say_template,
+    say_unquoted,
+    say_value,
 )
 
 _Constant = TypeVar("_Constant", int, float)
 
 
-def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
+def describe_ask(step: HitlFields, names: Vocabulary) -> Ask:
     """Return the question of a `hitl` step as data."""
     by, on_timeout = deadline(step)
     question = step.question
     return Ask(
         question.shown_kind,
-        None if question.is_pause else unquoted(step.message, _names_in_question(step, names)),
+        None if question.is_pause else say_unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
         people_asked(step.asked(), names),
         _describe_template(step.quorum, names),
@@ -48,7 +48,7 @@ def ask_of(step: HitlFields, names: Vocabulary) -> Ask:
 
 def _describe_template(value: _Constant | str, names: Vocabulary) -> _Constant | str:
     """Return a constant as it is, and a template in words."""
-    return unquoted(value, names) if isinstance(value, str) else value
+    return say_unquoted(value, names) if isinstance(value, str) else value
 
 
 def deadline(step: HitlFields) -> tuple[float | str | None, str | None]:
@@ -82,30 +82,30 @@ def describe_question(step: HitlFields, names: Vocabulary) -> str:
 
 
 def _message(step: HitlFields, names: Vocabulary) -> str:
-    return filled(step.message, _names_in_question(step, names))
+    return say_template(step.message, _names_in_question(step, names))
 
 
 def _names_in_question(step: HitlFields, names: Vocabulary) -> Vocabulary:
     """Return the vocabulary of a question's message, which is read after the step's input."""
-    return names.after(filled(step.input, names))
+    return names.after(say_template(step.input, names))
 
 
 def _request(step: HitlFields, names: Vocabulary) -> str:
-    message, subject = _message(step, names), filled(step.input, names)
+    message, subject = _message(step, names), say_template(step.input, names)
     is_about_more = step.message != PREVIOUS and message != subject
     template = step.question.request_to_choose if step.options else step.question.request
     return template.format(
         who=_assignees(step, names),
         message=as_sentence(message),
         many=_how_many(step),
-        what=_wanted(step),
+        what=_describe_answer(step),
         subject=subject,
         about=f": {as_sentence(message)}" if is_about_more else ".",
         form=f" It must stay {form(step.input_schema)}." if step.input_schema else "",
     )
 
 
-def _wanted(step: HitlFields) -> str:
+def _describe_answer(step: HitlFields) -> str:
     """Return the description of the answer: text, a form, secrets, or what the schema of a kind calls itself."""
     schema, hidden = step.answer_schema, step.question.hidden
     if schema is None:
@@ -126,8 +126,8 @@ def _secrets(schema: JSONObject) -> str:
     labels = {name: one_line(name, 60) + ("" if name in needed else " (optional)") for name in fields}
     plain = [name for name, field in fields.items() if isinstance(field, dict) and field.get("secret") is False]
     hidden = [label for name, label in labels.items() if name not in plain]
-    clear = f", and {listed([labels[name] for name in plain])} in clear" if plain else ""
-    return f"the secret{'s' if len(hidden) > 1 else ''} {listed(hidden)}{clear}"
+    clear = f", and {enumerate_words([labels[name] for name in plain])} in clear" if plain else ""
+    return f"the secret{'s' if len(hidden) > 1 else ''} {enumerate_words(hidden)}{clear}"
 
 
 def _how_many(step: HitlFields) -> str:
@@ -143,9 +143,9 @@ def _choices_sentence(step: HitlFields, names: Vocabulary) -> str:
     if not step.options:
         return ""
     if isinstance(step.options, str):
-        offered = value_of(step.options, names)
+        offered = say_value(step.options, names)
     else:
-        offered = listed([_option(option, names) for option in step.options], "or")
+        offered = enumerate_words([_option(option, names) for option in step.options], "or")
     own = step.question.takes_own_words
     word = step.question.offers if own else "Choices"
     return f"{word}: {offered}{'; or own words' if own else ''}."
@@ -157,8 +157,8 @@ def _option(option: Option, names: Vocabulary) -> str:
     >>> _option(Option(id="pay", label="Pay it", risk="Gone", recommended=True), Vocabulary({}))
     'pay (Pay it; recommended; risk: Gone)'
     """
-    label = [unquoted(option.label, names)] if option.label and option.label != option.id else []
-    about = [unquoted(option.description, names)] if option.description else []
+    label = [say_unquoted(option.label, names)] if option.label and option.label != option.id else []
+    about = [say_unquoted(option.description, names)] if option.description else []
     weights = {"risk": option.risk, "cost": option.cost, "time": option.time}
     notes = [f"{name}: {one_line(text, 60)}" for name, text in weights.items() if text]
     risks = [f"risks: {one_line(', '.join(option.risks), 80)}"] if option.risks else []
@@ -176,12 +176,12 @@ def _attachments_sentence(step: HitlFields, names: Vocabulary) -> str:
     if not step.attachments:
         return ""
     inside = _names_in_question(step, names)
-    return f"Attached: {listed([unquoted(source.name, inside) for source in step.attachments])}."
+    return f"Attached: {enumerate_words([say_unquoted(source.name, inside) for source in step.attachments])}."
 
 
 def _risk_sentence(step: HitlFields, names: Vocabulary) -> str:
-    action = "" if step.action is None else f"It permits: {filled(step.action, _names_in_question(step, names))}."
-    risk = "" if step.risk is None else f"Risk: {value_of(step.risk, names) if '{' in step.risk else step.risk}."
+    action = "" if step.action is None else f"It permits: {say_template(step.action, _names_in_question(step, names))}."
+    risk = "" if step.risk is None else f"Risk: {say_value(step.risk, names) if '{' in step.risk else step.risk}."
     return f"{action} {risk}".strip()
 
 
@@ -190,7 +190,7 @@ def _quorum_sentence(step: HitlFields, names: Vocabulary) -> str:
         return ""
     same = "choose the same" if step.options else "agree"
     if isinstance(step.quorum, str):
-        return f"How many different people must {same}: {value_of(step.quorum, names)}."
+        return f"How many different people must {same}: {say_value(step.quorum, names)}."
     return f"{step.quorum} different people must {same}."
 
 
@@ -211,7 +211,7 @@ def _deadline_sentences(step: HitlFields, names: Vocabulary) -> list[str]:
 
 def _reminder_sentence(every: float | str, names: Vocabulary) -> str:
     if isinstance(every, str):
-        return f"Reminders at intervals of {unquoted(every, names)}."
+        return f"Reminders at intervals of {say_unquoted(every, names)}."
     return f"Reminders every {_interval(every)}."
 
 
@@ -231,7 +231,9 @@ def _timeout_clause(step: HitlFields, then: str | None, names: Vocabulary) -> st
             return "the run goes on"
         case "default":
             default = step.default
-            taken = constant(default) if isinstance(default, str) and "{" not in default else filled(default, names)
+            taken = (
+                constant(default) if isinstance(default, str) and "{" not in default else say_template(default, names)
+            )
             return f"the answer is {taken}"
         case "skip":
             without = step.question.output_without_answer
@@ -242,14 +244,14 @@ def _timeout_clause(step: HitlFields, then: str | None, names: Vocabulary) -> st
 def _verify_sentence(step: HitlFields) -> str:
     if step.verify is None:
         return ""
-    agent, most = capitalized(agent_phrase(step.verify.agent)), counted(step.verify.rounds, "time")
+    agent, most = capitalize(agent_phrase(step.verify.agent)), say_count(step.verify.rounds, "time")
     return f"{agent} checks the answer, and may return it with a reason, {most} at most; then it counts."
 
 
 def _notice_sentence(step: HitlFields) -> str:
     if step.notify is True:
         return ""
-    return f"Notices go only to {listed(step.notify)}." if step.notify else "No notice is sent."
+    return f"Notices go only to {enumerate_words(step.notify)}." if step.notify else "No notice is sent."
 
 
 def _decline_sentence(step: HitlFields) -> str:

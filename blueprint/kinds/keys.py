@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.blueprint.expressions.error import nearest
 from holdfast.blueprint.parts import Part
-from holdfast.blueprint.words.text import listed
+from holdfast.blueprint.words.text import enumerate_words
 
 _ELSEWHERE = {
     "compensate": "a step is undone by a step of your own: run it where on_error: continue has set steps.NAME.error",
@@ -65,7 +65,7 @@ def _hint(form: Form, key: str, kinds: Mapping[str, type[Part]]) -> str:
         return hint
     others = [kind for kind, other in kinds.items() if key in own_keys(other)]
     if others and form in kinds.values():
-        return f"only {listed(others)} steps have it"
+        return f"only {enumerate_words(others)} steps have it"
     if key in _ELSEWHERE and key not in known_keys(form):
         return _ELSEWHERE[key]
     if match := meant_key(form, key, known_keys(form)):

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference
@@ -34,7 +34,7 @@ from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, make_number
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, filled
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, say_template
 
 MOST_ITERATIONS_KEPT = 50
 """Rounds of a conversation whose turns are few enough to keep them all."""
@@ -149,11 +149,11 @@ class Loop(Step):
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         _limit(self, path, blueprint, findings)
-        _growing(self, path, findings)
+        _warn_of_growth(self, path, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         block = self.loop
-        input_text = filled(self.input, names)
+        input_text = say_template(self.input, names)
         inside = names.after(names.previous if self.input == PREVIOUS else input_text)
         until = self._until(names)
         sentences = [
@@ -221,8 +221,8 @@ class Loop(Step):
             idle = f"at most {MOST_IDLE_ITERATIONS} iterations in a row without asking anybody"
             return [*exits, idle, AT_MOST[block.at_the_limit]]
         if not exits and block.at_the_limit == "finish":
-            return [counted(block.max_loops, "time")]
-        return [*exits, f"at most {counted(block.max_loops, 'time')}", AT_MOST[block.at_the_limit]]
+            return [say_count(block.max_loops, "time")]
+        return [*exits, f"at most {say_count(block.max_loops, 'time')}", AT_MOST[block.at_the_limit]]
 
     def _until(self, names: Vocabulary) -> str:
         match self._ends(names):
@@ -245,7 +245,7 @@ def _limit(step: Loop, path: str, blueprint: Blueprint, findings: Findings) -> N
         findings.add_key(f"{path}.loop", "unlimited_loop", message, "add max_loops, or limits to the blueprint")
 
 
-def _growing(step: Loop, path: str, findings: Findings) -> None:
+def _warn_of_growth(step: Loop, path: str, findings: Findings) -> None:
     """Warn of a conversation that keeps all its turns, over many iterations."""
     block = step.loop
     most = block.max_loops

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.kinds.loop_block import LoopBlock
 from holdfast.blueprint.kinds.phrases import agent_phrase
-from holdfast.blueprint.words.text import Vocabulary, filled, listed
+from holdfast.blueprint.words.text import Vocabulary, enumerate_words, say_template
 
 
 def conversation_sentence(block: LoopBlock) -> str:
@@ -15,11 +15,11 @@ def conversation_sentence(block: LoopBlock) -> str:
     shorter = block.history_management
     if shorter is None:
         return f"{kept}."
-    amounts = [counted(shorter.max_turns, "turn")] if shorter.max_turns is not None else []
-    amounts += [counted(shorter.max_tokens, "token")] if shorter.max_tokens is not None else []
+    amounts = [say_count(shorter.max_turns, "turn")] if shorter.max_turns is not None else []
+    amounts += [say_count(shorter.max_tokens, "token")] if shorter.max_tokens is not None else []
     summary = f"{agent_phrase(shorter.agent or '')} summarises older turns"
     rest = summary if shorter.strategy == "summarize" else "older turns are dropped"
-    return f"{kept}; above {listed(amounts, 'or')}, {rest}."
+    return f"{kept}; above {enumerate_words(amounts, 'or')}, {rest}."
 
 
 def next_input_sentences(block: LoopBlock, names: Vocabulary) -> list[str]:
@@ -34,4 +34,4 @@ def next_input_sentences(block: LoopBlock, names: Vocabulary) -> list[str]:
         case "auto":
             return ["Each further iteration begins with the context if a step writes it, else with the last result."]
         case template:
-            return [f"Each further iteration begins with {filled(template, names)}."]
+            return [f"Each further iteration begins with {say_template(template, names)}."]

@@ -31,10 +31,10 @@ from holdfast.blueprint.kinds.schema_forms import (
 )
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Part, Template
-from holdfast.blueprint.reducers import Path, reducers_of
+from holdfast.blueprint.reducers import Path, find_reducers
 from holdfast.blueprint.shape import NULL, TEXT, UNKNOWN, Shape, join_shapes, make_number, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict, plain
-from holdfast.blueprint.words.text import Vocabulary, filled, json_list, one_line, value
+from holdfast.blueprint.words.text import Vocabulary, json_list, one_line, say_template, value
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -201,7 +201,7 @@ class Map(Step):
 
     def describe(self, names: Vocabulary) -> StepDescription:
         block = self.map
-        input_text = filled(self.input, names)
+        input_text = say_template(self.input, names)
         inside = names.after(names.previous if self.input == PREVIOUS else input_text)
         at_once = "one after the other" if block.max_concurrency == 1 else f"up to {block.max_concurrency} at once"
         sentences = [
@@ -284,7 +284,7 @@ def _shared_writes(step: Map, path: str, blueprint: Blueprint, findings: Finding
     """Warn of parallel items that write one path: forks of the context that differ cannot be joined."""
     if step.map.max_concurrency == 1:
         return
-    reducers = reducers_of(blueprint.context_schema)
+    reducers = find_reducers(blueprint.context_schema)
     for step_path, inner in placed_steps(step.map.body, f"{path}.map.body"):
         if _is_reduced(inner, reducers):
             continue

@@ -22,7 +22,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Template
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, join_shapes, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, condition, filled, listed, unquoted
+from holdfast.blueprint.words.text import Vocabulary, condition, enumerate_words, say_template, say_unquoted
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -177,8 +177,8 @@ class Parallel(Step):
                 check_path(target, f"{path}.field_mapping.{branch}[{index}]", findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        inside = names.after(names.previous if self.input == PREVIOUS else filled(self.input, names))
-        chosen = "" if self.choose is None else f" that are named by {filled(self.choose, names)}"
+        inside = names.after(names.previous if self.input == PREVIOUS else say_template(self.input, names))
+        chosen = "" if self.choose is None else f" that are named by {say_template(self.choose, names)}"
         sentences = [f"runs {'those of ' if chosen else ''}its branches{chosen} at the same time."]
         if self.until is not None:
             sentences.append(f"It goes on once {self._end(names)}; the others are then cancelled.")
@@ -187,9 +187,9 @@ class Parallel(Step):
         if self.merge_strategy != "context_update":
             sentences.append(_MERGED[self.merge_strategy])
         if self.context_include_keys is not None:
-            sentences.append(f"They see only {listed(self.context_include_keys)} of the context.")
+            sentences.append(f"They see only {enumerate_words(self.context_include_keys)} of the context.")
         for branch, paths in (self.field_mapping or {}).items():
-            sentences.append(f"Of what {branch} writes to the context only {listed(paths)} is kept.")
+            sentences.append(f"Of what {branch} writes to the context only {enumerate_words(paths)} is kept.")
         returned = _RACED if self.until is not None and self.reduce is None else _REDUCED[self.reduce or ""]
         sentences.append(f"It returns {returned}.")
         blocks = [
@@ -201,7 +201,7 @@ class Parallel(Step):
     def draw(self, names: Vocabulary) -> Drawing:
         lines = ["at the same time"]
         if self.choose is not None:
-            lines.append(f"those named by {unquoted(self.choose, names)}")
+            lines.append(f"those named by {say_unquoted(self.choose, names)}")
         if self.until is not None:
             lines.append(f"until {self._end(names)}")
         return Drawing("fork", lines, framed=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.people import GROUP, REQUESTER, USER, is_person, name_hint
-from holdfast.blueprint.words.text import Vocabulary, listed, unquoted, value_of
+from holdfast.blueprint.words.text import Vocabulary, enumerate_words, say_unquoted, say_value
 
 ANYONE = ("anyone",)
 
@@ -40,8 +40,8 @@ def people_phrase(named: Sequence[str] | str, names: Vocabulary) -> str:
     ('ana or a member of editors', '')
     """
     if isinstance(named, str):
-        return f"those whom {value_of(named, names)} names"
-    return listed([_person(name, names) for name in named], "or") if named else ""
+        return f"those whom {say_value(named, names)} names"
+    return enumerate_words([_person(name, names) for name in named], "or") if named else ""
 
 
 def people_asked(named: Sequence[str] | str, names: Vocabulary) -> tuple[str, ...]:
@@ -50,12 +50,12 @@ def people_asked(named: Sequence[str] | str, names: Vocabulary) -> tuple[str, ..
     >>> people_asked(["user:ana"], Vocabulary({})), people_asked([], Vocabulary({}))
     (('user:ana',), ('anyone',))
     """
-    return (value_of(named, names),) if isinstance(named, str) else tuple(named) or ANYONE
+    return (say_value(named, names),) if isinstance(named, str) else tuple(named) or ANYONE
 
 
 def _person(name: str, names: Vocabulary) -> str:
     if name == REQUESTER:
         return "who started the run"
     if name.startswith(GROUP):
-        return f"a member of {unquoted(name.removeprefix(GROUP), names)}"
-    return unquoted(name.removeprefix(USER), names)
+        return f"a member of {say_unquoted(name.removeprefix(GROUP), names)}"
+    return say_unquoted(name.removeprefix(USER), names)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.operations import Operation
 from holdfast.blueprint.kinds.references import model
 from holdfast.blueprint.parts import AskForAccess, CallAgain, Retry, ToolErrors
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, duration, filled, listed, one_line
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, duration, enumerate_words, one_line, say_template
 
 AT_MOST = {
     "fail": "if that is not enough, it fails",
@@ -27,7 +27,7 @@ def attempts(timeout: float | None, retry: Retry | None) -> str:
     if retry is None:
         return f" It may take {duration(timeout)}." if timeout is not None else ""
     each = f" of {duration(timeout)}" if timeout is not None else ""
-    limit = f"{counted(retry.attempts, 'attempt')}{each} at most"
+    limit = f"{say_count(retry.attempts, 'attempt')}{each} at most"
     return f" {limit}."
 
 
@@ -50,11 +50,11 @@ def error_sentences(rules: ToolErrors | None) -> list[str]:
     for kind in type(rules).model_fields:
         match getattr(rules, kind):
             case CallAgain(retry=most):
-                phrases.append(f"{kind.replace('_', ' ')}: it calls again, at most {counted(most, 'time')}")
+                phrases.append(f"{kind.replace('_', ' ')}: it calls again, at most {say_count(most, 'time')}")
             case AskForAccess(ask=most):
-                phrases.append(f"{kind.replace('_', ' ')}: {_AFTER_ERROR['ask']}, at most {counted(most, 'time')}")
+                phrases.append(f"{kind.replace('_', ' ')}: {_AFTER_ERROR['ask']}, at most {say_count(most, 'time')}")
             case int(most):
-                phrases.append(f"in all it calls again at most {counted(most, 'time')}")
+                phrases.append(f"in all it calls again at most {say_count(most, 'time')}")
             case str(action):
                 phrases.append(f"{kind.replace('_', ' ')}: {_AFTER_ERROR[action]}")
     return [f"After an error of a tool: {'; '.join(phrases)}."]
@@ -65,17 +65,17 @@ def result_sentences(template: str | None, output: object, mapper: str | None, n
         return [f"It returns the result of the function {mapper}."]
     if template is None and output is None:
         return []
-    return [as_sentence(f"It returns {filled(output if template is None else template, names)}")]
+    return [as_sentence(f"It returns {say_template(output if template is None else template, names)}")]
 
 
 def writes_sentences(operations: Sequence[Operation], when: str, names: Vocabulary) -> list[str]:
     if not operations:
         return []
-    return [f"{when} it {listed([_write_phrase(operation, names) for operation in operations])}."]
+    return [f"{when} it {enumerate_words([_write_phrase(operation, names) for operation in operations])}."]
 
 
 def _write_phrase(operation: Operation, names: Vocabulary) -> str:
-    path, new_value = context_path(operation.write.target), filled(operation.write.value, names)
+    path, new_value = context_path(operation.write.target), say_template(operation.write.value, names)
     name = names.keys.get(("context", *path.split(".")))
     place = name or f"{path} in the context"
     match operation.verb:
@@ -95,5 +95,5 @@ def colon_or_nothing(steps: Sequence[object]) -> str:
     return ":" if steps else ": nothing."
 
 
-def capitalized(text: str) -> str:
+def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]

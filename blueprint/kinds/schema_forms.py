@@ -13,14 +13,14 @@ _OPERATIONS: Schema = {"type": "array", "items": {"$ref": "#/$defs/Operation"}}
 _ANNOTATIONS = ("description", "examples")
 
 
-def described(form: Schema, node: Schema) -> Schema:
+def describe_form(form: Schema, node: Schema) -> Schema:
     """Return the form with the description and examples of `node`."""
     return {**form, **{key: node[key] for key in _ANNOTATIONS if key in node}}
 
 
 def set_form(definition: Schema, key: str, form: Schema) -> None:
     """Replace the form of a key; its description and examples stay."""
-    definition["properties"][key] = {**described({}, definition["properties"].get(key, {})), **form}
+    definition["properties"][key] = {**describe_form({}, definition["properties"].get(key, {})), **form}
 
 
 def annotate(definition: Schema, key: str, description: str, *examples: object) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Block, Step
@@ -20,7 +20,7 @@ from holdfast.blueprint.parts import Name, Part
 from holdfast.blueprint.shape import Shape, join_shapes, make_number, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
-from holdfast.blueprint.words.text import Vocabulary, constant, filled, listed, value
+from holdfast.blueprint.words.text import Vocabulary, constant, enumerate_words, say_template, value
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -174,11 +174,11 @@ class States(Step):
         for name in [name for name in self.states if name in reached]:
             if not _closure({name}, follow) & set(self.ends):
                 message = f"no end can be reached from the state {name!r}"
-                hint = f"let it, or one after it, lead to {listed(self.ends, 'or')}"
+                hint = f"let it, or one after it, lead to {enumerate_words(self.ends, 'or')}"
                 findings.add_key(f"{path}.states.{name}", "endless_states", message, hint)
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        inside = names.after(filled(self.input, names))
+        inside = names.after(say_template(self.input, names))
         later = names.after("the output of the state before")
         blocks = tuple(
             NestedSteps(
@@ -186,11 +186,11 @@ class States(Step):
             )
             for name, state in self.states.items()
         )
-        text = f"goes from state to state: begins with {self.start}, ends with {listed(self.ends, 'or')}."
+        text = f"goes from state to state: begins with {self.start}, ends with {enumerate_words(self.ends, 'or')}."
         return StepDescription(text, blocks)
 
     def _title(self, name: str, state: MachineState, names: Vocabulary) -> str:
-        most = "" if state.max_visits is None else f", at most {counted(state.max_visits, 'time')}"
+        most = "" if state.max_visits is None else f", at most {say_count(state.max_visits, 'time')}"
         match state.next:
             case NextState(value=expression, to=to, other=other):
                 ways = [f"{target} if it is {_key(key)}" for key, target in to.items()]

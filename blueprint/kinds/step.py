@@ -31,7 +31,7 @@ from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, make_shape
 from holdfast.blueprint.shape import TEXT as SOME_TEXT
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, filled, listed, one_line, unquoted
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, enumerate_words, one_line, say_template, say_unquoted
 
 
 class ImportConfig(Part):
@@ -220,7 +220,7 @@ class PlainStep(AskingStep):
             _check_undo(self, path, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        input_text = filled(self.input_template, names)
+        input_text = say_template(self.input_template, names)
         if self.agent is not None:
             input_text = "the conversation" if names.conversing and self.input == PREVIOUS else input_text
             beside = self._beside(names)
@@ -250,12 +250,16 @@ class PlainStep(AskingStep):
         return "" if self.undo is None else f" It is undone by {one_line(self.undo.uses, 80)}."
 
     def _beside(self, names: Vocabulary) -> str:
-        return f", with {listed([unquoted(each.name, names) for each in self.attachments])}" if self.attachments else ""
+        return (
+            f", with {enumerate_words([say_unquoted(each.name, names) for each in self.attachments])}"
+            if self.attachments
+            else ""
+        )
 
     def _describe_import(self, alias: str, input_text: str, names: Vocabulary) -> StepDescription:
         config = self.config or ImportConfig()
-        input_text = input_text if config.input is None else filled(config.input, names)
-        back = listed(
+        input_text = input_text if config.input is None else say_template(config.input, names)
+        back = enumerate_words(
             [f"its {context_path(child)} as {context_path(parent)}" for child, parent in config.outputs.items()]
         )
         kept = f" It saves {back} in the context." if config.outputs else ""
@@ -271,7 +275,7 @@ class PlainStep(AskingStep):
         if self.import_alias is not None:
             return Drawing("tool", [f"the blueprint {self.import_alias}"])
         if self.uses is None:
-            return Drawing("plain", [] if self.input == PREVIOUS else [unquoted(self.input, names)])
+            return Drawing("plain", [] if self.input == PREVIOUS else [say_unquoted(self.input, names)])
         if self.uses in BUILTINS:
             return Drawing("plain", [self.uses])
         return Drawing("tool", [*([self.uses] if self.uses != self.name else []), *people])
@@ -389,9 +393,9 @@ _BUILTIN = {
 def _builtin(name: str, input_: JSON, input_text: str, names: Vocabulary) -> str:
     match name, input_:
         case "context_set", {"path": str(path)} if is_plain(path):
-            return f"sets {context_path(path)} in the context to {filled(input_.get('value'), names)}"
+            return f"sets {context_path(path)} in the context to {say_template(input_.get('value'), names)}"
         case "context_merge", {"path": str(path)} if is_plain(path):
-            return f"merges {filled(input_.get('value'), names)} into {context_path(path)} in the context"
+            return f"merges {say_template(input_.get('value'), names)} into {context_path(path)} in the context"
         case ("context_get", str(path)) | ("context_get", {"path": str(path)}) if is_plain(path):
             return f"returns {context_path(path)} from the context"
     return _BUILTIN.get(name, f"uses {name} on {{}}").replace("{}", input_text, 1)

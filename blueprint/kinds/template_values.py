@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.findings import is_literal
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.parts import Risk
@@ -73,7 +73,7 @@ def read_risk(value: object) -> Any:
 
 DurationTemplate = Annotated[
     float | str,
-    _or_template(seconds_of),
+    _or_template(read_duration),
     WithJsonSchema({**DURATION_SCHEMA, "examples": ["30s", "1h30m", "2d", "{{ input.days }}d"]}),
 ]
 QuorumTemplate = Annotated[
@@ -99,7 +99,7 @@ class TemplateForm:
     """Reads a value. Raises `ValueError` for one that makes no sense."""
 
 
-DURATION = TemplateForm(DURATION_SCHEMA, seconds_of)
+DURATION = TemplateForm(DURATION_SCHEMA, read_duration)
 QUORUM = TemplateForm({"type": ["integer", "string"]}, read_quorum)
 RISK = TemplateForm({"type": "string"}, read_risk)
 PEOPLE = TemplateForm({"type": ["array", "string"]})

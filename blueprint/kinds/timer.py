@@ -7,16 +7,16 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.knowledge import Knowledge
-from holdfast.blueprint.moments import moment_of
+from holdfast.blueprint.moments import read_moment
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import Shape
-from holdfast.blueprint.words.text import Vocabulary, duration, filled, unquoted
+from holdfast.blueprint.words.text import Vocabulary, duration, say_template, say_unquoted
 
 
 class Timer(Step):
@@ -59,21 +59,21 @@ class Timer(Step):
             message = "a timer needs 'for' or 'until'" if missing else "'for' and 'until' both say when it is over"
             hint = "write for: 2h, or until: 2026-12-01T09:00:00Z" if missing else "keep one of them"
             findings.add_key(path if missing else f"{path}.until", "conflict", message, hint)
-        _check_value(self.length, f"{path}.for", seconds_of, findings)
-        _check_value(self.until, f"{path}.until", moment_of, findings)
+        _check_value(self.length, f"{path}.for", read_duration, findings)
+        _check_value(self.until, f"{path}.until", read_moment, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         return StepDescription(f"waits {self._when(names)}.")
 
     def draw(self, names: Vocabulary) -> Drawing:
-        return Drawing("plain", [f"waits {unquoted(self._when(names), names)}"])
+        return Drawing("plain", [f"waits {say_unquoted(self._when(names), names)}"])
 
     def _when(self, names: Vocabulary) -> str:
         if self.until is not None:
-            return f"until {self.until if is_literal(self.until) else filled(self.until, names)}"
+            return f"until {self.until if is_literal(self.until) else say_template(self.until, names)}"
         if self.length is not None and is_literal(self.length):
-            return f"for {duration(seconds_of(self.length))}"
-        return f"for {filled(self.length, names)}"
+            return f"for {duration(read_duration(self.length))}"
+        return f"for {say_template(self.length, names)}"
 
 
 def _check_value(value: object, path: str, read: Callable[[object], object], findings: Findings) -> None:

@@ -19,7 +19,7 @@ from holdfast.blueprint.parts import EVENT_NAME, Part, Template
 from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_constant
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
-from holdfast.blueprint.words.text import Vocabulary, describe_span, filled
+from holdfast.blueprint.words.text import Vocabulary, describe_span, say_template
 
 _OWN = ("for", "key", "schema", "early", "timeout", "on_timeout", "default")
 
@@ -130,12 +130,12 @@ class Wait(Step):
             findings.add_key(f"{path}.{key}", "conflict", message, "add timeout: 3d")
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
+        inside = names if self.input == PREVIOUS else names.after(say_template(self.input, names))
         form = "" if self.payload is None else f"; its payload is {shape(self.payload)}"
-        text = f"waits for the event {self.event} with the key {filled(self.key, inside)}{form}."
+        text = f"waits for the event {self.event} with the key {say_template(self.key, inside)}{form}."
         text += " One that came before is not taken." if self.early == "drop" else ""
         if self.timeout is not None:
-            then = {"default": f"returns {filled(self.default, inside)}", "skip": "goes on without it"}
+            then = {"default": f"returns {say_template(self.default, inside)}", "skip": "goes on without it"}
             what = then.get(self.on_timeout or "", "fails")
             text += f" If none comes within {describe_span(self.timeout, inside)}, it {what}."
         return StepDescription(text)

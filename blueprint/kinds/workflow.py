@@ -13,7 +13,7 @@ from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescript
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.phrases import attempts
 from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template
-from holdfast.blueprint.words.text import Vocabulary, filled, one_line
+from holdfast.blueprint.words.text import Vocabulary, one_line, say_template
 
 LONGEST_NAME = 200
 
@@ -112,20 +112,20 @@ class OwnWorkflow(Step):
 
     def describe(self, names: Vocabulary) -> StepDescription:
         block = self.workflow
-        inside = names if self.input == PREVIOUS else names.after(filled(self.input, names))
+        inside = names if self.input == PREVIOUS else names.after(say_template(self.input, names))
         if block.signal is not None:
             signal = one_line(block.signal, 80)
-            text = f"sends the signal {signal} to the workflow {filled(block.id, inside)}{self._with(inside)}."
+            text = f"sends the signal {signal} to the workflow {say_template(block.id, inside)}{self._with(inside)}."
             return StepDescription(text)
         queue = "" if block.task_queue is None else f" on the task queue {one_line(block.task_queue, 80)}"
-        name = "" if block.id is None else f", as {filled(block.id, inside)}"
+        name = "" if block.id is None else f", as {say_template(block.id, inside)}"
         text = f"runs the workflow {one_line(block.name or '', 80)}{queue}{name}{self._with(inside)}."
         return StepDescription(f"{text}{attempts(self.timeout, self.retry)}")
 
     def _with(self, names: Vocabulary) -> str:
         if self.workflow.args is None:
-            return f", with {filled(self.workflow.input, names)}"
-        return f", with {filled(self.workflow.args, names)}" if self.workflow.args else ", without arguments"
+            return f", with {say_template(self.workflow.input, names)}"
+        return f", with {say_template(self.workflow.args, names)}" if self.workflow.args else ", without arguments"
 
     def draw(self, names: Vocabulary) -> Drawing:
         block = self.workflow

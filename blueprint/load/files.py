@@ -13,7 +13,7 @@ from holdfast.blueprint.errors import Problem, in_order
 from holdfast.blueprint.kinds import KINDS, Blueprint, PlainStep
 from holdfast.blueprint.load.modules import is_target, read_target
 from holdfast.blueprint.load.parsed import Parsed
-from holdfast.blueprint.plan.document import blueprint_of, is_plan, path_in_plan, plan_inside, unfenced
+from holdfast.blueprint.plan.document import is_plan, path_in_plan, plan_inside, strip_fences, wrap_plan
 from holdfast.blueprint.positions import Parts, path_text
 from holdfast.blueprint.source import MAX_BYTES, PlacedDict, Position, Source, read
 from holdfast.blueprint.sugar import DocumentExpansion, core_form
@@ -53,7 +53,7 @@ def loads(text: str, *, file: str = "<text>", folder: Path | None = None, name: 
 
 def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Parsed:
     """Parse a text like `loads`, but return the problems."""
-    return _Loading().text(text, file, folder, name or _name_of(file))
+    return _Loading().text(text, file, folder, name or _take_name(file))
 
 
 def parse_document(document: PlacedDict, *, folder: Path | None, name: str) -> Parsed:
@@ -80,25 +80,27 @@ class _Loading:
             return self.done[real]
         if real in [opened for opened, _ in self.chain]:
             names = [*(name for _, name in self.chain), file]
-            return _failed(place, file, "import_cycle", f"imports itself: {' -> '.join(names)}", "remove one of them")
+            return _make_failure(
+                place, file, "import_cycle", f"imports itself: {' -> '.join(names)}", "remove one of them"
+            )
         if len(self.chain) >= MAX_IMPORT_LEVELS:
             message = f"imports are nested deeper than {MAX_IMPORT_LEVELS} levels"
-            return _failed(place, file, "bad_value", message, "import the inner ones from the outer blueprint")
+            return _make_failure(place, file, "bad_value", message, "import the inner ones from the outer blueprint")
         if path.suffix == ".toml":
             message = f"{file!r} is TOML, not a blueprint"
-            return _failed(place, file, "unreadable_file", message, "a blueprint is a file of YAML or JSON")
+            return _make_failure(place, file, "unreadable_file", message, "a blueprint is a file of YAML or JSON")
         try:
             text = text_of_file(path, MAX_BYTES)
         except UnreadableFile as error:
             hint = error.hint or "check the path; a blueprint is a file of YAML or JSON in UTF-8"
-            return _failed(place, file, "unreadable_file", f"cannot read {file!r}: {error}", hint)
+            return _make_failure(place, file, "unreadable_file", f"cannot read {file!r}: {error}", hint)
         self.chain.append((real, file))
-        self.done[real] = self.text(text, file, path.parent, _name_of(file))
+        self.done[real] = self.text(text, file, path.parent, _take_name(file))
         self.chain.pop()
         return self.done[real]
 
     def text(self, text: str, file: str, folder: Path | None, name: str) -> Parsed:
-        value, place, problems = read(unfenced(text), file)
+        value, place, problems = read(strip_fences(text), file)
         if any(problem.code == "bad_yaml" for problem in problems):
             return Parsed(None, in_order(problems))
         if not isinstance(value, PlacedDict):
@@ -116,7 +118,7 @@ class _Loading:
         value = plan_inside(value)
         if not is_plan(value):
             return self._blueprint(value, folder, name, ())
-        parsed = self._blueprint(blueprint_of(value), folder, name, ())
+        parsed = self._blueprint(wrap_plan(value), folder, name, ())
         problems = [replace(problem, path=path_in_plan(problem.path)) for problem in parsed.problems]
         return replace(parsed, problems=problems, is_plan=True)
 
@@ -173,23 +175,23 @@ class _Loading:
                 return self.file(folder / value, file, (place, path_text(path)))
             case str() if value:
                 message = f"cannot read {value!r}: this blueprint has no folder"
-                return _failed(
+                return _make_failure(
                     (place, path_text(path)), value, "unreadable_file", message, "read the blueprint from a file"
                 )
             case PlacedDict():
                 return self._blueprint(value, folder, str(path[-1]), path)
         message, hint = "an import is the path of a blueprint", "such as ./review.yaml"
-        return _failed((place, path_text(path)), "", "bad_value", message, hint)
+        return _make_failure((place, path_text(path)), "", "bad_value", message, hint)
 
 
-def _failed(place: tuple[Position, str] | None, file: str, code: str, message: str, hint: str | None) -> Parsed:
+def _make_failure(place: tuple[Position, str] | None, file: str, code: str, message: str, hint: str | None) -> Parsed:
     if place is None:
         return Parsed(None, [Problem(file, 0, 0, "", code, message, hint)])
     position, path = place
     return Parsed(None, [position.problem(path, code, message, hint)])
 
 
-def _name_of(file: str) -> str:
+def _take_name(file: str) -> str:
     """Return the default name of a blueprint: the file's stem.
 
     >>> _name_of("flows/my brief.yaml"), _name_of("<text>")

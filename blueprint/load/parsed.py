@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.plan.document import path_in_plan
-from holdfast.blueprint.positions import Parts, path_text, place_of
+from holdfast.blueprint.positions import Parts, find_place, path_text
 from holdfast.blueprint.source import PlacedDict
 
 
@@ -40,4 +40,4 @@ class Parsed:
         if self.core is None:
             raise ValueError("nothing was read")
         place = path_text(path)
-        return place_of(self.core, path).problem(path_in_plan(place) if self.is_plan else place, code, message)
+        return find_place(self.core, path).problem(path_in_plan(place) if self.is_plan else place, code, message)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from holdfast.blueprint.core import core_of
+from holdfast.blueprint.core import write_core
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.texts import NoJson
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load.files import parse
 from holdfast.blueprint.plan.document import ASSIGNEES, INSIDE, path_in_plan
 from holdfast.blueprint.plan.layout import Fault
-from holdfast.blueprint.plan.recovery import from_text, mistakes_in, recovered, without_envelope
+from holdfast.blueprint.plan.recovery import from_text, mistakes_in, recover_plan, without_envelope
 from holdfast.blueprint.plan.text_lists import WAY_OUT, describe_look, read_instructions
 from holdfast.blueprint.plan.tools import check_tools
 
@@ -49,12 +49,12 @@ def read_plan(
         tools: False if the author's own plan is not known, so that its tools cannot be checked.
     """
     document = _without_written_agents(_object_in(value, by_model, goal), author)
-    assigned = _assigned(author, current if by_model else None)
-    problems = [*_reserved(document, author), *_written_agents(document)]
-    problems += _reassigned(document, assigned, by_model=by_model)
+    assigned = _list_assignees(author, current if by_model else None)
+    problems = [*_check_reserved(document, author), *_written_agents(document)]
+    problems += _check_reassigned(document, assigned, by_model=by_model)
     if by_model and current is None:  # a step that has begun may well be said to be done
         problems += [_problem(path, "bad_value", message, hint) for path, message, hint in mistakes_in(document)]
-    problems += [] if current is None else _overruled(document, author)
+    problems += [] if current is None else _check_overruled(document, author)
     # As a blueprint, for the same rules and the same words: what a model writes is checked like what an author writes.
     parsed = parse(_as_blueprint(document, agents), file=FILE)
     problems += [
@@ -67,7 +67,7 @@ def read_plan(
     [step] = parsed.blueprint.steps
     assert isinstance(step, Plan)
     plan = _with_author(step.plan, author, assigned)
-    if tools and (lacking := problems_of(check_tools(plan, author, agents))):
+    if tools and (lacking := list_problems(check_tools(plan, author, agents))):
         raise BlueprintError(lacking)
     return plan
 
@@ -95,14 +95,14 @@ def _with_ids(document: JSONObject) -> JSONObject:
     return {**document, "steps": [{"id": "", **step} if isinstance(step, dict) else step for step in steps]}
 
 
-def problems_of(faults: Iterable[Fault]) -> list[Problem]:
+def list_problems(faults: Iterable[Fault]) -> list[Problem]:
     """Return the problems of a plan that is in no file."""
     return [_problem(*fault) for fault in faults]
 
 
 def plain_plan(plan: PlanBody) -> JSONObject:
     """Return the plan as it is written in JSON, for people and models: without agents that are written in it."""
-    document = _without(core_of(plan), *_AUTHORS, "agent", "driver")
+    document = _without(write_core(plan), *_AUTHORS, "agent", "driver")
     for step in document.get("steps", []):
         if isinstance(step.get("agent"), dict):
             del step["agent"]
@@ -117,10 +117,10 @@ def _with_author(plan: PlanBody, author: PlanBody, assigned: Mapping[str, list[s
         for step in plan.steps
     ]
     steps = [step.model_copy(update={ASSIGNEES: assigned[step.id]}) if step.id in assigned else step for step in steps]
-    return plan.model_copy(update={**_overruling(author), "driver": author.driver, "steps": steps})
+    return plan.model_copy(update={**_pick_overruling(author), "driver": author.driver, "steps": steps})
 
 
-def _overruling(author: PlanBody) -> JSONObject:
+def _pick_overruling(author: PlanBody) -> JSONObject:
     return {
         key: value for key, value in author.__dict__.items() if key in _OVERRULING and key in author.model_fields_set
     }
@@ -135,7 +135,7 @@ def _object_in(value: JSON, by_model: bool, goal: str) -> JSONObject:
                 message = f"not a plan: this is not JSON ({error}), but looks like {describe_look(value)}"
                 raise BlueprintError([_problem("", "bad_value", message, WAY_OUT)]) from None
             value = [*instructions]
-    value = recovered(value, goal) if by_model else without_envelope(value)
+    value = recover_plan(value, goal) if by_model else without_envelope(value)
     if not isinstance(value, dict):
         message = f"not a plan: this looks like {describe_look(value)}"
         raise BlueprintError([_problem("", "bad_value", message, WAY_OUT)])
@@ -166,7 +166,7 @@ def _names(reference: JSON, agent: str | Agent | None) -> bool:
     return reference == agent.title or (agent.model.startswith(f"{kind}:") and agent.model.endswith(f"/{name}"))
 
 
-def _reserved(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
+def _check_reserved(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
     """Yield the keys that only the author of a blueprint may write."""
     for key in _AUTHORS:
         if document.get(key):
@@ -176,13 +176,13 @@ def _reserved(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
         yield _problem("driver", "conflict", message, "remove it")
 
 
-def _overruled(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
-    for key, value in _overruling(author).items():
+def _check_overruled(document: JSONObject, author: PlanBody) -> Iterable[Problem]:
+    for key, value in _pick_overruling(author).items():
         if key in document and document[key] != value and not isinstance(value, Agent):
             yield _problem(key, "conflict", f"{key!r} is set in the blueprint ({value}), which counts", "remove it")
 
 
-def _assigned(author: PlanBody, current: PlanBody | None) -> dict[str, list[str]]:
+def _list_assignees(author: PlanBody, current: PlanBody | None) -> dict[str, list[str]]:
     """Return the assignees that stay, by the id of the step: the author's, and for a model those of the plan as it is.
 
     Whoever could change them could have themselves asked, and agree.
@@ -191,7 +191,7 @@ def _assigned(author: PlanBody, current: PlanBody | None) -> dict[str, list[str]
     return {step.id: step.assignees for plan in plans for step in plan.steps if step.assignees}
 
 
-def _reassigned(document: JSONObject, assigned: Mapping[str, list[str]], *, by_model: bool) -> Iterable[Problem]:
+def _check_reassigned(document: JSONObject, assigned: Mapping[str, list[str]], *, by_model: bool) -> Iterable[Problem]:
     steps = document.get("steps")
     for index, step in enumerate(steps if isinstance(steps, list) else []):
         named = step.get(ASSIGNEES) if isinstance(step, dict) else None

@@ -1,6 +1,14 @@
 """JSON plans: their texts, questions and conditions, compiled so that they can run."""
 
-from holdfast.blueprint.plan.answers import answer_of, asks, confirms, informs, options_of, question_text, wants_a_yes
+from holdfast.blueprint.plan.answers import (
+    asks,
+    confirms,
+    informs,
+    list_options,
+    question_text,
+    read_plan_answer,
+    wants_a_yes,
+)
 from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id
@@ -16,14 +24,14 @@ __all__ = [
     "Reference",
     "StepUnit",
     "Unit",
-    "answer_of",
+    "read_plan_answer",
     "asks",
     "confirms",
     "informs",
     "compile_plan",
     "compile_question",
     "compile_work",
-    "options_of",
+    "list_options",
     "question_text",
     "known_id",
     "wants_a_yes",

@@ -6,11 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from holdfast.blueprint.expressions.texts import folded
+from holdfast.blueprint.expressions.texts import fold
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
 from holdfast.blueprint.plan.references import BadText, references_in
-from holdfast.blueprint.questions.agreement import NEGATIONS, NO_WORDS, YES_WORDS, Language, agrees, refuses, words_of
+from holdfast.blueprint.questions.agreement import (
+    NEGATIONS,
+    NO_WORDS,
+    YES_WORDS,
+    Language,
+    agrees,
+    choose_words,
+    refuses,
+)
 
 CONFIRM, INFO = "CONFIRM_ACTION", "ASK_INFO"
 _MARK = re.compile(rf"[\s*_`]*(?P<mark>{CONFIRM}|{INFO})[\s*_`]*[:\uff1a][\s*_`]*", re.IGNORECASE)
@@ -58,15 +66,15 @@ def question_text(instruction: str) -> str:
     return instruction[0 if mark is None else mark.end() :].strip()
 
 
-def options_of(step: PlanStep, language: Language | None = None) -> list[PlanOption]:
+def list_options(step: PlanStep, language: Language | None = None) -> list[PlanOption]:
     """Return the options; a question that wants a yes, and names none, has two in the plan's language."""
     if step.options or not wants_a_yes(step):
         return step.options
-    words = words_of(language)
+    words = choose_words(language)
     return [PlanOption(text=words.accept, type=ACCEPT), PlanOption(text=words.refuse, type=REFUSE)]
 
 
-def meaning(option: PlanOption) -> int:
+def read_meaning(option: PlanOption) -> int:
     """Return the meaning of an option: as its author says, else by its first word that says yes or no.
 
     >>> [meaning(PlanOption(text=text)) for text in ("Oui, envoyer", "Non, annuler", "Later")]
@@ -77,7 +85,7 @@ def meaning(option: PlanOption) -> int:
 
 def never_a_yes(step: PlanStep) -> bool:
     """Return whether no option can mean yes; an option with a reference in it can, once it is filled in."""
-    return all(meaning(option) != ACCEPT and not _refers(option) for option in options_of(step))
+    return all(read_meaning(option) != ACCEPT and not _refers(option) for option in list_options(step))
 
 
 def _refers(option: PlanOption) -> bool:
@@ -112,10 +120,10 @@ def means_by_itself(text: str) -> int:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(folded(text).replace("\u2019", "'"))
+    return _WORD.findall(fold(text).replace("\u2019", "'"))
 
 
-def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -> JSONObject:
+def read_plan_answer(text: str, options: list[PlanOption], *, by_words: bool = False) -> JSONObject:
     """Return the result of an answer: the words, the outcome, and which option it was.
 
     Own words come out as `other`, unless `by_words` says that they may be a yes or a no.
@@ -125,7 +133,7 @@ def answer_of(text: str, options: list[PlanOption], *, by_words: bool = False) -
     """
     for index, option in enumerate(options):
         if option.text == text:
-            type_ = meaning(option)
+            type_ = read_meaning(option)
             return {"response": text, "outcome": OUTCOMES[type_], "option_index": index, "option_type": type_}
     outcome = OUTCOMES[means_by_itself(text)] if by_words else "other"
     return {"response": text, "outcome": outcome, "option_index": None, "option_type": None}
@@ -152,7 +160,7 @@ def check_question(step: PlanStep, language: Language | None = None) -> Iterator
 
 
 def _check_options(step: PlanStep) -> Iterator[Mistake]:
-    texts = [folded(option.text) for option in step.options]
+    texts = [fold(option.text) for option in step.options]
     for index, text in enumerate(texts):
         if text in texts[:index]:
             message = f"the option {step.options[index].text!r} appears twice"
@@ -167,6 +175,6 @@ def _check_default(step: PlanStep, language: Language | None) -> Iterator[Mistak
         yield "timeout", "missing_key", "'on_timeout' needs a 'timeout'", "say how long to wait, such as 2d"
     if step.on_timeout == "default" and step.default is None:
         yield "default", "missing_key", "on_timeout: default needs a 'default'", "say which answer counts then"
-    offered = [folded(option.text) for option in options_of(step, language)]
-    if step.default is not None and offered and folded(step.default) not in offered:
+    offered = [fold(option.text) for option in list_options(step, language)]
+    if step.default is not None and offered and fold(step.default) not in offered:
         yield "default", "bad_value", f"{step.default!r} is not one of the options", "write one of them"

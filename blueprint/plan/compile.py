@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
-from holdfast.blueprint.expressions.texts import folded, read_structure
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.texts import fold, read_structure
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
 from holdfast.blueprint.plan.answers import asks, check_question, informs, never_a_yes
 from holdfast.blueprint.plan.conditions import Condition, parse_condition
 from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, Unit, known_id
-from holdfast.blueprint.plan.references import BadText, Reference, references_of, whole_reference
+from holdfast.blueprint.plan.references import BadText, Reference, list_references, whole_reference
 from holdfast.blueprint.plan.structure import Structure, compares_item, over_path
 
 MAX_CYCLES = 20
@@ -131,14 +131,14 @@ class _Compiler:
     def _references(self, value: object, path: str, owner: str) -> list[str]:
         """Return the ids that a text, or the texts in a list or object, refer to."""
         try:
-            references = references_of(value)
+            references = list_references(value)
         except BadText as error:
             self.structure.add_fault(path, "bad_reference", error.message, error.hint)
             return []
-        ids = [self._referred(reference, path, owner, text_of(value)) for reference in references]
+        ids = [self._find_referred(reference, path, owner, write_text(value)) for reference in references]
         return [id_ for id_ in ids if id_ is not None]
 
-    def _referred(self, reference: Reference, path: str, owner: str, text: str) -> str | None:
+    def _find_referred(self, reference: Reference, path: str, owner: str, text: str) -> str | None:
         """Return the id of a result that is referred to."""
         if reference.kind != "result":
             self._check_item(reference, path, owner)
@@ -168,7 +168,7 @@ class _Compiler:
         except BadText as error:
             self.structure.add_fault(path, "bad_condition", error.message, error.hint)
             return []
-        id_ = self._referred(condition.left, path, owner, text)
+        id_ = self._find_referred(condition.left, path, owner, text)
         if id_ is not None:
             condition = replace(condition, left=replace(condition.left, name=id_))
             self._check_can_be_confirmed(condition, id_, path)
@@ -178,7 +178,7 @@ class _Compiler:
     def _check_can_be_confirmed(self, condition: Condition, id_: str, path: str) -> None:
         """Refuse to ask whether a question was confirmed that has no answer which means so."""
         unit = self.structure.steps.get(id_)
-        if unit is None or not asks(unit.step) or informs(unit.step) or folded(condition.operand) != "confirmed":
+        if unit is None or not asks(unit.step) or informs(unit.step) or fold(condition.operand) != "confirmed":
             return
         if unit.step.options and never_a_yes(unit.step):
             message = f"no option of {id_!r} means yes, so that it is never confirmed"

@@ -24,7 +24,7 @@ def is_plan(document: PlacedDict) -> bool:
     return "goal" in document or "loop_blocks" in document or instructed or read_instructions(steps) is not None
 
 
-def unfenced(text: str) -> str:
+def strip_fences(text: str) -> str:
     """Return a text without the fences of Markdown around it; every character keeps its line and column."""
     fenced = _FENCED.fullmatch(text)
     if fenced is None:
@@ -39,7 +39,7 @@ def plan_inside(document: PlacedDict) -> PlacedDict:
     return inner if isinstance(inner, PlacedDict) and is_plan(inner) else document
 
 
-def blueprint_of(document: PlacedDict) -> PlacedDict:
+def wrap_plan(document: PlacedDict) -> PlacedDict:
     """Return the blueprint that runs a plan. A text for an agent in a file's plan is the name of a model.
 
     Who is asked is said of the step that runs the plan, as of any other step.

@@ -75,13 +75,13 @@ class Layout:
         id_ = known_id(name, self.units_by_id)
         return None if id_ is None else self.units_by_id[id_]
 
-    def loops_of(self, id_: str) -> tuple[str, ...]:
+    def list_loops(self, id_: str) -> tuple[str, ...]:
         """Return the loops around a unit, the outermost first."""
         return self.units_by_id[id_].around
 
     def feeds_loop(self, id_: str) -> bool:
         """Return whether a loop goes through what a step gives: then a list is wanted of it."""
-        around = self.loops_of(id_)  # seen from outside them, the results of the step are a list already
+        around = self.list_loops(id_)  # seen from outside them, the results of the step are a list already
         return any(loop.source == id_ and around == loop.around[: len(around)] for loop in self.loops())
 
     def list_gates(self, unit: Unit) -> list[str]:

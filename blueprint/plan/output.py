@@ -41,16 +41,20 @@ _LOOP_FORMS: dict[str, Schema] = {
 }
 
 
-def _described(model: type[Part], forms: dict[str, Schema]) -> dict[str, Schema]:
+def _describe_fields(model: type[Part], forms: dict[str, Schema]) -> dict[str, Schema]:
     return {key: {**form, "description": str(model.model_fields[key].description)} for key, form in forms.items()}
 
 
-_STEP: Schema = {"type": "object", "required": ["id", "instruction"], "properties": _described(PlanStep, _STEP_FORMS)}
-_LOOP: Schema = {"type": "object", "required": ["over", "steps"], "properties": _described(PlanLoop, _LOOP_FORMS)}
+_STEP: Schema = {
+    "type": "object",
+    "required": ["id", "instruction"],
+    "properties": _describe_fields(PlanStep, _STEP_FORMS),
+}
+_LOOP: Schema = {"type": "object", "required": ["over", "steps"], "properties": _describe_fields(PlanLoop, _LOOP_FORMS)}
 PLAN_OUTPUT: Schema = {
     "type": "object",
     "required": ["goal", "steps"],
-    "properties": _described(
+    "properties": _describe_fields(
         PlanBody,
         {
             "goal": {"type": "string", "minLength": 1},

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from holdfast.blueprint.expressions.texts import folded
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.texts import fold
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanOption
@@ -17,16 +17,16 @@ from holdfast.blueprint.parts import Option
 from holdfast.blueprint.plan.answers import (
     OUTCOMES,
     REFUSE,
-    answer_of,
     informs,
-    options_of,
+    list_options,
     question_text,
+    read_plan_answer,
     wants_a_yes,
 )
 from holdfast.blueprint.plan.layout import Layout, StepUnit
 from holdfast.blueprint.plan.references import escape_template
 from holdfast.blueprint.questions import Asked, Choice, Decision, Input
-from holdfast.blueprint.questions.agreement import words_of
+from holdfast.blueprint.questions.agreement import choose_words
 
 LONGEST_QUOTED = 200
 """Most characters of an answer that the question after it repeats."""
@@ -112,13 +112,13 @@ class OutcomeQuestion(Asked):
         """Return the same question with the reason, after words that are neither a yes nor a no."""
         if not self.unclear or not _is_unclear(self._read_answer(content)):
             return None
-        text = text_of(content)
+        text = write_text(content)
         reason = self.unclear.format(text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}…")
         changes = {"message": f"{self.message}\n\n{reason}", "unclear": "", "counts_unclear": True}
         return self.model_copy(update=changes)
 
     def _read_answer(self, content: JSON) -> JSONObject:
-        return answer_of(text_of(content), self.answers, by_words=not self.informs)
+        return read_plan_answer(write_text(content), self.answers, by_words=not self.informs)
 
 
 def _is_unclear(answer: JSONObject) -> bool:
@@ -172,7 +172,7 @@ class PlanQuestion(Hitl):
                 answers = [PlanOption(text=text) for text in self.suggestions if text.strip()]
         different: dict[str, PlanOption] = {}
         for answer in answers:
-            different.setdefault(folded(answer.text), answer)
+            different.setdefault(fold(answer.text), answer)
         return OutcomeQuestion(
             message=text,
             info=info,
@@ -186,7 +186,7 @@ class PlanQuestion(Hitl):
 
 def _find_option(default: JSON, answers: Mapping[str, PlanOption]) -> JSON:
     """Return the text of the option that a default names; the default itself if there is none."""
-    option = answers.get(folded(default)) if isinstance(default, str) else None
+    option = answers.get(fold(default)) if isinstance(default, str) else None
     return default if option is None else option.text
 
 
@@ -209,7 +209,7 @@ def compile_question(
         note: What a model says beside the question.
         suggestions: Answers that a model suggests where the plan names none, and no yes is needed.
     """
-    step, options = unit.step, options_of(unit.step, plan.spoken_language)
+    step, options = unit.step, list_options(unit.step, plan.spoken_language)
     needs_yes = wants_a_yes(step) or _decides(unit, layout)
     item = {"item": "{{ item }}", "index": "{{ index }}"} if unit.around else {}
     return PlanQuestion.model_construct(  # its parts were checked with the plan
@@ -233,7 +233,7 @@ def compile_question(
         is_closed=bool(step.options),
         informs=informs(step),
         needs_yes=needs_yes,
-        unclear=words_of(plan.spoken_language).unclear if needs_yes and not informs(step) else "",
+        unclear=choose_words(plan.spoken_language).unclear if needs_yes and not informs(step) else "",
     )
 
 

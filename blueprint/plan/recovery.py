@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from holdfast.blueprint.expressions.texts import NoJson, fenced, json_from, read_json
+from holdfast.blueprint.expressions.texts import NoJson, json_from, list_fenced, read_json
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.plan.text_lists import plan_in_line, read_instructions
 
@@ -56,7 +56,7 @@ def from_text(text: str) -> JSON:
         return read_json(text)
     except NoJson as error:
         problem = error
-    if fences := fenced(text):
+    if fences := list_fenced(text):
         return read_json(fences[0])
     for begin in re.finditer(r"[{\[]", text):
         if (value := json_from(text, begin.start())) is not None:
@@ -80,7 +80,7 @@ def without_envelope(value: object) -> JSON:
     return value
 
 
-def recovered(value: object, goal: str) -> JSON:
+def recover_plan(value: object, goal: str) -> JSON:
     """Return the plan that a model intended: a list is its steps, and its notes are kept under `notes`."""
     plan = without_envelope(value)
     steps = plan.get("steps") if isinstance(plan, dict) else plan
@@ -91,7 +91,7 @@ def recovered(value: object, goal: str) -> JSON:
         plan = {"goal": goal, "steps": plan}
     if not isinstance(plan, dict):
         return plan
-    plan = _noted(plan, OF_PLAN)
+    plan = _keep_notes(plan, OF_PLAN)
     if "steps" not in plan and (key := next((key for key in _STEPS if isinstance(plan.get(key), list)), "")):
         plan["steps"] = plan[key]  # the key is a problem; what is in it is looked at all the same
     if "goal" not in plan and goal:
@@ -147,12 +147,12 @@ def _decides(approval: JSONObject, others: list[JSONObject]) -> bool:
     return (
         bool(approval.get("tools"))
         or not any(other.get("tools") for other in others)
-        or any(id_ in map(str, _listed(other.get("dependencies"))) for other in others)
+        or any(id_ in map(str, _read_list(other.get("dependencies"))) for other in others)
         or any(waiting.search(str(other.get("condition") or "")) for other in others)
     )
 
 
-def _listed(value: object) -> list[Any]:
+def _read_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -165,10 +165,10 @@ def _step(step: JSONObject) -> JSONObject:
     if not step.get("instruction") and isinstance(step.get("description"), str):
         step = {**step, "instruction": step["description"]}
         del step["description"]
-    return _noted(_asked(step), OF_STEP)
+    return _keep_notes(_read_question(step), OF_STEP)
 
 
-def _asked(step: JSONObject) -> JSONObject:
+def _read_question(step: JSONObject) -> JSONObject:
     """Return a step that is for a person as a question to one; an approval is one that a yes or a no answers."""
     words = _words(step.get("type"))
     is_for_person = words & _FOR_PERSON or any(_words(step.get(key)) & _PEOPLE for key in _WHO)
@@ -182,14 +182,14 @@ def _asked(step: JSONObject) -> JSONObject:
 
 
 def _loop(block: JSONObject) -> JSONObject:
-    return _noted(block, OF_LOOP)
+    return _keep_notes(block, OF_LOOP)
 
 
 def _each(value: object, change: Callable[[dict[str, Any]], dict[str, Any]]) -> JSON:
     return change(value) if isinstance(value, dict) else value
 
 
-def _noted(holder: JSONObject, notes: tuple[str, ...]) -> JSONObject:
+def _keep_notes(holder: JSONObject, notes: tuple[str, ...]) -> JSONObject:
     """Return the object with its notes under one key."""
     own = {key: value for key, value in holder.items() if key in notes}
     before = holder.get(NOTES)

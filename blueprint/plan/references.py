@@ -61,15 +61,15 @@ def references_in(text: str) -> list[Reference]:
     return list(references)
 
 
-def references_of(value: object) -> list[Reference]:
+def list_references(value: object) -> list[Reference]:
     """Return the references of a text, or of every text in a list or an object. Raises `BadText`."""
     match value:
         case str():
             return references_in(value)
         case list():
-            return [reference for part in value for reference in references_of(part)]
+            return [reference for part in value for reference in list_references(part)]
         case dict():
-            return references_of(list(value.values()))
+            return list_references(list(value.values()))
     return []
 
 

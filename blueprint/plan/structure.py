@@ -11,7 +11,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.conditions import parse_condition
 from holdfast.blueprint.plan.layout import Fault, LoopUnit, StepUnit, known_id
-from holdfast.blueprint.plan.references import BadText, Reference, references_of
+from holdfast.blueprint.plan.references import BadText, Reference, list_references
 
 MAX_LEVELS = 3
 """Loops in loops."""
@@ -110,13 +110,13 @@ class Structure:
         if step.loopover is None or step.start_step is None:
             self.steps[step.id] = StepUnit(id=step.id, path=path, place=index, step=step)
         if step.loopover is not None:
-            self._add_loop_of(step, index, path, taken)
+            self._add_loop(step, index, path, taken)
         elif step.start_step is not None:
             message = "'start_step' makes the step a loop, and 'loopover' is missing"
             hint = "say what it loops over: RESULT_FROM_<id>, or a list"
             self.add_fault(f"{path}.loopover", "missing_key", message, hint)
 
-    def _add_loop_of(self, step: PlanStep, index: int, path: str, taken: dict[str, str]) -> None:
+    def _add_loop(self, step: PlanStep, index: int, path: str, taken: dict[str, str]) -> None:
         """Add the loop that a step is with a `start_step`, or stands in by itself without one."""
         id_ = f"loop_{step.id}" if step.start_step is None else step.id
         if taken.setdefault(id_, path) != path:
@@ -183,7 +183,7 @@ class Structure:
         start = self.require_id(loop.block.steps[0], path, "step")
         if start is None:
             return {}
-        needed = {id_: self._declared(id_) for id_ in self.units}
+        needed = {id_: self._list_declared(id_) for id_ in self.units}
         after = {id_ for id_, ids in needed.items() if loop.id in ids and id_ != start}
         while more := {id_ for id_, ids in needed.items() if ids & after} - after:
             after |= more
@@ -193,7 +193,7 @@ class Structure:
         body = {self.own_loop(id_) for id_ in inside}
         return {id_: path for id_ in self.in_order() if id_ in body}
 
-    def _declared(self, id_: str) -> set[str]:
+    def _list_declared(self, id_: str) -> set[str]:
         """Return what a unit depends on, as far as it is written."""
         names = list(self.loops[id_].block.dependencies) if id_ in self.loops else []
         if id_ in self.steps:
@@ -238,5 +238,5 @@ def _result_names(texts: Iterable[object]) -> list[str]:
     references: list[Reference] = []
     for text in texts:
         with suppress(BadText):
-            references += references_of(text)
+            references += list_references(text)
     return [reference.name or "" for reference in references if reference.kind == "result"]

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from holdfast.blueprint.expressions.lists import entries_in
-from holdfast.blueprint.expressions.texts import fenced
+from holdfast.blueprint.expressions.texts import list_fenced
 from holdfast.blueprint.json_values import JSON, JSONObject
 
 DEFAULT_GOAL = "Do what the steps say"
@@ -26,7 +26,7 @@ def read_instructions(value: object) -> list[str] | None:
     (['Draft', 'Send'], ['Draft', 'Send'], None)
     """
     if isinstance(value, str):
-        value = entries_in((fenced(value) or [value])[0])
+        value = entries_in((list_fenced(value) or [value])[0])
     if not isinstance(value, list) or not value or not all(isinstance(text, str) and text.strip() for text in value):
         return None
     return None if any(_CALL.fullmatch(text.strip()) for text in value) else [text.strip() for text in value]
@@ -59,13 +59,13 @@ def describe_look(value: JSON) -> str:
         case str():
             return "text" if value.strip() else "an empty text"
         case dict():
-            return f"an object with the keys {_listed(value)}" if value else "an empty object"
+            return f"an object with the keys {_list_keys(value)}" if value else "an empty object"
         case [dict() as first, *_]:
-            return f"a list of objects with the keys {_listed(first)}"
+            return f"a list of objects with the keys {_list_keys(first)}"
         case list():
             return "a list of something else than texts" if value else "an empty list"
     return "a single value"
 
 
-def _listed(value: JSONObject) -> str:
+def _list_keys(value: JSONObject) -> str:
     return ", ".join([*list(value)[:_MOST_KEYS], *(["…"] if len(value) > _MOST_KEYS else [])])

@@ -34,14 +34,14 @@ class Lack(NamedTuple):
     hint: str | None = None
 
 
-def authored(step: PlanStep, author: PlanBody) -> PlanStep | None:
+def find_authored(step: PlanStep, author: PlanBody) -> PlanStep | None:
     """Return the step of this name as the author wrote it; of a plan that is read, nobody did."""
     return next((own for own in author.steps if own.id == step.id), None)
 
 
 def ruling_agent(step: PlanStep, plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Agent | None:
     """Return the agent whose tools, approvals and permissions count: a model cannot choose others by naming one."""
-    before = authored(step, author)
+    before = find_authored(step, author)
     own = before is not None and before.agent == step.agent and step.agent is not None
     agent = step.agent if own else plan.agent
     return agents.get(agent) if isinstance(agent, str) else agent
@@ -52,7 +52,7 @@ def has_tool(agent: Agent, tool: str) -> bool:
     return any(entry.name in (tool, tool.partition("/")[0]) for entry in agent.tools)
 
 
-def unlisted(tool: str, agent: Agent | None) -> Lack | None:
+def find_unlisted(tool: str, agent: Agent | None) -> Lack | None:
     """Return why an agent that lists tools may not use one; None if it lists none, or this one."""
     if agent is None or not agent.tools or has_tool(agent, tool):
         return None
@@ -61,11 +61,11 @@ def unlisted(tool: str, agent: Agent | None) -> Lack | None:
     return Lack("unknown_tool", f"the agent has no tool {tool!r}", hint)
 
 
-def lack_of(tool: str, step: PlanStep, author: PlanBody, agent: Agent | None) -> Lack | None:
+def find_tool_lack(tool: str, step: PlanStep, author: PlanBody, agent: Agent | None) -> Lack | None:
     """Return why a step may not use a tool, as far as that is known without a worker; None if it may."""
-    before = authored(step, author)
+    before = find_authored(step, author)
     if (agent is not None and agent.tools) or (before is not None and tool in before.tools):
-        return unlisted(tool, agent)
+        return find_unlisted(tool, agent)
     if ":" in tool:
         text = f"{tool!r}: a plan that no author wrote may only name registered tools, and those of its agent"
         return Lack("not_allowed", text, "name a registered tool")
@@ -78,9 +78,9 @@ def lack_of(tool: str, step: PlanStep, author: PlanBody, agent: Agent | None) ->
 def check_tools(plan: PlanBody, author: PlanBody, agents: Mapping[str, Agent]) -> Iterator[Fault]:
     """Yield every tool that a step's agent does not have; what the author wrote was checked when it was loaded."""
     for index, step in enumerate(plan.steps):
-        if authored(step, author) == step:
+        if find_authored(step, author) == step:
             continue
         agent = ruling_agent(step, plan, author, agents)
         for number, tool in enumerate(step.tools):
-            if (lack := lack_of(tool, step, author, agent)) is not None:
+            if (lack := find_tool_lack(tool, step, author, agent)) is not None:
                 yield Fault(f"steps[{index}].tools[{number}]", "unknown_name", lack.message, lack.hint)

@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from holdfast.blueprint.expressions.texts import folded
+from holdfast.blueprint.expressions.texts import fold
 
 Language = Literal["en", "fr", "de", "es", "it", "pt", "nl"]
 DEFAULT_LANGUAGE: Language = "en"
@@ -201,7 +201,7 @@ def find_language(text: str) -> Language | None:
     >>> find_language("Préparer et envoyer les invitations pour la fête"), find_language("Invite Ana")
     ('fr', None)
     """
-    words = _LETTERS.findall(folded(text))
+    words = _LETTERS.findall(fold(text))
     counts = sorted(((sum(word in common for word in words), language) for language, common in _WORDS.items()))
     (second, _), (first, language) = counts[-2:]
     return language if first >= max(_ENOUGH, 2 * second) else None
@@ -215,7 +215,7 @@ def plainly(text: str) -> str:
     >>> plainly(" «Oui,  envoyer !» "), plainly("OK?")
     ('oui envoyer', 'ok?')
     """
-    words = folded(text).replace("\u2019", "'")
+    words = fold(text).replace("\u2019", "'")
     begin, end = 0, len(words)
     while begin < end and _is_outer(words[begin]):
         begin += 1
@@ -265,6 +265,6 @@ def refuses(text: str) -> bool:
     return plainly(text) in _REFUSALS or plainly(_CLAUSE.split(text.strip(), maxsplit=1)[0]) in _REFUSALS
 
 
-def words_of(language: Language | None) -> Words:
+def choose_words(language: Language | None) -> Words:
     """Return the words of a plan's language; without one, English."""
     return TABLES[language or DEFAULT_LANGUAGE]

@@ -87,7 +87,7 @@ class OptionsAsked(Asked):
 
     def _option(self, text: str) -> Option | None:
         """Return the option with this id or label: an exact match first, then one that ignores case and outer space."""
-        for normalize in (str, _folded):
+        for normalize in (str, _fold):
             for option in self.options:
                 # Compared as it was sent, and never escaped before it is shown: in a peer nobody could choose "Don't"
                 # any more.
@@ -138,5 +138,5 @@ class Choice(OptionsAsked):
     listed_as = "input"
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return text.strip().casefold()

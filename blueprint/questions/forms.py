@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.blueprint.expressions.texts import NoJson, read_json
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.choices import Choice
 from holdfast.blueprint.questions.kind import (
@@ -220,7 +220,7 @@ class Fact(Asked):
     def accept(self, content: object) -> JSON:
         """Return the facts by name, each checked against its own schema. Text must not be blank."""
         content = self.read_short(content)
-        problems = problems_of(self.value_schema, content)
+        problems = list_misfits(self.value_schema, content)
         # The value of a fact may be an object itself: only one that is no such value counts as several facts.
         if isinstance(content, dict) and problems and content:
             return self._several(content)

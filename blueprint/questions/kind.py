@@ -21,9 +21,9 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.blueprint.parts import NAME_PATTERN, Option, Risk
 
 TEXT = {"type": "string"}
@@ -64,11 +64,11 @@ def check_schema(schema: JSONObject, content: object, path: str = "") -> None:
         content: The content, or a part of it.
         path: Where the part is in the content.
     """
-    if problems := problems_of(schema, content):
-        raise InvalidAnswer.of([(joined(path, inner), reason) for inner, reason in problems])
+    if problems := list_misfits(schema, content):
+        raise InvalidAnswer.of([(join_paths(path, inner), reason) for inner, reason in problems])
 
 
-def joined(path: str, inner: str) -> str:
+def join_paths(path: str, inner: str) -> str:
     """Return the path of what is inside of a part.
 
     >>> joined("payload", "title"), joined("payload", "[0]"), joined("", "title")
@@ -481,7 +481,7 @@ def brief(value: object, limit: int = 80) -> str:
     >>> brief(None), brief("warm"), brief({"a": 1})
     ('null', "'warm'", '{"a":1}')
     """
-    text = repr(value) if isinstance(value, str) else text_of(value)
+    text = repr(value) if isinstance(value, str) else write_text(value)
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import problems_of
-from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, joined, question_kind
+from holdfast.blueprint.jsonschemas import list_misfits
+from holdfast.blueprint.questions.kind import Asked, Draft, InvalidAnswer, join_paths, question_kind
 from holdfast.blueprint.schema_messages import own_words, words_for_pattern
 
 DIRECTORY, ENVIRONMENT = "dir", "env"
@@ -81,7 +81,7 @@ class Secret(Asked):
             "type": "object",
             "required": self._needed,
             "minProperties": 1,
-            "properties": {name: _requested(field) for name, field in self._properties.items()},
+            "properties": {name: _describe_request(field) for name, field in self._properties.items()},
             "additionalProperties": False,
         }
 
@@ -92,7 +92,7 @@ class Secret(Asked):
     @property
     def fields(self) -> Mapping[str, JSONObject]:
         """The fields as a person fills them in: a hidden one is `writeOnly`, and asks for the value."""
-        return {name: _typed(field) if is_hidden(field) else field for name, field in self._properties.items()}
+        return {name: _describe_field(field) if is_hidden(field) else field for name, field in self._properties.items()}
 
     @property
     def _properties(self) -> Mapping[str, JSONObject]:
@@ -145,8 +145,8 @@ class Secret(Asked):
             if name not in content:
                 yield name, own_words(self.form or {}, "required", name) or "is missing"
         for name in content.keys() - set(self._hidden):
-            for path, reason in problems_of(dict(self.fields[name]), content[name]):
-                yield joined(name, path), reason
+            for path, reason in list_misfits(dict(self.fields[name]), content[name]):
+                yield join_paths(name, path), reason
 
 
 def is_hidden(field: Mapping[str, JSON]) -> bool:
@@ -159,7 +159,7 @@ def value_problem(field: Mapping[str, JSON], value: str) -> str | None:
     if reference_in(value) is not None:
         return None
     for key in (key for key in _CONSTRAINTS if key in field):
-        if any(problems_of({"type": "string", key: field[key]}, value)):
+        if any(list_misfits({"type": "string", key: field[key]}, value)):
             return own_words(dict(field), key) or _bound_in_words(key, field[key])
     return None
 
@@ -168,7 +168,7 @@ def _bound_in_words(key: str, bound: JSON) -> str:
     if key == "pattern":
         words = words_for_pattern(str(bound))
         return f"must be {words}" if words else f"must have the form {bound}"
-    return f"must have at {'least' if key == 'minLength' else 'most'} {counted(bound, 'character')}"
+    return f"must have at {'least' if key == 'minLength' else 'most'} {say_count(bound, 'character')}"
 
 
 def _hidden_problem(field: Mapping[str, JSON], value: object) -> str | None:
@@ -177,7 +177,7 @@ def _hidden_problem(field: Mapping[str, JSON], value: object) -> str | None:
     return value_problem(field, value)
 
 
-def _requested(field: Mapping[str, JSON]) -> JSONObject:
+def _describe_request(field: Mapping[str, JSON]) -> JSONObject:
     """Return what is accepted for a field; `value` says for clients what the hidden value must fit."""
     if not is_hidden(field):
         return dict(field)
@@ -186,7 +186,7 @@ def _requested(field: Mapping[str, JSON]) -> JSONObject:
     return {**about, "writeOnly": True, **REFERENCE}
 
 
-def _typed(field: Mapping[str, JSON]) -> JSONObject:
+def _describe_field(field: Mapping[str, JSON]) -> JSONObject:
     return {"type": "string", "writeOnly": True, **_only(_LABELS, field), **_constraints(field)}
 
 

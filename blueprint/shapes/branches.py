@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.blueprint.expressions.error import did_you_mean
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.kinds.knowledge import Branching
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes import consents
@@ -24,7 +24,7 @@ def check_branches(judged: JudgedText, path: str, branching: Branching, shape: S
     """
     if consents.check_branches(judged, branching, shape) or not shape.values:
         return
-    values = {text_of(value): value for value in shape.values}
+    values = {write_text(value): value for value in shape.values}
     possible, findings = describe_values(list(shape.values)), judged.findings
     never = sorted(branching.keys - values.keys() - {"null"})
     for key in never:

@@ -168,13 +168,13 @@ def gather_writes(steps: Iterable[tuple[Step, Shape]]) -> Writes:
         if step.updates_context:
             writes.add_object(output)
         for operation in find_operations(step):
-            writes.add(operation.write.target, _written(operation))
+            writes.add(operation.write.target, _find_written(operation))
         for target in _find_imported(step):
             writes.add(target, UNKNOWN)
     return writes
 
 
-def _written(operation: Operation) -> Shape:
+def _find_written(operation: Operation) -> Shape:
     match operation.verb:
         case "append":
             return LIST

@@ -11,7 +11,7 @@ from jinja2 import nodes
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.values import shown_key
-from holdfast.blueprint.expressions.walk import source_of
+from holdfast.blueprint.expressions.walk import write_source
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.shape import TYPES, Shape
 
@@ -109,7 +109,7 @@ def name_node(node: nodes.Node) -> str:
     """Return a part of an expression as it is written, as far as it is short."""
     if isinstance(node, nodes.Const):
         return quote(node.value)
-    text = source_of(node)
+    text = write_source(node)
     return "what is computed here" if text == "(…)" else text
 
 

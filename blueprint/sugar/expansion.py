@@ -110,7 +110,7 @@ class DocumentExpansion(Expansion):
         """Return a file's absolute path, or the path as written if there is no folder."""
         return file if self.folder is None else os.path.abspath(self.folder / file)
 
-    def text_of(self, file: object, place: Position, path: str) -> str:
+    def read_text_file(self, file: object, place: Position, path: str) -> str:
         """Return the content of a text file beside the blueprint, or "" with a problem reported."""
         if not isinstance(file, str) or not file:
             self.add(place, path, "bad_value", "'from_file' must be the path of a text file")
@@ -184,4 +184,6 @@ def _read_instructions(agent: PlacedDict, expansion: DocumentExpansion, path: st
     if isinstance(instructions, PlacedDict) and "from_file" in instructions:
         expansion.correct_keys(instructions, ("from_file",), f"{path}.instructions")
         place = instructions.value_place("from_file")
-        agent["instructions"] = expansion.text_of(instructions["from_file"], place, f"{path}.instructions.from_file")
+        agent["instructions"] = expansion.read_text_file(
+            instructions["from_file"], place, f"{path}.instructions.from_file"
+        )

@@ -68,14 +68,14 @@ class Amount:
 
 
 def total(several: Iterable[Amount]) -> Amount:
-    return _joined(list(several), sum)
+    return _join(list(several), sum)
 
 
 def largest(several: Iterable[Amount]) -> Amount:
-    return _joined(list(several), max)
+    return _join(list(several), max)
 
 
-def _joined(amounts: list[Amount], join: Callable[[list[int]], int]) -> Amount:
+def _join(amounts: list[Amount], join: Callable[[list[int]], int]) -> Amount:
     if any(amount.most is None for amount in amounts):
         return Amount(None, tuple(dict.fromkeys(reason for amount in amounts for reason in amount.why)))
     by_loops: dict[tuple[tuple[str, ...], int], list[int]] = {}

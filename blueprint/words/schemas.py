@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.words.text import constant, listed, one_line
+from holdfast.blueprint.words.text import constant, enumerate_words, one_line
 
 _TYPES = {
     "object": "an object",
@@ -47,7 +47,7 @@ def fields(schema: JSONObject, level: int = 0) -> str:
         return ""
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
-    return listed([_field(name, property_, name in needed, level) for name, property_ in properties.items()])
+    return enumerate_words([_field(name, property_, name in needed, level) for name, property_ in properties.items()])
 
 
 def _field(name: str, schema: object, needed: bool, level: int) -> str:
@@ -60,11 +60,11 @@ def _kind(schema: JSONObject, level: int) -> str:
         case {"const": fixed}:
             return constant(fixed)
         case {"enum": [_, *_] as choices}:
-            return listed([constant(choice) for choice in choices], "or")
+            return enumerate_words([constant(choice) for choice in choices], "or")
         case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices} if level < _DEEPEST:
-            return listed([shape(choice, level + 1) for choice in choices], "or")
+            return enumerate_words([shape(choice, level + 1) for choice in choices], "or")
         case {"type": [_, *_] as types}:
-            return listed([_TYPES.get(str(type_), str(type_)) for type_ in types], "or")
+            return enumerate_words([_TYPES.get(str(type_), str(type_)) for type_ in types], "or")
         case {"type": "array", "items": dict() as items} if items and level < _DEEPEST:
             return f"a list, each item {shape(items, level + 1)}"
         case {"properties": dict()} if level < _DEEPEST and (inside := fields(schema, level)):

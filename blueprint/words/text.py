@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from jinja2 import Environment, nodes
 
-from holdfast.blueprint.amounts import counted
-from holdfast.blueprint.expressions.error import ExpressionError, shortened
+from holdfast.blueprint.amounts import say_count
+from holdfast.blueprint.expressions.error import ExpressionError, shorten
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions import Asked
@@ -99,7 +99,9 @@ def choice(expression: str, names: Vocabulary) -> str | None:
     """Return a boolean expression as a clause; None for one with another value."""
     try:
         node = parsed_expression(expression)
-        yes_or_no = isinstance(node, nodes.Compare | nodes.Not | nodes.Test) or _permitting(node, names) is not None
+        yes_or_no = (
+            isinstance(node, nodes.Compare | nodes.Not | nodes.Test) or _find_permission(node, names) is not None
+        )
         return _clause(node, names) if yes_or_no else None
     except (_NotSimple, ExpressionError):
         return None
@@ -119,7 +121,7 @@ def value(expression: str, names: Vocabulary) -> str:
         return f"`{one_line(expression)}`"
 
 
-def filled(template: object, names: Vocabulary) -> str:
+def say_template(template: object, names: Vocabulary) -> str:
     """Return the words for a template: its text in quotes, its expressions in words between brackets.
 
     >>> filled("Pay {{ input.amount }} EUR?", RUN), filled("{{ input }}", RUN), filled({"n": 3, "x": "{{ item }}"}, RUN)
@@ -129,37 +131,39 @@ def filled(template: object, names: Vocabulary) -> str:
         case str():
             return _text(template, names)
         case dict() if template:
-            return listed([f"{one_line(str(key), 40)} ({filled(part, names)})" for key, part in template.items()])
+            return enumerate_words(
+                [f"{one_line(str(key), 40)} ({say_template(part, names)})" for key, part in template.items()]
+            )
         case list() if template:
-            return f"the list of {listed([filled(part, names) for part in template])}"
+            return f"the list of {enumerate_words([say_template(part, names) for part in template])}"
     return constant(template)
 
 
-def value_of(template: str, names: Vocabulary) -> str:
+def say_value(template: str, names: Vocabulary) -> str:
     """Return the words for a template, or for a bare expression."""
-    return filled(template, names) if "{" in template else value(template, names)
+    return say_template(template, names) if "{" in template else value(template, names)
 
 
-def unquoted(template: object, names: Vocabulary) -> str:
+def say_unquoted(template: object, names: Vocabulary) -> str:
     """Return the words for a template without the quotes.
 
     >>> unquoted("Pay {{ input }}?", RUN)
     'Pay [the input]?'
     """
-    return filled(template, names).removeprefix('"').removesuffix('"')
+    return say_template(template, names).removeprefix('"').removesuffix('"')
 
 
 def _text(template: str, names: Vocabulary) -> str:
     if is_plain(template):
-        return quoted(template)
+        return quote(template)
     try:
         whole = parsed_template(template).whole
         pieces = list(_pieces(template))
         if whole is not None:
             return value(pieces[0][1], names)
     except (_NotSimple, ExpressionError):
-        return quoted(template)
-    return quoted("".join(f"[{value(text, names)}]" if filled_in else text for filled_in, text in pieces))
+        return quote(template)
+    return quote("".join(f"[{value(text, names)}]" if filled_in else text for filled_in, text in pieces))
 
 
 def _pieces(template: str) -> Iterator[tuple[bool, str]]:
@@ -195,13 +199,17 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
         case nodes.Getitem(node=of, arg=nodes.Const(value=0)):
             return f"the first of {_single(of, names)}"
         case nodes.List() | nodes.Tuple():
-            return f"the list of {listed([_noun(item, names) for item in node.items])}" if node.items else "no items"
+            return (
+                f"the list of {enumerate_words([_noun(item, names) for item in node.items])}"
+                if node.items
+                else "no items"
+            )
         case nodes.Filter(kwargs=[], node=nodes.Expr() as of):
-            return _filtered(node.name, _single(of, names), node.args, names)
+            return _say_filter(node.name, _single(of, names), node.args, names)
         case nodes.Call(kwargs=[], node=nodes.Name(name="len"), args=[of]):
             return f"the length of {_single(of, names)}"
         case nodes.Add(left=list_, right=nodes.List(items=[_, *_] as added)):
-            return f"{_noun(list_, names)} with {listed([_noun(item, names) for item in added])} added"
+            return f"{_noun(list_, names)} with {enumerate_words([_noun(item, names) for item in added])} added"
         case nodes.Add() | nodes.Sub():
             sign = "plus" if isinstance(node, nodes.Add) else "minus"
             return f"{_noun(node.left, names)} {sign} {_single(node.right, names)}"
@@ -273,7 +281,7 @@ _FILTERED = {
 _JOINED = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "separated by commas", ",": "separated by commas"}
 
 
-def _filtered(name: str, of: str, args: Sequence[nodes.Expr], names: Vocabulary) -> str:
+def _say_filter(name: str, of: str, args: Sequence[nodes.Expr], names: Vocabulary) -> str:
     match name, args:
         case "join", [nodes.Const(value=str(separator))]:
             return f"{of}, {_JOINED.get(separator) or f'joined with {separator!r}'}"
@@ -325,17 +333,17 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
         case nodes.Or(left=left, right=right):
             return _joined_clauses("and" if negated else "or", left, right, names, negated)
         case nodes.Compare(expr=left, ops=[nodes.Operand(op=operator, expr=right)]):
-            return _compared(left, operator, right, names, negated)
+            return _say_comparison(left, operator, right, names, negated)
         case nodes.Test(node=of, name=name, args=[] | None, kwargs=[] | None) if name in _TESTED:
             return f"{_single(of, names)} {_TESTED[name][negated]}"
         case nodes.Test(node=of, name=name, args=[other], kwargs=[] | None) if name in _TESTED:
             return f"{_single(of, names)} {_TESTED[name][negated]} {_single(other, names)}"
-    if (step := _permitting(node, names)) is not None:
+    if (step := _find_permission(node, names)) is not None:
         return f"{step} was {'not ' if negated else ''}granted"
     return f"{_single(node, names)} is {'false or empty' if negated else 'true or not empty'}"
 
 
-def _permitting(node: nodes.Node, names: Vocabulary) -> str | None:
+def _find_permission(node: nodes.Node, names: Vocabulary) -> str | None:
     """Return the step whose permission the expression reads, if it does."""
     permissions = [step for step, question in names.answers.items() if question.permits]
     match _owner_and_keys(node):
@@ -354,14 +362,14 @@ def _joined_clauses(word: str, left: nodes.Node, right: nodes.Node, names: Vocab
     return " and ".join(f"(either {text})" if ", or " in text else text for text in clauses)
 
 
-def _compared(left: nodes.Node, operator: str, right: nodes.Node, names: Vocabulary, negated: bool) -> str:
+def _say_comparison(left: nodes.Node, operator: str, right: nodes.Node, names: Vocabulary, negated: bool) -> str:
     match operator, right:
-        case (("eq" | "ne"), nodes.Const(value=bool(granted))) if _permitting(left, names) is not None:
+        case (("eq" | "ne"), nodes.Const(value=bool(granted))) if _find_permission(left, names) is not None:
             return _clause(left, names, negated ^ ((operator == "eq") is not granted))
     operator = _OPPOSITE[operator] if negated else operator
     match operator, right:
         case (("in" | "notin"), nodes.List(items=[_, *_]) | nodes.Tuple(items=[_, *_])):
-            choices = listed([_noun(item, names) for item in right.items], "or")
+            choices = enumerate_words([_noun(item, names) for item in right.items], "or")
             return f"{_operand(left, names)} is {'none' if operator == 'notin' else 'one'} of {choices}"
         case (("in" | "notin"), _):
             verb = "does not contain" if operator == "notin" else "contains"
@@ -390,7 +398,7 @@ def constant(literal: object) -> str:
     return one_line(json.dumps(literal, ensure_ascii=False, default=str), _LONGEST_VALUE)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     return f'"{one_line(text)}"'
 
 
@@ -409,10 +417,10 @@ def one_line(text: str, limit: int = LONGEST) -> str:
     >>> one_line("Dear all,\\n\\n  hello", 14)
     'Dear all, hel…'
     """
-    return shortened(" ".join(text.split()), limit)
+    return shorten(" ".join(text.split()), limit)
 
 
-def listed(words: Sequence[str], last: str = "and") -> str:
+def enumerate_words(words: Sequence[str], last: str = "and") -> str:
     """Return words as an enumeration; a long one is cut.
 
     >>> listed(["a", "b", "c"]), listed(["a", "b"], "or")
@@ -432,7 +440,7 @@ def duration(seconds: float) -> str:
     parts, rest = [], seconds
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         count, rest = divmod(rest, size)
-        parts += [counted(int(count), unit)] if count else []
+        parts += [say_count(int(count), unit)] if count else []
     return " ".join([*parts, *([_seconds(rest)] if rest or not parts else [])])
 
 
@@ -442,17 +450,17 @@ def describe_span(span: float | str, names: Vocabulary) -> str:
     >>> describe_span(5400, RUN), describe_span("{{ input.days }}d", RUN)
     ('1 hour 30 minutes', "[the input's days]d")
     """
-    return unquoted(span, names) if isinstance(span, str) else duration(span)
+    return say_unquoted(span, names) if isinstance(span, str) else duration(span)
 
 
 def _seconds(rest: float) -> str:
-    return counted(int(rest), "second") if float(rest).is_integer() else f"{rest:g} seconds"
+    return say_count(int(rest), "second") if float(rest).is_integer() else f"{rest:g} seconds"
 
 
 def json_list(text: str) -> list[JSON] | None:
     """Return the list that a text is as JSON, else None."""
     try:
-        listed = json.loads(text)
+        enumerate_words = json.loads(text)
     except ValueError:
         return None
-    return listed if isinstance(listed, list) else None
+    return enumerate_words if isinstance(enumerate_words, list) else None

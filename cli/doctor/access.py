@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.cli.doctor.findings import Finding
 from holdfast.cli.doctor.server import Deployment
-from holdfast.client.catalogue import offered
+from holdfast.client.catalogue import list_offered
 from holdfast.client.listing import open_runs
 from holdfast.client.permissions import read_access
 from holdfast.protocol.access import AccessPolicy, RunAccess, is_seen_by_nobody
@@ -22,15 +22,15 @@ def check_rules(config: Config) -> Finding:
     rules = config.access_rules()
     if not rules.enforced:
         return Finding("access", "ok", "nobody signs in, and there is no [access]: who reaches serve sees all runs")
-    lonely = [access.blueprint for access in _offered(config) if is_seen_by_nobody(access, rules)]
+    lonely = [access.blueprint for access in _iterate_offers(config) if is_seen_by_nobody(access, rules)]
     if lonely:
-        message = f"nobody may see what a webhook, a schedule or a token starts of {_listed(lonely)}"
+        message = f"nobody may see what a webhook, a schedule or a token starts of {_list_names(lonely)}"
         return Finding("access", "warning", message, REMEDY)
     return Finding("access", "ok", "each blueprint that is offered has people who may see its runs")
 
 
-def _offered(config: Config) -> Iterator[RunAccess]:
-    for offer in offered(config):
+def _iterate_offers(config: Config) -> Iterator[RunAccess]:
+    for offer in list_offered(config):
         try:
             blueprint = offer.read()
         except BlueprintError:
@@ -50,10 +50,10 @@ async def check_open_runs(deployment: Deployment) -> list[Finding]:
     ]
     if not lonely:
         return []
-    message = f"nobody may see {_listed(lonely)}, but the assignees of the questions"
+    message = f"nobody may see {_list_names(lonely)}, but the assignees of the questions"
     return [Finding("access", "warning", message, f"{REMEDY} The rules of the deployment count for open runs, too.")]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(sorted(names)[:MOST_NAMED]) + more

@@ -5,13 +5,13 @@ from __future__ import annotations
 from temporalio.client import WorkflowExecution
 from temporalio.service import RPCError
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.cli.doctor.findings import Finding
 from holdfast.cli.doctor.server import Deployment
 from holdfast.client.listing import CALM_PAGE, OPEN
 from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.stopping import at_once
-from holdfast.protocol.address import run_of
+from holdfast.protocol.address import read_run
 from holdfast.runtime.errors import is_missing, make_server_error
 
 MOST = 500
@@ -40,12 +40,12 @@ async def check_runs(deployment: Deployment) -> list[Finding]:
     found = [obstacle for obstacles in await at_once(look, listed) for obstacle in obstacles]
     if not found:
         more = f" (the newest {MOST} were looked at)" if len(listed) == MOST else ""
-        return [Finding("runs", "ok", f"{counted(len(listed), 'open workflow')}, none is stuck{more}")]
+        return [Finding("runs", "ok", f"{say_count(len(listed), 'open workflow')}, none is stuck{more}")]
     return [Finding("runs", "fault", f"{one.workflow}: {one.message}", _remedy(one)) for one in found]
 
 
 def _remedy(obstacle: Obstacle) -> str:
-    run = run_of(obstacle.workflow)
+    run = read_run(obstacle.workflow)
     if obstacle.type == "task_fails":  # what comes to a workflow that takes no task does not reach it
         return f"See the log of the workers; holdfast cancel {run} --force ends the run."
     return f"See the log of the workers; holdfast cancel {run} ends the run, and holdfast cancel {run} --force at once."

@@ -9,7 +9,7 @@ from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.cli.doctor.findings import Finding, make_fault
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.connection import check_namespace, connect_if_running, is_server_named
@@ -72,7 +72,7 @@ async def _check_attributes(client: Client) -> Finding:
 def _check_retention(retention: timedelta | None) -> Finding:
     if retention is None:
         return Finding("retention", "unchecked", "this client may not describe the namespace")
-    message = f"closed runs are kept for {counted(retention.days, 'day')}"
+    message = f"closed runs are kept for {say_count(retention.days, 'day')}"
     if retention < RETENTION:
         remedy = (
             f"{SETUP}, which asks for {RETENTION.days} days; or keep a record (holdfast serve), which outlives them."

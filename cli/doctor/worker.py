@@ -19,7 +19,7 @@ from holdfast.cli.doctor.findings import Finding, make_fault
 from holdfast.cli.doctor.server import Deployment
 from holdfast.client.lookup import Unchecked
 from holdfast.client.worker_lookup import look_up_names
-from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, WorkerState, proof_of
+from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, WorkerState, make_proof
 from holdfast.protocol.guard import Key
 from holdfast.protocol.lookup import RequiredName
 from holdfast.protocol.names import HOLD_MARK
@@ -85,7 +85,7 @@ async def _check_one(deployment: Deployment, queue: str, idle: Version | None) -
     asked = _Check.of(deployment.config, embedded=deployment.embedded)
     before = datetime.now(UTC)
     try:
-        handle = await _started(deployment, queue, asked)
+        handle = await _start_check(deployment, queue, asked)
         after = datetime.now(UTC)
         state: WorkerState = await handle.result()
         return [
@@ -109,7 +109,7 @@ async def _check_one(deployment: Deployment, queue: str, idle: Version | None) -
         asked.forget()
 
 
-async def _started(deployment: Deployment, queue: str, asked: _Check) -> ActivityHandle[WorkerState]:
+async def _start_check(deployment: Deployment, queue: str, asked: _Check) -> ActivityHandle[WorkerState]:
     return await deployment.client.start_activity(
         CHECK_WORKER,
         asked.request,
@@ -156,7 +156,7 @@ class _Check:
         nonce, store = secrets.token_hex(16), keeper(config, embedded=embedded)
         request = CheckWorker(
             nonce=nonce,
-            proofs={key.id: proof_of(key, nonce) for key in _keys(config)},
+            proofs={key.id: make_proof(key, nonce) for key in _keys(config)},
             secret=_keep(nonce, store),
             filler=secrets.token_hex(FILLER_BYTES // 2),
         )
@@ -241,7 +241,7 @@ def _compare_keys(request: CheckWorker, state: WorkerState) -> list[Finding]:
 
 async def _check_names(deployment: Deployment, queue: str) -> list[Finding]:
     """Have models, MCP servers and groups of the configuration looked up on the worker."""
-    wanted = _wanted(deployment.config)
+    wanted = _list_wanted(deployment.config)
     if not wanted:
         return []
     try:
@@ -254,7 +254,7 @@ async def _check_names(deployment: Deployment, queue: str) -> list[Finding]:
     ]
 
 
-def _wanted(config: Config) -> list[RequiredName]:
+def _list_wanted(config: Config) -> list[RequiredName]:
     groups = {*config.groups, *(name for channel in config.notify.channels.values() for name in _groups(channel.to))}
     return [
         *(RequiredName(kind="model", name=name) for name in sorted(config.models)),

@@ -147,10 +147,10 @@ def _deadline(answers: WizardAnswers, indent: int, defaults: dict[str, str]) -> 
         return ""
     default = defaults.get(answers.unanswered)
     if default is None:
-        return "\n" + _commented(indent, f"timeout: {answers.deadline}", "then the run fails")
-    answer = _commented(indent, f"default: {scalar(default)}", "what counts as the answer then")
+        return "\n" + _comment(indent, f"timeout: {answers.deadline}", "then the run fails")
+    answer = _comment(indent, f"default: {scalar(default)}", "what counts as the answer then")
     return f"\n{' ' * indent}timeout: {answers.deadline}\n{answer}"
 
 
-def _commented(indent: int, line: str, why: str) -> str:
+def _comment(indent: int, line: str, why: str) -> str:
     return f"{' ' * indent + line:{_COMMENTS_FROM - 2}}  # {why}"

@@ -12,7 +12,7 @@ from holdfast.client.earlier_answers import EarlierAnswers, EarlierReply
 from holdfast.client.outcomes import read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, refusal_of
+from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, describe_refusal
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal
 from holdfast.protocol.names import SHOWN
 from holdfast.protocol.people import why_not
@@ -65,7 +65,7 @@ class AccessControl:
             raise UnknownRun(run)
         permissions = self._make_permissions(by)
         written = (await self._access(permissions, run)).written
-        raise Refusal("not_allowed", refusal_of(capability, self._answering.find_sender(by), written))
+        raise Refusal("not_allowed", describe_refusal(capability, self._answering.find_sender(by), written))
 
     @property
     def sees_all(self) -> bool:
@@ -187,7 +187,7 @@ class AccessControl:
         if question.assignees or await self.may("answer", question.run):
             return None
         permissions = self._make_permissions(None)
-        return refusal_of("answer", sender, (await self._access(permissions, question.run)).written)
+        return describe_refusal("answer", sender, (await self._access(permissions, question.run)).written)
 
     async def check_answering(self, open_questions: OpenQuestions, names: Sequence[str]) -> None:
         """Refuse answers to questions without assignees of a person who may not give them, before they are sent."""

@@ -18,7 +18,7 @@ from holdfast.client.question_reader import QuestionReader
 from holdfast.client.states import Listed, Waiting
 from holdfast.client.tree import Tree, UnknownRun, collect_questions
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.people import ANYONE, MANY, names_of
+from holdfast.protocol.people import ANYONE, MANY, list_assignee_names
 from holdfast.protocol.questions import Question
 from holdfast.protocol.views import Status
 from holdfast.runtime.errors import raise_server_errors
@@ -149,7 +149,7 @@ class RunLists:
             BadCursor: The cursor is none of this list.
         """
         if names is None:
-            names = [] if user is None else [ANYONE, MANY, *names_of(user, self._answering.known_groups)]
+            names = [] if user is None else [ANYONE, MANY, *list_assignee_names(user, self._answering.known_groups)]
 
         async def select(row: Waiting) -> Waiting | None:
             return await self._select(row, user, fits)

@@ -113,7 +113,7 @@ class FormControl:
 
     def item(self, index: int) -> FormControl:
         """Return the control of one item of a list."""
-        return _moved(self.parts[0], len(self.path), index)
+        return _move(self.parts[0], len(self.path), index)
 
     def walk(self) -> Iterator[FormControl]:
         """Yield the control and those of its parts; the items of lists are no parts."""
@@ -136,7 +136,7 @@ def make_control(
         root: The schema that references are relative to; by default `schema`.
     """
     root = schema if root is None else root
-    whole, is_nullable = _without_null(_resolved(schema, root), root)
+    whole, is_nullable = _without_null(_resolve(schema, root), root)
     title = whole.get("title") or schema.get("title") or (path[-1] if path and isinstance(path[-1], str) else "")
     widget = _choose_widget(whole, root, len(path))
     return FormControl(
@@ -203,7 +203,7 @@ def _widget_of_text(schema: JSONObject) -> Widget:
 def _widget_of_list(schema: JSONObject, root: JSONObject) -> Widget:
     if "prefixItems" in schema:
         return "json"
-    item = _resolved(schema["items"], root)
+    item = _resolve(schema["items"], root)
     if _read_choices(item, root):
         return "choices" if schema.get("uniqueItems") else "list"
     return "lines" if item.get("type") == "string" and _widget_of_text(item) == "text" else "list"
@@ -232,19 +232,19 @@ def _make_parts(widget: Widget, schema: JSONObject, path: Path, root: JSONObject
 def _read_choices(schema: JSONObject, root: JSONObject) -> Sequence[Selectable]:
     """Return the values of an `enum`, a `const`, or of `oneOf` with titled constants; of a list those of its items."""
     if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
-        return _read_choices(_resolved(schema["items"], root), root)
+        return _read_choices(_resolve(schema["items"], root), root)
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, list) and titled and all(isinstance(part, dict) and "const" in part for part in titled):
-        pairs = [(part["const"], str(part.get("title") or _shown(part["const"]))) for part in titled]
+        pairs = [(part["const"], str(part.get("title") or _show(part["const"]))) for part in titled]
     else:
         values = schema.get("enum", [schema["const"]] if "const" in schema else [])
         names = schema.get("enumNames", [])
-        labels = [str(name) for name in names] if len(names) == len(values) else [_shown(value) for value in values]
+        labels = [str(name) for name in names] if len(names) == len(values) else [_show(value) for value in values]
         pairs = list(zip(values, labels, strict=True))
     return [Selectable(value, label, str(index)) for index, (value, label) in enumerate(pairs)]
 
 
-def _shown(value: JSON) -> str:
+def _show(value: JSON) -> str:
     return {None: "null", True: "yes", False: "no"}.get(value, str(value)) if _is_plain(value) else str(value)
 
 
@@ -252,7 +252,7 @@ def _is_plain(value: JSON) -> bool:
     return value is None or isinstance(value, bool)
 
 
-def _resolved(schema: JSONObject, root: JSONObject) -> JSONObject:
+def _resolve(schema: JSONObject, root: JSONObject) -> JSONObject:
     """Return the schema that references inside the document lead to; {} (any value) for those that lead nowhere."""
     passed = 0
     while isinstance(reference := schema.get("$ref"), str):
@@ -273,12 +273,12 @@ def _without_null(schema: JSONObject, root: JSONObject) -> tuple[JSONObject, boo
         case {"anyOf": [*forms]} if {"type": "null"} in forms and len(forms) == 2:
             other = next(form for form in forms if form != {"type": "null"})
             rest = {key: value for key, value in schema.items() if key != "anyOf"}
-            return {**_resolved(other, root), **rest}, True
+            return {**_resolve(other, root), **rest}, True
     return schema, False
 
 
-def _moved(control: FormControl, level: int, index: int) -> FormControl:
+def _move(control: FormControl, level: int, index: int) -> FormControl:
     """Return a control of an item at another index of the list whose items are at this level of the path."""
     path = (*control.path[:level], index, *control.path[level + 1 :])
-    parts = [_moved(part, level, index) for part in control.parts]
+    parts = [_move(part, level, index) for part in control.parts]
     return FormControl(**{**control.__dict__, "path": path, "parts": parts})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.jsonschemas import BadSchema, list_misfits
 from holdfast.blueprint.questions import YES, value_problem
 from holdfast.client.forms.controls import ABSENT, sort_fields
 from holdfast.client.reading import parse_value
@@ -87,7 +87,7 @@ class FormField:
         if self.is_hidden and isinstance(value, str):
             return value_problem(self.schema, value)
         try:
-            problems = problems_of(dict(self.schema), value)
+            problems = list_misfits(dict(self.schema), value)
         except BadSchema:
             return None
         return "; ".join(f"{path}: {reason}" if path else reason for path, reason in problems) or None

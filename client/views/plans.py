@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan, question_text
@@ -125,7 +125,7 @@ class PlanView:
         for unit in layout.steps():
             told = self.snapshot.steps.get(unit.id, NOT_BEGUN)
             view = UnitView.read(told)
-            loops = layout.loops_of(unit.id)
+            loops = layout.list_loops(unit.id)
             loop = seen.get(loops[0]) if loops else None
             if loop is not None and view.status == PENDING and loop.status == "running":
                 view = replace(view, status="running")
@@ -184,7 +184,7 @@ def describe_unit(unit: Unit) -> str:
     """Return a short description of a step or a loop."""
     if isinstance(unit, StepUnit):
         return unit.step.title or question_text(unit.step.instruction) or ", ".join(unit.step.tools)
-    return f"for each of {text_of(unit.block.over)}" if isinstance(unit, LoopUnit) else ""
+    return f"for each of {write_text(unit.block.over)}" if isinstance(unit, LoopUnit) else ""
 
 
 def _find_units(steps: Iterable[StepView]) -> dict[str, StepView]:

@@ -20,7 +20,7 @@ from holdfast.blueprint.load import loads
 from holdfast.protocol.agents import Completed, Interrupted, ModelReply, ModelRequest, ToolCall, ToolRequest
 from holdfast.protocol.questions import Question
 from holdfast.protocol.usage import Usage
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 
 _ONE = Usage(requests=1, input_tokens=1, output_tokens=1)
 
@@ -46,7 +46,7 @@ class Payments(Activities):
 
     def make_effect(self, request: ToolRequest) -> Completed | Interrupted:
         if request.tool == PAY:
-            self.paid[digest_of(request.input)] += 1
+            self.paid[make_digest(request.input)] += 1
         return super().make_effect(request)
 
 
@@ -64,8 +64,8 @@ class PaidWorld(World):
         info = question.info if isinstance(question.info, dict) else {}
         if question.asked.kind == "permission" and "done" in info:
             self.asked += 1
-            return {"granted": self.payments.paid[digest_of(info["args"])] == 0}
-        if question.asked.kind == "lost_call" and int(digest_of(question.id)[:4], 16) % 2:
+            return {"granted": self.payments.paid[make_digest(info["args"])] == 0}
+        if question.asked.kind == "lost_call" and int(make_digest(question.id)[:4], 16) % 2:
             return {"outcome": "fail"}  # who cannot tell: the plan fails, and the next one asks again
         return super()._choose_content(question)
 

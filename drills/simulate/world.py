@@ -47,7 +47,7 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Definition, PipelineState
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.protocol.usage import Usage
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 
 RUN = "run"
@@ -92,11 +92,11 @@ def make_value(schema: object, seed: str) -> JSON:
         case "object":
             properties = schema.get("properties", {})
             return {name: make_value(properties.get(name, {}), f"{seed}.{name}") for name in schema.get("required", [])}
-    return f"said {digest_of(seed)[:6]}"
+    return f"said {make_digest(seed)[:6]}"
 
 
 def _pick(seed: str, count: int) -> int:
-    return int(digest_of(seed)[:8], 16) % count
+    return int(make_digest(seed)[:8], 16) % count
 
 
 def pack(value: object) -> Payload:
@@ -239,7 +239,7 @@ class Activities:
             return Interrupted(questions=[RaisedInterrupt(path="", asked=asked)], states={"": {}})
         said = [answer.content for answer in request.given.values()]
         place = "" if TOOLS[request.tool] else request.address
-        result = f"{request.tool} {digest_of(request.input, place, said)[:6]}"
+        result = f"{request.tool} {make_digest(request.input, place, said)[:6]}"
         if not TOOLS[request.tool]:
             self.effects[key] += 1
             self.results[key] = result

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.parts import EVENT_NAME
 from holdfast.blueprint.people import USER, canonical_name, is_person
 from holdfast.protocol.access import CAPABILITIES, AccessPolicy
@@ -75,7 +75,7 @@ class WorkerSection(Section):
 
 def _seconds(value: object) -> float:
     try:
-        return seconds_of(value)
+        return read_duration(value)
     except ValueError:
         raise PydanticCustomError("duration", "must be a duration such as 90, 30s or 1h30m") from None
 

@@ -56,13 +56,13 @@ def runs_by_token(site: Site) -> Callable[[ServerRequestContext[Any, Any], ToolS
     It raises `MCPError` where the token has not the scope.
     """
 
-    def runs_of(ctx: ServerRequestContext[Any, Any], scope: ToolScope) -> Runs:
+    def find_runs(ctx: ServerRequestContext[Any, Any], scope: ToolScope) -> Runs:
         identity = ctx.request.scope["identity"] if ctx.request is not None else None
         if identity is None or scope not in identity.scopes:
             raise MCPError(types.INVALID_REQUEST, f"this token has no scope '{scope}'")
-        return site.runs_of(identity)
+        return site.find_runs(identity)
 
-    return runs_of
+    return find_runs
 
 
 def http_app(server: Server[Any], gate: Gate) -> ASGIApp:

@@ -83,7 +83,7 @@ class AssistantContext:
 
     config: Config
     runs: Runs
-    runs_of: Callable[[Context, ToolScope], Runs]
+    find_runs: Callable[[Context, ToolScope], Runs]
 
     def __post_init__(self) -> None:
         # What a person was shown is what their answer is for: nobody else can make the state that says so.
@@ -111,7 +111,7 @@ class AssistantContext:
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools; that to start a run has the schemas of the blueprints' inputs."""
-        allows = self.runs_of(ctx, "read").access.start_filter
+        allows = self.find_runs(ctx, "read").access.start_filter
         schemas = {name: model.model_json_schema() for name, model in TOOLS.items()}
         schemas["start"] = await asyncio.to_thread(start_schema, self.config, allows)
         tools = [
@@ -140,7 +140,7 @@ class AssistantContext:
     async def _call(
         self, ctx: Context, params: types.CallToolRequestParams, arguments: ToolInput
     ) -> JSONObject | types.InputRequiredResult:
-        runs = self.runs_of(ctx, SCOPES.get(type(arguments), "read"))
+        runs = self.find_runs(ctx, SCOPES.get(type(arguments), "read"))
         match arguments:
             case StartTool():
                 return await start(runs, self.config, arguments)
@@ -217,7 +217,7 @@ class AssistantContext:
     ) -> types.ListResourcesResult:
         """Return the open questions that the user may answer, those of fifty workflows a page."""
         self._note_listener(ctx)
-        runs = self.runs_of(ctx, "read")
+        runs = self.find_runs(ctx, "read")
         try:
             wanted = QuestionsTool(after=(params and params.cursor) or None)
             rows = await list_questions(runs, wanted)
@@ -233,7 +233,7 @@ class AssistantContext:
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Return an open question as JSON."""
         uri = str(params.uri)
-        runs = self.runs_of(ctx, "read")
+        runs = self.find_runs(ctx, "read")
         if not uri.startswith(RESOURCE):
             raise MCPError(types.INVALID_PARAMS, f"there is no {uri}; questions are {RESOURCE}ID")
         try:
@@ -296,7 +296,7 @@ async def _send(runs: Runs, arguments: AnswerTool, answer: Answer) -> JSONObject
 
 
 def _read_sender(runs: Runs) -> Sender:
-    """Return the person for whom these runs are: `runs_of` gives those of somebody."""
+    """Return the person for whom these runs are: `find_runs` gives those of somebody."""
     sender = runs.answering.sender
     assert sender is not None
     return sender

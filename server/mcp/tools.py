@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.catalogue import Allows, Offered, find_offered, offered
+from holdfast.client.catalogue import Allows, Offered, find_offered, list_offered
 from holdfast.client.runs import Runs
 from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.protocol.views import Status
@@ -94,7 +94,7 @@ def start_schema(config: Config, allows: Allows | None) -> JSONObject:
         allows: Which blueprints the person may start; None: all.
     """
     schema = StartTool.model_json_schema()
-    blueprints = {offer.name: blueprint for offer in offered(config, allows) if (blueprint := _read(offer))}
+    blueprints = {offer.name: blueprint for offer in list_offered(config, allows) if (blueprint := _read(offer))}
     schema["properties"]["blueprint"]["enum"] = list(blueprints)
     inputs = [
         {**(blueprint.inputs or {}), "title": name}

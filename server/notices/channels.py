@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from holdfast.blueprint.people import GROUP, USER
-from holdfast.protocol.people import ANYONE, Groups, names_of
+from holdfast.protocol.people import ANYONE, Groups, list_assignee_names
 from holdfast.runtime.config import MAX_CONCURRENCY, Config, ConfigError, NoticeKind, NotifySection, PersonSection
 from holdfast.server.notices.messages import Messages
 from holdfast.server.notices.notice import Contact
@@ -130,7 +130,7 @@ class AddressBook:
         return self._people.get(user, PersonSection()).deputy
 
     def _is_barred(self, user: str, barred: Collection[str]) -> bool:
-        return not set(barred).isdisjoint(names_of(user, self._groups))
+        return not set(barred).isdisjoint(list_assignee_names(user, self._groups))
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Notifier:
         try:
             while True:
                 is_behind = False
-                with self._planning.noted(SQLAlchemyError):
+                with self._planning.note_failure(SQLAlchemyError):
                     is_behind = await self._step()
                 await asyncio.sleep(0 if is_behind else PACE_SECONDS)
         finally:
@@ -173,5 +173,5 @@ class Notifier:
         return asks and is_open(self.store, entry.first_run, entry.workflow, entry.question or "")
 
     async def _drain_safely(self, sender: ChannelSender) -> None:
-        with self._sending.noted(SQLAlchemyError):
+        with self._sending.note_failure(SQLAlchemyError):
             await sender.drain(self._is_leader)

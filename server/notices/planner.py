@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.runtime.config import NoticeKind
 from holdfast.server.notices.channels import AddressBook, Assignee, Channel, Channels
 from holdfast.server.notices.notice import HIDDEN_FIELDS, OF_RUNS, Contact, Notice, NoticeAnswer, NoticeFailure
@@ -183,6 +183,6 @@ def _make_planned(entry: Recorded, channel: str, contact: Contact | None, notice
     user = None if contact is None else contact.user
     question = notice.question and {name: value for name, value in notice.question.items() if name not in HIDDEN_FIELDS}
     # The same for the same news: what is planned twice, as after a failure, is written and sent once.
-    id_ = digest_of(entry.namespace, entry.first_run, entry.workflow, entry.n, notice.kind, channel, user)
+    id_ = make_digest(entry.namespace, entry.first_run, entry.workflow, entry.n, notice.kind, channel, user)
     own = notice.model_copy(update={"question": question, "to": [user] if user else []})
     return PlannedNotice(id_, channel, contact, own)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, inspect, select
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.server.record.entries import BLUEPRINT, RecordedRun, RecordEntry
 from holdfast.server.record.tables import BLUEPRINTS, ENTRIES, RUNS
 
@@ -22,13 +22,13 @@ PREFIX = "blueprint:"
 
 def blueprint_entry(run: RecordedRun, document: JSONObject, at: datetime) -> RecordEntry:
     """Return the entry that says which blueprint a run was started with."""
-    digest = digest_of(document)
+    digest = make_digest(document)
     return RecordEntry(run.run, f"{PREFIX}{digest}", BLUEPRINT, "", at, {"data": {"digest": digest}})
 
 
 def keep_document(connection: Connection, document: JSONObject) -> None:
     """Store a document, unless it is there."""
-    digest = digest_of(document)
+    digest = make_digest(document)
     if connection.execute(select(BLUEPRINTS.c.digest).where(BLUEPRINTS.c.digest == digest)).first() is None:
         text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         connection.execute(insert(BLUEPRINTS).values(digest=digest, document=text))
@@ -42,7 +42,7 @@ def read_document(connection: Connection, run: RecordedRun) -> JSONObject | None
     query = select(BLUEPRINTS.c.document).where(BLUEPRINTS.c.digest == digest)
     text = None if digest is None else connection.execute(query).scalar_one_or_none()
     document: JSONObject | None = None if text is None else json.loads(text)
-    return document if document is not None and digest_of(document) == digest else None
+    return document if document is not None and make_digest(document) == digest else None
 
 
 def _is_there(connection: Connection) -> bool:
@@ -79,7 +79,7 @@ def find_changed_documents(connection: Connection) -> Iterator[tuple[str, int]]:
 
 def _is_whole(digest: str, document: str) -> bool:
     try:
-        return digest_of(json.loads(document)) == digest
+        return make_digest(json.loads(document)) == digest
     except json.JSONDecodeError:
         return False
 

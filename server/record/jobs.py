@@ -147,7 +147,7 @@ class LastingTrouble:
         return duration(max(1, round(now - self._since)))
 
     @contextmanager
-    def noted(self, *kinds: type[Exception]) -> Iterator[None]:
+    def note_failure(self, *kinds: type[Exception]) -> Iterator[None]:
         """Note one of these errors that ends the block, which goes on behind it; without one the trouble is over."""
         try:
             yield

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from temporalio.service import RPCError
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.events import Reading, read_chain
 from holdfast.client.history import AnswerRecord, answers_in, ended_by, started_blueprint
@@ -230,7 +230,7 @@ def _find_answer(event: Event, given: Sequence[AnswerRecord]) -> JSONObject | No
 
 
 def _begins(whole: JSON, noted: object) -> bool:
-    text = whole if isinstance(whole, str) else text_of(whole)
+    text = whole if isinstance(whole, str) else write_text(whole)
     return text.startswith(str(noted)[:LONGEST_VALUE])
 
 

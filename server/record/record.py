@@ -26,7 +26,7 @@ from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.events import Event, LoopIteration
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Failure
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
@@ -146,7 +146,7 @@ class Record:
         if not text.strip() or len(text) > LONGEST_COMMENT:
             raise ValueError(f"a comment must have 1 to {LONGEST_COMMENT:,} characters")
         data = {"text": text, "by": by, "proved_by": proved_by}
-        name = None if key is None else digest_of(question, by, text, key)
+        name = None if key is None else make_digest(question, by, text, key)
         entry = _make_entry(owner or run, COMMENTED, question, data, name)
         await asyncio.to_thread(self.store.append, await self.run(run), [entry])
 

@@ -110,7 +110,7 @@ class Recorder:
                 await asyncio.to_thread(self.lease.release)
 
     async def _round_if_ours(self) -> int:
-        with self._trouble.noted(RPCError, NoWorker, SQLAlchemyError):
+        with self._trouble.note_failure(RPCError, NoWorker, SQLAlchemyError):
             if await asyncio.to_thread(self.lease.hold):
                 return await self.round()
         return 0

@@ -87,7 +87,7 @@ class SpanWriter:
         """Send until cancelled; what fails is logged and tried again."""
         try:
             while True:
-                with self._making.noted(SQLAlchemyError):
+                with self._making.note_failure(SQLAlchemyError):
                     if await asyncio.to_thread(self.lease.hold):
                         await self.round()
                 await asyncio.sleep(PACE_SECONDS)

@@ -47,7 +47,7 @@ async def decode(request: Request) -> Response:
 
 def _check_reader(site: Site, identity: Identity) -> None:
     """Raise `HTTPException` unless `[encryption] readers` names the user or one of the user's groups."""
-    names = {identity.user, *list_groups(site.runs_of(identity), identity.user)}
+    names = {identity.user, *list_groups(site.find_runs(identity), identity.user)}
     if names.isdisjoint(site.config.encryption.readers):
         raise HTTPException(403, f"{identity.user} may not decrypt payloads: readers in [encryption] name who may")
 

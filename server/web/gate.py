@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from holdfast.blueprint.people import GROUP, canonical_name, is_person
 from holdfast.client.answering import Sender
-from holdfast.protocol.people import user_of
+from holdfast.protocol.people import read_user
 from holdfast.runtime.config import Config, ServeSection
 from holdfast.server.record.store import RecordStore
 from holdfast.server.web.addresses import take_once_token
@@ -184,7 +184,7 @@ class Gate:
         values = connection.headers.getlist(name)
         if not values:
             return None
-        user = user_of(_text(values[0])) if len(values) == 1 else None
+        user = read_user(_text(values[0])) if len(values) == 1 else None
         if user is None:
             raise HTTPException(
                 400, f"{name}: {', '.join(values)[:100]!r} is not a user; let the proxy set the header once"

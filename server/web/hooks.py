@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean
 from holdfast.blueprint.expressions.evaluation import names_in, render
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sender
@@ -35,7 +35,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import SystemEvent, read_event
 from holdfast.protocol.names import LONGEST_RUN_ID
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.runtime.config import Config, ConfigError, HookSection
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.server.notices.transports import BadSecret, read_webhook_secrets
@@ -115,7 +115,7 @@ class Hook:
 
     def read_id(self, signed: str | None, names: JSONObject) -> str:
         """Return the id of what was sent: the same each time that it is sent. Raises `Unfit`."""
-        id_ = signed if self.settings.id is None else text_of(self.render("id", self.settings.id, names))
+        id_ = signed if self.settings.id is None else write_text(self.render("id", self.settings.id, names))
         if not id_ or len(id_) > 200:
             raise Unfit([("id", "must be a text of 1 to 200 characters, the same each time that this is sent")])
         return id_
@@ -263,7 +263,7 @@ async def _start(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
     blueprint = await asyncio.to_thread(lambda: find_offered(site.config, hook.settings.blueprint or "").read())
     value = hook.render("input", hook.settings.input, names)
     prefix = hook.name[: LONGEST_RUN_ID - 17]
-    run = f"{prefix}-{digest_of(hook.name, id_)}"
+    run = f"{prefix}-{make_digest(hook.name, id_)}"
     try:
         await runs.start(blueprint, value, run=run, started_by=hook.sender.user, check=True)
     except RunExists:
@@ -279,9 +279,9 @@ async def _bring(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
     """Send an event to the run that the hook names, or to those that wait for it."""
     filled = partial(hook.render, names=names)
     settings = hook.settings
-    event = _make_event(hook, id_, text_of(filled("key", settings.key)), filled("payload", settings.payload))
+    event = _make_event(hook, id_, write_text(filled("key", settings.key)), filled("payload", settings.payload))
     if settings.run is not None:
-        run = text_of(filled("run", settings.run))
+        run = write_text(filled("run", settings.run))
         receipts = [await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)]
     else:
         receipts = await site.delivery.deliver(runs, event)
@@ -289,7 +289,7 @@ async def _bring(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
 
 
 def _make_event(hook: Hook, id_: str, key: str, payload: JSON) -> SystemEvent:
-    id_ = digest_of(hook.name, id_) if len(hook.name) + len(id_) > 140 else id_
+    id_ = make_digest(hook.name, id_) if len(hook.name) + len(id_) > 140 else id_
     return read_event({"name": hook.settings.event, "key": key, "payload": payload, "id": f"{hook.name}:{id_}"})
 
 

@@ -23,7 +23,7 @@ from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.states import RunState, Waiting
 from holdfast.client.tree import CLOSED, UnknownRun
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.record import Record
@@ -157,7 +157,7 @@ class Live:
     async def fingerprint(self, state: RunState) -> str:
         """Return a text that changes when something of a run has happened, or was said of it."""
         comments = 0 if self.record is None else await self.record.count_comments(state.run)
-        return digest_of(state.status, comments, *map(_fingerprint, state.views))
+        return make_digest(state.status, comments, *map(_fingerprint, state.views))
 
     def _new(self, run: str | None) -> Watch:
         if run is None:
@@ -167,7 +167,7 @@ class Live:
     async def _look_at_questions(self) -> Snapshot:
         rows = [row async for row in waiting_workflows(self.runs.client, MOST_POLLED)]
         newest = await confirm_all(self.runs.reader, rows[:MOST_CONFIRMED], PATIENCE_SECONDS)
-        return Snapshot(digest_of(*(_describe(row) for row in [*newest, *rows[MOST_CONFIRMED:]])))
+        return Snapshot(make_digest(*(_describe(row) for row in [*newest, *rows[MOST_CONFIRMED:]])))
 
     async def _look_at_run(self, run: str) -> Snapshot:
         try:

@@ -235,7 +235,7 @@ def _render(registry: CollectorRegistry) -> bytes:
 async def metrics(request: Request) -> Response:
     """Answer with the metrics of the site: to a scraper on this machine, or to who may see every run."""
     identity = request.scope.get("identity")
-    if isinstance(identity, Identity) and not find_site(request).runs_of(identity).access.sees_all:
+    if isinstance(identity, Identity) and not find_site(request).find_runs(identity).access.sees_all:
         raise HTTPException(403, "the metrics count all runs: they are for who may see all of them, by [access]")
     text = await request.app.state.metrics.text()
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Sender
-from holdfast.protocol.people import user_of
+from holdfast.protocol.people import read_user
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.config.sections import OidcSection
 from holdfast.server.web.background import remember_claims
@@ -114,7 +114,7 @@ class Provider:
         user = claims.get(name)
         if name == "email" and claims.get("email_verified") is not True:
             raise UnusableClaims("the provider has not verified the e-mail address")
-        named_user = user_of(f"user:{user}") if isinstance(user, str) else None
+        named_user = read_user(f"user:{user}") if isinstance(user, str) else None
         if named_user is None:
             listed = ", ".join(sorted(claims))
             raise UnusableClaims(f"the claim {name} (user_claim) names no user; the provider sent {listed}")

@@ -10,7 +10,7 @@ from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
 from holdfast.protocol.address import in_order
-from holdfast.protocol.people import ANYONE, MANY, Groups, names_of
+from holdfast.protocol.people import ANYONE, MANY, Groups, list_assignee_names
 from holdfast.protocol.questions import Question
 
 PAGE_ROWS = 50
@@ -85,7 +85,7 @@ def list_names(whose: Whose, runs: Runs, user: str) -> list[str]:
 
 def list_groups(runs: Runs, user: str) -> list[str]:
     """Return the groups of a user."""
-    return names_of(user, runs.answering.known_groups)[1:]
+    return list_assignee_names(user, runs.answering.known_groups)[1:]
 
 
 async def list_questions(runs: Runs, user: str, wanted: QuestionQuery) -> QuestionPage:
@@ -133,7 +133,7 @@ def waits_for(question: Question, user: str, whose: Whose, groups: Groups) -> bo
         case "mine":
             return user in assignees
         case "groups":
-            return any(name in assignees for name in names_of(user, groups)[1:])
+            return any(name in assignees for name in list_assignee_names(user, groups)[1:])
         case "anyone":
             return not assignees
     return True

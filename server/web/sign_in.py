@@ -101,7 +101,7 @@ async def _check_open(site: Site, target: LinkTarget, identity: Identity) -> Non
 
     Where that cannot be found out, its page says so.
     """
-    runs = site.runs_of(identity)
+    runs = site.find_runs(identity)
     with suppress(NoWorker, RPCError, TimeoutError):
         try:
             questions = await asyncio.wait_for(runs.questions(target.run), LOOK_SECONDS)

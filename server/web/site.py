@@ -64,7 +64,7 @@ class Upkeep:
         if self._record is None or not questions or not self._channels.by_name:
             return {}
         book = None
-        with self._reading_people.noted(SQLAlchemyError):
+        with self._reading_people.note_failure(SQLAlchemyError):
             book = await asyncio.to_thread(load_address_book, self._config, self._record.store)
         if book is None:
             return {}
@@ -76,7 +76,7 @@ class Upkeep:
         """Return how far the record is behind, if runs may be forgotten before they are recorded; else None."""
         asked, lag = self._lag
         if self._record is not None and time.monotonic() - asked > LAG_FRESH_SECONDS:
-            with self._reading_lag.noted(SQLAlchemyError, RPCError):
+            with self._reading_lag.note_failure(SQLAlchemyError, RPCError):
                 lag = await self._record.lag()
             self._lag = time.monotonic(), lag
         return lag if lag is not None and lag.is_dangerous else None
@@ -149,7 +149,7 @@ class Site:
         """Return what the runs say of the access to them."""
         return RunAccessCache()
 
-    def runs_of(self, identity: Identity) -> Runs:
+    def find_runs(self, identity: Identity) -> Runs:
         """Return the runs as this person sees and commands them: what is sent carries their name, groups and proof."""
         groups = replace(self.runs.answering, sender=identity.sender).known_groups
         return self.runs.acting_as(identity.sender, self.make_permissions(identity, groups))
@@ -174,7 +174,7 @@ async def permit(connection: HTTPConnection, capability: Capability) -> Runs:
         Refusal: They may not do it.
     """
     scope: WebScope = "steer" if capability in ("steer", "administer") else "read" if capability == "see" else "answer"
-    runs = find_site(connection).runs_of(require_identity(connection, scope))
+    runs = find_site(connection).find_runs(require_identity(connection, scope))
     await runs.access.require(capability, str(connection.path_params["run"]))
     return runs
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from temporalio.client import Client
 
 from holdfast.activities import all_activities
-from holdfast.activities.agent_objects.found import unsupported
+from holdfast.activities.agent_objects.found import iterate_unsupported
 from holdfast.blueprint.changes import with_model
 from holdfast.blueprint.load import loads
 from holdfast.worker import create_worker
@@ -88,5 +88,5 @@ async def test_what_the_worker_does_not_have_is_told_before_a_start(house: Harne
 
 
 def test_everything_that_cannot_be_carried_is_named_at_once() -> None:
-    names = [text.partition(":")[0] for text in unsupported(hooked)]
+    names = [text.partition(":")[0] for text in iterate_unsupported(hooked)]
     assert names == ["capabilities", "capabilities", "max_concurrency"]

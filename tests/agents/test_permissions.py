@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.blueprint.kinds import Agent
 from holdfast.protocol.agents import ToolSpec
-from holdfast.protocol.permissions import Policy, ProposedCall, Repetition, decide, expected, policies_of
+from holdfast.protocol.permissions import Policy, ProposedCall, Repetition, collect_policies, decide, find_expected
 from holdfast.protocol.tool_rules import Consent, OwnerRule
 
 SPEC = ToolSpec(name="pay", reference="pay")
@@ -87,7 +87,7 @@ def test_of_several_agents_the_strictest_counts_and_one_that_does_not_cover_the_
     assert action({}, agent(), agent(approve="always")) == "approve"
     assert action({}, agent(approve="always"), agent([rule("deny")])) == "refuse"
     other = Agent.model_validate({"model": "m", "tools": [{"name": "look"}], "human": ["approve"]})
-    assert policies_of(SPEC, agent(), [other]) == [Policy.of(agent(), SPEC)]
+    assert collect_policies(SPEC, agent(), [other]) == [Policy.of(agent(), SPEC)]
 
 
 RULES = [[], *([rule(a)] for a in ("allow", "deny", "ask")), [rule("ask"), rule("allow", target="ana")]]
@@ -99,7 +99,7 @@ def test_a_forecast_without_arguments_is_kept_by_every_call() -> None:
     for rules, human, approve, review in settings:
         policy = agent(rules, human, review=review, **({} if approve is None else {"approve": approve}))
         actions = [action(args, policy) for args in CALLS]
-        match expected(SPEC, [Policy.of(policy, SPEC)]):
+        match find_expected(SPEC, [Policy.of(policy, SPEC)]):
             case "allow":
                 assert set(actions) == {"allow"}
             case "deny":

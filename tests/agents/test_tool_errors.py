@@ -13,7 +13,7 @@ from holdfast.activities import AgentActivities, LookUpActivities, McpServers, M
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
-from holdfast.blueprint.requirements import requirements_of
+from holdfast.blueprint.requirements import list_requirements
 from holdfast.client.lookup import make_request
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.turns import call, turn
@@ -242,7 +242,7 @@ async def list_missing(blueprint: Blueprint) -> list[str]:
     """Return the names of a blueprint that a worker here does not have."""
     servers = McpServers({})
     found = LookUpActivities(ToolActivities([], servers, {}), ModelActivities({}), servers, AgentActivities([], {}))
-    result = await found.missing(make_request(requirements_of(blueprint), connect=False))
+    result = await found.missing(make_request(list_requirements(blueprint), connect=False))
     return [entry.wanted.name for entry in result.missing]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.jsonschemas import misfit, problems_of
+from holdfast.blueprint.jsonschemas import list_misfits, misfit
 from holdfast.blueprint.load import loads
 from tests.blueprint.written import yaml
 
@@ -315,21 +315,21 @@ def test_schemas_are_valid_refer_to_nothing_outside_and_fit(text: str, path: str
 
 def test_a_schema_fetches_nothing() -> None:
     with pytest.raises(ValueError, match="must start with '#'"):
-        problems_of({"$ref": "file:///etc/passwd"}, {})
+        list_misfits({"$ref": "file:///etc/passwd"}, {})
 
 
 def test_formats_are_asserted_and_problems_are_sorted_and_bounded() -> None:
     schema = {"items": {"format": "email", "maxLength": 2}}
-    assert problems_of(schema, ["abc"]) == [
+    assert list_misfits(schema, ["abc"]) == [
         ("[0]", "must be an e-mail address, such as ana@example.com, not 'abc'"),
         ("[0]", "must have at most 2 characters, not 3"),
     ]
-    assert len(problems_of(schema, ["abc"] * 5000)) == 20
+    assert len(list_misfits(schema, ["abc"] * 5000)) == 20
 
 
 def test_of_a_large_value_only_the_first_problem_is_looked_for() -> None:
     schema = {"properties": {"rows": {"items": {"type": "integer"}}}}
-    assert problems_of(schema, {"rows": ["x"] * 20_000}) == [("rows[0]", "must be a whole number, not 'x'")]
+    assert list_misfits(schema, {"rows": ["x"] * 20_000}) == [("rows[0]", "must be a whole number, not 'x'")]
 
 
 def test_a_value_too_deep_for_the_validator_is_a_problem_not_a_crash() -> None:

@@ -17,7 +17,7 @@ from holdfast.blueprint.kinds import KINDS, Blueprint
 from holdfast.blueprint.kinds.clarify import READINGS
 from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.questions import Input
-from holdfast.blueprint.words.text import RUN, Vocabulary, condition, filled, value
+from holdfast.blueprint.words.text import RUN, Vocabulary, condition, say_template, value
 from holdfast.workflows.agents import MOST_MISFITS
 from holdfast.workflows.clarify import MOST_READINGS
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER
@@ -938,14 +938,19 @@ def test_a_condition_is_said_in_words_where_that_is_simple(written: str, words: 
     ],
 )
 def test_a_template_is_said_as_what_it_means(written: Any, words: str) -> None:
-    assert filled(written, Vocabulary(RUN.roots, {"ask": Input(message="?")}, RUN.keys)) == words
+    assert say_template(written, Vocabulary(RUN.roots, {"ask": Input(message="?")}, RUN.keys)) == words
 
 
 @pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_whatever_stands_in_an_expression_or_a_template_there_are_words(text: str) -> None:
-    for words in (condition(text, RUN), value(text, RUN), filled(text, RUN), filled(f"{{{{ {text} }}}}", RUN)):
+    for words in (
+        condition(text, RUN),
+        value(text, RUN),
+        say_template(text, RUN),
+        say_template(f"{{{{ {text} }}}}", RUN),
+    ):
         assert isinstance(words, str)
 
 

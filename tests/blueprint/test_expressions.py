@@ -23,7 +23,7 @@ from holdfast.blueprint.expressions.evaluation import (
 from holdfast.blueprint.expressions.filters import FILTERS
 from holdfast.blueprint.expressions.parse import MAX_SOURCE
 from holdfast.blueprint.expressions.predicates import TESTS
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from tests.effort import SECOND, effort
 
 NAMES: dict[str, Any] = {
@@ -316,7 +316,7 @@ def test_whitespace_marks_are_as_in_jinja() -> None:
 
 
 def test_text_of_shows_text_as_itself() -> None:
-    assert [text_of(value) for value in ("a", None, {"b": [1.5, "é"]})] == ["a", "null", '{"b":[1.5,"é"]}']
+    assert [write_text(value) for value in ("a", None, {"b": [1.5, "é"]})] == ["a", "null", '{"b":[1.5,"é"]}']
 
 
 # Names

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import ValidationErrorKind
 
-from holdfast.blueprint.jsonschemas import _MOST_PARTS, _first_error, problems_of
+from holdfast.blueprint.jsonschemas import _MOST_PARTS, _first_error, list_misfits
 
 NUMBERS, TEXTS = {"items": {"type": "integer"}}, {"items": {"type": "string"}}
 MIXED = [*range(_MOST_PARTS), "x"]
@@ -26,7 +26,7 @@ FITS_NONE = "fits none of the allowed forms"
 def test_a_large_value_that_fits_no_form_is_told_its_place(
     schema: dict[str, Any], value: Any, problem: tuple[str, str]
 ) -> None:
-    assert problems_of(schema, value) == [problem]
+    assert list_misfits(schema, value) == [problem]
     assert isinstance(_first_error(schema, value).kind, ValidationErrorKind.Not)  # it holds no error for each item
 
 
@@ -38,10 +38,10 @@ def test_a_large_value_that_fits_no_form_is_told_its_place(
     ],
 )
 def test_forms_that_others_refer_to_are_checked_as_they_are_written(schema: dict[str, Any]) -> None:
-    assert len(problems_of(schema, MIXED)) == 1
+    assert len(list_misfits(schema, MIXED)) == 1
     assert not isinstance(_first_error(schema, MIXED).kind, ValidationErrorKind.Not)
 
 
 @pytest.mark.parametrize("schema", [{"anyOf": [NUMBERS, TEXTS]}, {"oneOf": [TEXTS, NUMBERS]}])
 def test_a_large_value_that_fits_has_no_problem(schema: dict[str, Any]) -> None:
-    assert problems_of(schema, MIXED[:-1] + [0, 0]) == []
+    assert list_misfits(schema, MIXED[:-1] + [0, 0]) == []

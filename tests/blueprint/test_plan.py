@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.load.plans import plain_plan, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, compile_plan
-from holdfast.blueprint.plan.answers import meaning
+from holdfast.blueprint.plan.answers import read_meaning
 from holdfast.blueprint.plan.conditions import parse_condition
 from holdfast.blueprint.plan.references import BadText, make_template, references_in
 from tests.blueprint.plan_texts import evaluate_condition
@@ -103,7 +103,7 @@ def test_loops_stand_in_loops_three_deep_and_no_deeper() -> None:
         "b": {"over": [1], "steps": ["c"]},
         "c": {"over": [1], "steps": ["1"]},
     }
-    assert laid(step("1"), loop_blocks=blocks).loops_of("1") == ("a", "b", "c")
+    assert laid(step("1"), loop_blocks=blocks).list_loops("1") == ("a", "b", "c")
     deeper = {"z": {"over": [1], "steps": ["a"]}, **blocks}
     assert told(step("1"), loop_blocks=deeper) == ["loop_blocks.c: loops are nested 4 deep: c in b in a in z"]
 
@@ -380,7 +380,7 @@ def test_an_operator_of_another_language_is_told_in_ours() -> None:
 )
 def test_options_are_told_apart_by_their_words(text: str, type_: int) -> None:
     plan = body_of(json.dumps({"goal": "x", "steps": [step("1", "ASK_INFO: x", options=[text])]}))
-    assert meaning(plan.steps[0].options[0]) == type_
+    assert read_meaning(plan.steps[0].options[0]) == type_
 
 
 # Reading

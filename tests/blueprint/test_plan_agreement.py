@@ -7,7 +7,7 @@ import pytest
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
 from holdfast.blueprint.load import loads
-from holdfast.blueprint.plan.answers import answer_of, means, options_of
+from holdfast.blueprint.plan.answers import list_options, means, read_plan_answer
 from holdfast.blueprint.questions.agreement import TABLES, agrees, plainly, refuses
 
 
@@ -80,7 +80,7 @@ def test_the_default_options_of_a_language_mean_what_they_say(words: tuple[str, 
 )
 def test_default_options_speak_the_language_of_the_plan(language: str | None, options: list[str]) -> None:
     asks = PlanStep(id="1", instruction="CONFIRM_ACTION: x")
-    assert [option.text for option in options_of(asks, language)] == options  # type: ignore[arg-type]
+    assert [option.text for option in list_options(asks, language)] == options  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "type_"), [("Ja, senden", 1), ("Nicht senden", 0), ("Si possible", 2), ("Später", 2)])
@@ -89,7 +89,7 @@ def test_options_in_other_languages_are_told_apart(text: str, type_: int) -> Non
 
 
 def test_what_was_said_stays_as_it_was_said() -> None:
-    told = answer_of("Vas-y !", [PlanOption(text="accepter", type=1)], by_words=True)
+    told = read_plan_answer("Vas-y !", [PlanOption(text="accepter", type=1)], by_words=True)
     assert told == {"response": "Vas-y !", "outcome": "confirmed", "option_index": None, "option_type": None}
 
 

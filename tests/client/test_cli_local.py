@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.cli.answer import only_question
 from holdfast.client.answering import OpenQuestions
-from holdfast.client.catalogue import offer_project, offered
+from holdfast.client.catalogue import list_offered, offer_project
 from holdfast.runtime.config import load_config
 from holdfast.runtime.errors import NothingSent
 from tests.client.command import TONE, Holdfast
@@ -76,8 +76,8 @@ def test_a_local_inbox_offers_the_blueprints_of_the_project_without_hidden_folde
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(TONE)
     config = load_config(tmp_path)
-    assert offered(config) == []
-    assert [blueprint.name for blueprint in offered(offer_project(config))] == ["letters/brief", "tone"]
+    assert list_offered(config) == []
+    assert [blueprint.name for blueprint in list_offered(offer_project(config))] == ["letters/brief", "tone"]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.blueprint.codes import CODES
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.cli.sarif import sarif_log
 from tests.client.command import Holdfast
 
@@ -74,7 +74,7 @@ SARIF = {
 @pytest.mark.parametrize("text", [WARNED, BAD, "steps: [{name: greet}]", "a: [", ""])
 def test_sarif_has_what_its_schema_requires_and_every_rule(holdfast: Holdfast, text: str) -> None:
     log = holdfast("validate", holdfast.write("a flow.yaml", text), "--sarif").json
-    assert list(problems_of(SARIF, log)) == []
+    assert list(list_misfits(SARIF, log)) == []
     [run] = log["runs"]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == list(CODES)
     for result in run["results"]:

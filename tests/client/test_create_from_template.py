@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.blueprint.load import examine
-from holdfast.blueprint.requirements import requirements_of
+from holdfast.blueprint.requirements import list_requirements
 from holdfast.cli.from_template import template_files, template_names
 from tests.client.command import Holdfast
 
@@ -32,7 +32,7 @@ def test_a_template_is_whole_in_a_folder_of_its_own(name: str, tmp_path: Path) -
     configuration = tomllib.loads(texts.get("holdfast.toml", ""))
     code = "".join(texts[f] for f in texts if f.endswith(".py"))
     defined = re.findall(r"^(?:(?:async )?def (?=\w)|(?=\w+ = ))(\w+)", code, re.MULTILINE)  # functions and graphs
-    for need in requirements_of(parsed.blueprint):
+    for need in list_requirements(parsed.blueprint):
         if need.kind == "tool":
             assert need.name.rpartition(":")[2] in defined
         if need.kind == "group":

@@ -18,13 +18,13 @@ from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Decision, Input
 from holdfast.cli.output import json_text, print_text, say
 from holdfast.cli.prompts import Terminal
-from holdfast.cli.render import question_text, wrapped
+from holdfast.cli.render import question_text, wrap
 from holdfast.cli.tables import console, table
 from holdfast.protocol.address import Address
 from holdfast.protocol.display import clean, code, markdown
 from holdfast.protocol.people import People
-from holdfast.protocol.questions import QuestionRequest, question_of
-from holdfast.protocol.runs import summary_of
+from holdfast.protocol.questions import QuestionRequest, make_question
+from holdfast.protocol.runs import write_summary
 from holdfast.protocol.views import RefusedSignal, WorkflowView
 from holdfast.workflows.details import write_details
 from tests.client.questions import question
@@ -121,7 +121,7 @@ def test_code_of_others_stays_code(text: str) -> None:
 @settings(deadline=None)
 @given(st.text(alphabet="a`:/![](*é.", min_size=150, max_size=400))
 def test_a_summary_that_is_cut_is_whole_markdown(text: str) -> None:
-    shown = summary_of(f"x {text}")
+    shown = write_summary(f"x {text}")
     assert effects(shown) == [] and len(shown.encode()) <= 200
 
 
@@ -129,7 +129,7 @@ def test_temporals_ui_gets_no_image_link_or_html_of_others() -> None:
     asked = Decision(message=MARKDOWN, options=[Option(id="`a", label=MARKDOWN)])
     at = datetime.now(UTC)
     request = QuestionRequest(asked, Address("pipeline:p;hitl:h"), people=People(assignees=[f"user:{MARKDOWN}"]))
-    open_ = question_of(request, owner="r", history="h", run="r", round_=1, at=at)
+    open_ = make_question(request, owner="r", history="h", run="r", round_=1, at=at)
     refused = RefusedSignal(at=at, code="invalid_answer", message=f"{MARKDOWN}\n\n```\n{MARKDOWN}")
     view = WorkflowView.model_construct(
         run="r", blueprint="b", address="pipeline:p", status="waiting", iteration=None, children=[], refused=[refused]
@@ -153,7 +153,7 @@ def test_a_question_is_wrapped_between_words_and_options_are_set_in(columns: int
     message = "Roll out version 4.2 of the billing service now? " * 4 + "\n- " + "It goes to many customers. " * 8
     asked = question(Decision(message=message, options=[Option(id="wait", label=about, risk="low")]))
     out = Console(file=io.StringIO(), force_terminal=True, width=columns, _environ={"TERM": "xterm"})
-    plain, shown = question_text(asked).plain, wrapped(question_text(asked), out).plain
+    plain, shown = question_text(asked).plain, wrap(question_text(asked), out).plain
     assert max(map(len, shown.splitlines())) <= columns and shown.split() == plain.split()
     option = shown[shown.index("   1  wait") :].splitlines()
     assert len(option) > 1 and all(line.startswith(" " * 12) for line in option[1:])
@@ -162,11 +162,11 @@ def test_a_question_is_wrapped_between_words_and_options_are_set_in(columns: int
 def test_a_line_with_an_object_is_not_broken_as_it_may_be_copied() -> None:
     out = Console(file=io.StringIO(), force_terminal=True, width=60, _environ={"TERM": "xterm"})
     line = 'args: {"to": "' + "tea and cake " * 9 + '"}'
-    assert wrapped(Text(f"p · ask\n{line}"), out).plain.splitlines()[1] == line
+    assert wrap(Text(f"p · ask\n{line}"), out).plain.splitlines()[1] == line
 
 
 def test_a_long_address_is_not_broken_and_a_pipe_gets_the_text_as_it_is() -> None:
     url = "https://a.example/" + "x" * 100
     out = Console(file=io.StringIO(), force_terminal=True, width=60, _environ={"TERM": "xterm"})
-    assert url in wrapped(Text(f"Open {url} now"), out).plain
-    assert wrapped(Text(f"Open {url} now"), console(io.StringIO())).plain == f"Open {url} now"
+    assert url in wrap(Text(f"Open {url} now"), out).plain
+    assert wrap(Text(f"Open {url} now"), console(io.StringIO())).plain == f"Open {url} now"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.client.forms import (
     ABSENT,
     Submission,
@@ -201,7 +201,7 @@ def told_of(schema: JSONObject, **fields: str) -> dict[str, list[str]]:
     control = make_control(schema)
     texts = {f"f:{name}": [text] for name, text in fields.items()}
     submission = read_control(control, texts)
-    check_typed(control, texts, submission, problems_of(schema, submission.value))
+    check_typed(control, texts, submission, list_misfits(schema, submission.value))
     return {name.removeprefix("f:"): reasons for name, reasons in submission.problems.items()}
 
 
@@ -232,7 +232,7 @@ def test_an_item_that_is_not_filled_in_leaves_the_others_at_their_places() -> No
     control = make_control({"type": "array", "items": {"type": "integer", "minimum": 1}})
     texts = {"f:#": ["2"], "f:[1]": ["0"]}
     submission = read_control(control, texts)
-    check_typed(control, texts, submission, problems_of(control.schema, submission.value))
+    check_typed(control, texts, submission, list_misfits(control.schema, submission.value))
     assert submission.problems == {"f:[0]": ["fill it in, or remove it"], "f:[1]": ["must be at least 1, not 0"]}
 
 

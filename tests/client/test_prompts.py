@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.blueprint.questions import Clarification, Input, Permission, Review
 from holdfast.cli.prompt import PromptInterrupted
-from holdfast.cli.prompts import AnswerFile, PipedAnswers, chosen, read_line
+from holdfast.cli.prompts import AnswerFile, PipedAnswers, read_choice_text, read_line
 from holdfast.cli.tables import console
 from holdfast.client.answer_files import Entry
 from tests.client.questions import decision, question
@@ -32,16 +32,16 @@ FORM = {
 
 def test_an_option_is_chosen_by_number_id_or_label_and_a_number_that_is_an_id_is_the_id() -> None:
     asked = decision()
-    assert [chosen(text, asked) for text in ("2", "b", "Beta, too", "1")] == ["b", "b", "Beta, too", "1"]
-    assert chosen("2, a", decision(max_selections=2)) == ["b", "a"]
+    assert [read_choice_text(text, asked) for text in ("2", "b", "Beta, too", "1")] == ["b", "b", "Beta, too", "1"]
+    assert read_choice_text("2, a", decision(max_selections=2)) == ["b", "a"]
 
 
 def test_the_beginning_of_one_option_is_enough_where_own_words_are_none() -> None:
-    assert [chosen(text, decision()) for text in ("al", "BE", "")] == ["a", "b", ""]
+    assert [read_choice_text(text, decision()) for text in ("al", "BE", "")] == ["a", "b", ""]
     options = [{"id": "warm"}, {"id": "warn"}]
-    assert chosen("wa", decision(options=options)) == "wa"
-    assert chosen("warm w", decision(options=options)) == "warm w"
-    assert chosen("al", question(Clarification(message="?", options=decision().options))) == "al"
+    assert read_choice_text("wa", decision(options=options)) == "wa"
+    assert read_choice_text("warm w", decision(options=options)) == "warm w"
+    assert read_choice_text("al", question(Clarification(message="?", options=decision().options))) == "al"
 
 
 def test_a_permission_takes_what_the_command_takes(typing: Typing) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.expressions.evaluation import render
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
 from holdfast.blueprint.load import examine, loads
 from holdfast.cli.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
@@ -246,5 +246,5 @@ def test_the_page_about_it_shows_what_is_asked() -> None:
 
 def test_a_pattern_of_the_wizards_questions_is_told_in_words() -> None:
     asked = [question for pattern in PATTERNS for question in questions_about(pattern) if "pattern" in question.schema]
-    told = [problems_of(question.schema, " ?") for question in asked]
+    told = [list_misfits(question.schema, " ?") for question in asked]
     assert asked and not any("pattern" in str(problem) for problem in told)

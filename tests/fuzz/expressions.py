@@ -18,7 +18,7 @@ from random import Random, randrange
 from typing import Any
 
 from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_LEVELS, MAX_VALUE
-from holdfast.blueprint.expressions.error import ExpressionError, shortened
+from holdfast.blueprint.expressions.error import ExpressionError, shorten
 from holdfast.blueprint.expressions.evaluation import holds, names_in, names_in_expression, render
 from holdfast.blueprint.expressions.values import MAX_NUMBER
 from tests.fuzz.growing import WORLD, Grown, grown
@@ -182,7 +182,7 @@ def fuzz(seconds: float, seed: int) -> int:
                 leaves.append(source)
                 del leaves[: max(0, len(leaves) - LEAVES)]
     print(f"{evaluated:,} expressions and templates of seed {seed}: {valued:,} gave a value, the others an error")
-    print(f"the slowest took {slowest[0]:.2f} s: {shortened(slowest[1], 200)!r}")
+    print(f"the slowest took {slowest[0]:.2f} s: {shorten(slowest[1], 200)!r}")
     return 0
 
 

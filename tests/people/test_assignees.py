@@ -10,7 +10,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.people import EVERYBODY, People, awaited, why_not
+from holdfast.protocol.people import EVERYBODY, People, list_awaited, why_not
 from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
 from tests.people.raw_answers import straight
@@ -190,13 +190,13 @@ async def test_a_batch_with_one_question_of_somebody_else_is_refused_whole(house
 
 def test_more_than_the_server_takes_is_many() -> None:
     users = [f"user:{number:02}" for number in range(20)]
-    assert awaited([People(assignees=users), People(assignees=users[:3])]) == users
-    assert awaited([People(assignees=[*users, "user:x"])]) == ["many"]
-    assert awaited([People(assignees=["user:" + "é" * 37])]) == ["user:" + "é" * 37]
-    assert awaited([People(assignees=["user:" + "é" * 38])]) == ["many"]
-    assert awaited([People(assignees=[f"user:{number}é" for number in range(100, 120)])]) != ["many"]
-    assert awaited([People(assignees=[f"user:{number}{'é' * 14}" for number in range(100, 120)])]) == ["many"]
-    assert awaited([EVERYBODY, People(quorum=2)]) == ["anyone"]
+    assert list_awaited([People(assignees=users), People(assignees=users[:3])]) == users
+    assert list_awaited([People(assignees=[*users, "user:x"])]) == ["many"]
+    assert list_awaited([People(assignees=["user:" + "é" * 37])]) == ["user:" + "é" * 37]
+    assert list_awaited([People(assignees=["user:" + "é" * 38])]) == ["many"]
+    assert list_awaited([People(assignees=[f"user:{number}é" for number in range(100, 120)])]) != ["many"]
+    assert list_awaited([People(assignees=[f"user:{number}{'é' * 14}" for number in range(100, 120)])]) == ["many"]
+    assert list_awaited([EVERYBODY, People(quorum=2)]) == ["anyone"]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from holdfast.blueprint.people import canonical_name
 from holdfast.client.reading import person
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.people import People, user_of
+from holdfast.protocol.people import People, read_user
 from holdfast.runtime.config import ConfigError, load_config
 from holdfast.server.web.gate import read_groups
 from tests.conftest import Harness, until
@@ -30,7 +30,7 @@ def groups() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_every_spelling_is_the_same_user(name: str) -> None:
-    assert user_of(name) == person(name) == JOSE
+    assert read_user(name) == person(name) == JOSE
     assert canonical_name(canonical_name(name)) == canonical_name(name)
 
 
@@ -46,7 +46,7 @@ async def test_an_assignee_answers_in_any_spelling(house: Harness, by: str) -> N
     run = await house.start(ASK.format(people='assignees: ["user:JOSE\\u0301"]'))
     assert (await house.one(run)).assignees == [JOSE]
     receipt = await house.answer(run, "go", by=by)
-    assert user_of(receipt.by) == JOSE
+    assert read_user(receipt.by) == JOSE
     await house.output(run)
 
 

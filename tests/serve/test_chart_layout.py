@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint.graph import ChartGroup, RunOverlay, chart_of
+from holdfast.blueprint.graph import ChartGroup, RunOverlay, make_chart
 from holdfast.blueprint.load import load, loads
-from holdfast.server.web.pages.chart_layout import ChartLayout, PlacedGroup, PlacedNode, layout_of
+from holdfast.server.web.pages.chart_layout import ChartLayout, PlacedGroup, PlacedNode, lay_out
 
 EXAMPLES = sorted(Path("examples").glob("*/*.yaml"))
 BLUEPRINTS = [path for path in EXAMPLES if path.stem == path.parent.name]
@@ -20,7 +20,7 @@ CHOICE = (
 
 
 def laid_out(text: str) -> ChartLayout:
-    return layout_of(chart_of(loads(text, name="test")))
+    return lay_out(make_chart(loads(text, name="test")))
 
 
 def node(layout: ChartLayout, name: str) -> PlacedNode:
@@ -44,7 +44,7 @@ def holds(frame: PlacedGroup, placed: PlacedNode) -> bool:
 
 @pytest.mark.parametrize("path", BLUEPRINTS, ids=lambda path: path.stem)
 def test_no_two_nodes_overlap_and_frames_hold_what_is_theirs(path: Path) -> None:
-    layout = layout_of(chart_of(load(path)))
+    layout = lay_out(make_chart(load(path)))
     assert [pair for pair in combinations(layout.nodes, 2) if not apart(*pair)] == []
     for frame in layout.groups:
         assert all(holds(frame, placed) for placed in layout.nodes if placed.drawn.id in ids(frame.drawn))
@@ -79,7 +79,7 @@ def test_the_tools_of_an_agent_stand_at_its_right() -> None:
 
 def test_states_of_a_run_stand_at_their_nodes() -> None:
     overlay = RunOverlay({("a",): "done"}, waiting=frozenset({("b",)}))
-    layout = layout_of(chart_of(loads("steps: [{name: a}, {name: b}]", name="test"), overlay))
+    layout = lay_out(make_chart(loads("steps: [{name: a}, {name: b}]", name="test"), overlay))
     assert (node(layout, "a").state, node(layout, "b").state) == ("done", "waiting")
 
 

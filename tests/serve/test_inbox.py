@@ -13,7 +13,7 @@ from holdfast.protocol.answers import Answer
 from holdfast.server.web import questions
 from holdfast.server.web.addresses import question_address
 from holdfast.server.web.pages import inbox, templating
-from holdfast.server.web.pages.inbox import wanted_of
+from holdfast.server.web.pages.inbox import read_query
 from tests.conftest import Harness, until, worker_for
 from tests.serve.pages import Desk, desk, started
 
@@ -233,7 +233,7 @@ async def test_the_default_is_named_by_the_label_of_its_option(house: Harness) -
 
 def test_a_filter_that_cannot_be_read_counts_as_left_out() -> None:
     now = datetime.now(UTC)
-    wanted = wanted_of({"for": "x", "sort": "y", "page": "²", "age": "z"}, now)
+    wanted = read_query({"for": "x", "sort": "y", "page": "²", "age": "z"}, now)
     assert (wanted.whose, wanted.order, wanted.page, wanted.since) == ("me", "newest", 1, None)
 
 

@@ -133,7 +133,7 @@ def listed(path: Callable[[Scene], str]) -> Door:
 def assisted(tool: str, arguments: Callable[[Scene], dict[str, Any]]) -> Door:
     async def door(scene: Scene) -> Cell:
         site = scene.site
-        server = AssistantContext(site.config, site.runs, lambda ctx, scope: site.runs_of(scene.identity)).server()
+        server = AssistantContext(site.config, site.runs, lambda ctx, scope: site.find_runs(scene.identity)).server()
         async with Client(server) as client:
             result = await client.call_tool(tool, arguments(scene))
         text = str(result.content)
@@ -146,7 +146,7 @@ def assisted(tool: str, arguments: Callable[[Scene], dict[str, Any]]) -> Door:
 
 async def resource(scene: Scene) -> Cell:
     site = scene.site
-    server = AssistantContext(site.config, site.runs, lambda ctx, scope: site.runs_of(scene.identity)).server()
+    server = AssistantContext(site.config, site.runs, lambda ctx, scope: site.find_runs(scene.identity)).server()
     async with Client(server) as client:
         try:
             await client.read_resource(f"holdfast://questions/{scene.question.id}")
@@ -301,7 +301,7 @@ def site(house: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 async def salary(house: Harness, site: Site) -> Question:
     """The question of a new run, once visibility lists it."""
-    runs = site.runs_of(PEOPLE["starter"])
+    runs = site.find_runs(PEOPLE["starter"])
     run = await runs.start(house.load(SALARY))
     house.started.append(run)
     question = await house.one(run)
@@ -345,7 +345,7 @@ steps:
 
 async def asked_of_heads(house: Harness, site: Site) -> Question:
     """The question of a run in which its starter has answered another one before."""
-    runs = site.runs_of(PEOPLE["starter"])
+    runs = site.find_runs(PEOPLE["starter"])
     run = await runs.start(house.load(TWO))
     house.started.append(run)
     first = await house.one(run)
@@ -393,7 +393,7 @@ async def test_a_link_shows_nothing_to_who_is_asked_no_more_and_a_deputy_what_is
     question = await salary(house, site)
     people = {"bob": PersonSection(deputy="user:dan")}
     site = replace(site, config=site.config.model_copy(update={"people": people}))
-    await site.runs_of(PEOPLE["operator"]).assignment.reassign(question.run, question.id, ["user:bob"])
+    await site.find_runs(PEOPLE["operator"]).assignment.reassign(question.run, question.id, ["user:bob"])
     async with client_of(site, *PEOPLE.values()) as client:
         client.headers[WHO] = "-"
         followed = {

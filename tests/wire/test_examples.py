@@ -13,7 +13,7 @@ from temporalio import activity
 
 from holdfast.activities.models import ModelActivities
 from holdfast.activities.outputs import arguments_schema
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.agents import ModelReply, ModelRequest
 from holdfast.runtime.config import load_config
 from holdfast.testkit.environment import TestEnvironment
@@ -56,7 +56,7 @@ def said(reply: ModelReply, request: ModelRequest) -> Reply:
     numbered = enumerate(reply.tool_calls, before + 1)  # as calls without an id are counted
     calls = tuple((call.name, call.args, call.id or str(n)) for n, call in numbered)
     if calls or request.output_schema is None or isinstance(reply.output, str):
-        return Reply(text=None if reply.output is None else text_of(reply.output), calls=calls)
+        return Reply(text=None if reply.output is None else write_text(reply.output), calls=calls)
     schema = arguments_schema(request.output_schema)
     args = reply.output if schema is request.output_schema else {"result": reply.output}
     return Reply(calls=(("final_result", args, "call_1"),))

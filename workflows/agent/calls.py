@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AgentTool
 from holdfast.protocol.agents import FindTool, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied, ToolFailed
 from holdfast.protocol.ledger import LedgerEntry
-from holdfast.protocol.permissions import Policy, settings_of
+from holdfast.protocol.permissions import Policy, find_settings
 from holdfast.protocol.runs import AgentState, Failure, ToolBounds
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent.checks import Result, check_question
@@ -116,7 +116,7 @@ class AgentCalls:
     def _check_limits(self, index: int, before: int) -> None:
         agent = self.work.agent
         if index >= agent.max_tool_calls_per_turn:
-            raise Denied(f"error: not made, as a turn has at most {counted(agent.max_tool_calls_per_turn, 'call')}")
+            raise Denied(f"error: not made, as a turn has at most {say_count(agent.max_tool_calls_per_turn, 'call')}")
         if agent.max_tool_calls is not None and before >= agent.max_tool_calls:
             raise Denied(f"error: no calls are left of {agent.max_tool_calls}; give your output with what you know")
 
@@ -137,7 +137,7 @@ class AgentCalls:
 
     async def _run_tool(self, call: ToolCall, spec: ToolSpec, frame: Frame, repeated: ToolCall | None) -> JSON:
         whole = add_defaults(call, spec)
-        allowed = await self.approve(whole, spec, settings_of(self.work.tools, spec), frame, repeated)
+        allowed = await self.approve(whole, spec, find_settings(self.work.tools, spec), frame, repeated)
         if allowed.earlier is not None:
             return self._tell_earlier(allowed.earlier)
         toolbox = self.work.toolbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.agents import ToolCall, ToolSpec
 
@@ -46,5 +46,5 @@ def make_inner_call(call: ToolCall) -> ToolCall:
 
 def shorten_value(value: object) -> JSON:
     """Return a value as the log keeps it: shortened, as the log is part of the state that continue-as-new carries."""
-    text = text_of(value)
+    text = write_text(value)
     return value if len(text) <= LONGEST_LOGGED else f"{text[:LONGEST_LOGGED]}… ({len(text)} characters)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.kinds import AgentHistory
 from holdfast.protocol.agents import Message
 from holdfast.workflows.agent import conversation as talk
@@ -47,7 +47,7 @@ class ModelContext:
             if is_cancelled(error) or (isinstance(error, ApplicationError) and error.type not in talk.BAD_TYPES):
                 raise
             return None  # it must not end the agent
-        return text_of(reply.output)
+        return write_text(reply.output)
 
     def cut(self) -> bool:
         """Halve the conversation, turns from before the agent first; return whether anything could be cut."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentHistory
 from holdfast.protocol.agents import Message, ModelRequest
@@ -112,7 +112,7 @@ def _cut(message: Message, limit: int) -> Message:
 
 
 def _cut_text(content: object, limit: int) -> JSON:
-    text = text_of(content)
+    text = write_text(content)
     return content if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit}{LEFT_OUT}"
 
 
@@ -124,18 +124,18 @@ def write_transcript(messages: Sequence[Message]) -> str:
 def _write_line(message: Message) -> str:
     match message.role:
         case "tool":
-            return f"{message.tool} gave: {text_of(message.content)}"
+            return f"{message.tool} gave: {write_text(message.content)}"
         case "assistant" if message.tool_calls:
-            calls = ", ".join(f"{call.name}({text_of(call.args)})" for call in message.tool_calls)
-            return f"assistant: {text_of(message.content) if message.content else ''} calls {calls}"
+            calls = ", ".join(f"{call.name}({write_text(call.args)})" for call in message.tool_calls)
+            return f"assistant: {write_text(message.content) if message.content else ''} calls {calls}"
         case role:
-            return f"{role}: {text_of(message.content)}"
+            return f"{role}: {write_text(message.content)}"
 
 
 def _shorten_result(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
     if message.role != "tool" or (isinstance(message.content, str) and message.content.endswith(LEFT_OUT)):
         return message
-    if len(text_of(message.content)) <= limit:
+    if len(write_text(message.content)) <= limit:
         return message
     return message.model_copy(update={"content": _cut_text(message.content, limit), "raw": None})
 

@@ -12,7 +12,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
-from holdfast.blueprint.amounts import counted
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.references import MCP
@@ -181,7 +181,7 @@ class AgentWorkflow(RunWorkflow):
         """Return the model's next reply; a conversation that is too long for the model is cut until it fits."""
         turn = self.state.turn + 1
         if turn > self.agent.max_turns:
-            text = f"{self.definition.step} returned no output in {counted(self.agent.max_turns, 'turn')}"
+            text = f"{self.definition.step} returned no output in {say_count(self.agent.max_turns, 'turn')}"
             raise failure("max_turns", text, self.address)
         self.advance(turn=turn)
         overflows = 0

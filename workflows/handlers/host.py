@@ -17,7 +17,7 @@ from holdfast.protocol.events import AnyEvent
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.past import Past
 from holdfast.protocol.questions import Question, QuestionRequest
-from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, summary_of
+from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, write_summary
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
@@ -141,7 +141,7 @@ class Host:
         try:
             await await_rest(whole_task=True)  # only the task has the time
             while (remaining := (moment - workflow.now()).total_seconds()) > 0:
-                await workflow.sleep(remaining, summary=summary_of(summary))
+                await workflow.sleep(remaining, summary=write_summary(summary))
                 await await_rest(whole_task=True)
         finally:
             self.progress.timers.remove(moment)

@@ -35,8 +35,8 @@ from holdfast.protocol.events import (
     QuestionSuperseded,
 )
 from holdfast.protocol.past import PastReply, PastWaits
-from holdfast.protocol.people import People, Rung, user_of
-from holdfast.protocol.questions import Question, QuestionRequest, question_of, shown_of
+from holdfast.protocol.people import People, Rung, read_user
+from holdfast.protocol.questions import Question, QuestionRequest, list_shown_fields, make_question
 from holdfast.workflows.door import Receipts
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.journal import Journal
@@ -139,7 +139,7 @@ class OpenQuestion:
     def check_unclaimed(self, by: str | None) -> None:
         """Refuse somebody else than the one who has claimed the question."""
         claimant = self.question.claimant(workflow.now())
-        if claimant is not None and claimant != user_of(by):
+        if claimant is not None and claimant != read_user(by):
             raise self.refuse_claimed(claimant)
 
     def refuse_claimed(self, claimant: str) -> Refusal:
@@ -248,7 +248,7 @@ class Questions:
         info = workflow.info()
         # Not `run_id`: a reset gives the history another one, and the answers in it would miss their questions.
         history = info.original_execution_run_id
-        return question_of(
+        return make_question(
             request, owner=info.workflow_id, history=history, run=self._run, round_=round_, at=workflow.now()
         )
 
@@ -257,7 +257,7 @@ class Questions:
         for entry in self._open.values():
             if entry.question.address == address:
                 entry.asked = asked
-                entry.show(**shown_of(asked), parents=list(parents))
+                entry.show(**list_shown_fields(asked), parents=list(parents))
 
     async def _wait_for_reply(self, entry: OpenQuestion, default: object) -> Reply:
         # Not `asyncio.wait_for`: on Python 3.11 it drops a cancellation that meets the answer in one activation. A
@@ -327,9 +327,9 @@ class Questions:
 
     def _count(self, entry: OpenQuestion, reply: Reply, key: str | None, digest: str | None) -> Closed:
         """Keep an acceptance below the quorum; the question stays open."""
-        entry.accepted[user_of(reply.by) or ""] = reply.content
+        entry.accepted[read_user(reply.by) or ""] = reply.content
         entry.answers.append(_describe_acceptance(reply, workflow.now()))
-        if entry.question.claimed_by == user_of(reply.by):  # the others may answer now
+        if entry.question.claimed_by == read_user(reply.by):  # the others may answer now
             entry.show(**UNCLAIMED)
         entry.show(answers_so_far=len(entry.accepted), accepted_by=list(entry.accepted))
         event = QuestionAccepted(
@@ -451,7 +451,7 @@ def _check_content(entry: OpenQuestion, answer: Answer, by: str | None) -> None:
 
 
 def _accept(entry: OpenQuestion, content: object, by: str | None) -> JSON:
-    if (user := user_of(by)) in entry.accepted:
+    if (user := read_user(by)) in entry.accepted:
         so_far = f"{len(entry.accepted)} of {entry.question.quorum} have accepted; it waits for somebody else"
         raise Refusal("already_answered", f"question {entry.question.id} was accepted by {user} before; {so_far}")
     try:

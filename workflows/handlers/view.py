@@ -13,10 +13,10 @@ from temporalio.common import SearchAttributeKey
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.events import Event
-from holdfast.protocol.incoming import label_of
+from holdfast.protocol.incoming import make_label
 from holdfast.protocol.names import CONTEXT, EVENTS, PAGE_BYTES, SHOWN, UNDOS, VIEW
 from holdfast.protocol.past import PAST, PastWaits
-from holdfast.protocol.people import awaited, listed_ids
+from holdfast.protocol.people import list_awaited, listed_ids
 from holdfast.protocol.questions import Question
 from holdfast.protocol.undos import OpenUndo
 from holdfast.protocol.usage import Usage
@@ -220,11 +220,11 @@ class View:
 
 def _list_names(questions: Sequence[Question]) -> dict[SearchAttributeKey[Any], Any]:
     """Return whom and what the open questions wait for, and their ids, by search attribute."""
-    events = sorted({label_of(*question.asked.awaits) for question in questions if question.asked.awaits})
+    events = sorted({make_label(*question.asked.awaits) for question in questions if question.asked.awaits})
     questions = [question for question in questions if question.asked.for_people]
     return {
         EVENTS_KEY: listed_ids(events),
-        WAITING_KEY: awaited(question.people for question in questions),
+        WAITING_KEY: list_awaited(question.people for question in questions),
         QUESTIONS_KEY: listed_ids([question.id for question in questions]),
     }
 

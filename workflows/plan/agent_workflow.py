@@ -11,7 +11,7 @@ from typing import Any
 from temporalio import workflow
 
 from holdfast.blueprint.expressions.error import ExpressionError
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
@@ -105,7 +105,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         await self.begin_plan(self.work.frame())
         plan, task = self.state.progress.plan, self.definition.origin.task
         assert plan is not None
-        tools = self.catalogue.described(tools_of(plan))
+        tools = self.catalogue.describe_names(tools_of(plan))
         content = {
             **plain_plan(plan),
             **({"tools": tools} if tools else {}),
@@ -145,15 +145,15 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             await self.host.until_resumed()
             return Result(await self._made_by_control(call, frame))
         except BadCall as error:
-            return _refused("bad_call", str(error))
+            return _make_refusal("bad_call", str(error))
         except Denied as denied:
             frame.note(ToolDenied(tool=call.name, reason=str(denied)))
-            return _refused("denied", str(denied))
+            return _make_refusal("denied", str(denied))
         except HANDLED as error:
             cause = find_failure(error, frame.address)
             if is_cancelled(error) or cause.final or cause.type == "doom_loop":
                 raise
-            return _refused(cause.type, cause.message)
+            return _make_refusal(cause.type, cause.message)
         except ControlError as error:
             return Result({"success": False, "error": error.content}, bad=True)
 
@@ -232,9 +232,9 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
     def plan_changed(self, number: int, payload: JSONObject, brought: list[str]) -> None:
         """See base class: tell the agent."""
         reason = f" ({payload['reason']})" if payload.get("reason") else ""
-        text = f"A person has changed the plan{reason}. Revision {number}: {text_of(payload['plan'])}"
-        if tools := self.catalogue.described(brought):
-            text += f"\nTools that are new in it: {text_of(tools)}"
+        text = f"A person has changed the plan{reason}. Revision {number}: {write_text(payload['plan'])}"
+        if tools := self.catalogue.describe_names(brought):
+            text += f"\nTools that are new in it: {write_text(tools)}"
         self.mailbox.told.append(ToldText(text=text, by=payload.get("by")))
 
 
@@ -242,7 +242,7 @@ def _list_control_tools() -> list[ToolSpec]:
     return [tool.spec for tool in CONTROL_TOOLS.values()]
 
 
-def _refused(type_: str, message: str) -> Result:
+def _make_refusal(type_: str, message: str) -> Result:
     return Result({"success": False, "error": {"type": type_, "message": message}}, bad=True)
 
 

@@ -11,19 +11,19 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody, PlanStep
-from holdfast.blueprint.load.plans import plain_plan, problems_of, read_plan
-from holdfast.blueprint.plan.tools import lack_of
-from holdfast.blueprint.questions.agreement import words_of
+from holdfast.blueprint.load.plans import list_problems, plain_plan, read_plan
+from holdfast.blueprint.plan.tools import find_tool_lack
+from holdfast.blueprint.questions.agreement import choose_words
 from holdfast.blueprint.requirements import tools_behind
 from holdfast.protocol.agents import Message, ToolSpec
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.ledger import tell_ledger
-from holdfast.protocol.permissions import expected, name_effect, policies_of
+from holdfast.protocol.permissions import collect_policies, find_expected, name_effect
 from holdfast.protocol.plans import PlannerCall, PlanOrigin, PlanReview
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
@@ -66,7 +66,7 @@ class PlanStart:
             plan = await self._read(await self._propose())
         elif author.confirm or author.driver == "agent":
             await self.catalogue.look_up(tools_of(author), self.frame)
-        return await self._confirmed(plan) if author.confirm else plan
+        return await self._confirm(plan) if author.confirm else plan
 
     async def _propose(self) -> JSON:
         """Return the value that the plan is read from; after a plan that failed, one that its planner makes anew."""
@@ -93,7 +93,7 @@ class PlanStart:
     def _goal(self) -> str:
         """Return the goal of a plan that names none: the input of its planner, else of the step."""
         asked = self.origin.task if self.planner is None else self.planner.input
-        return "" if asked is None else text_of(asked)
+        return "" if asked is None else write_text(asked)
 
     async def _check_tools(self, plan: PlanBody) -> None:
         """Look up the tools. Raises `BlueprintError` if some cannot be called, or not with the plan's arguments."""
@@ -101,7 +101,7 @@ class PlanStart:
         # What the author wrote is shown in the confirmation, and is the author's to change.
         faults = self.catalogue.faults(plan, but=tools_of(self.author))
         if faults := [*faults, *self.catalogue.find_misfits(plan, kept=self.author.steps)]:
-            raise BlueprintError(problems_of(faults))
+            raise BlueprintError(list_problems(faults))
 
     async def _again(self, planner: PlannerCall, plan: object, **more: Any) -> JSON:
         """Return another plan of the planner."""
@@ -115,7 +115,7 @@ class PlanStart:
         opening = [Message(role="user", content=value)]
         return (await run_agent(call, opening, frame, planner.instructions)).output
 
-    async def _confirmed(self, plan: PlanBody) -> PlanBody:
+    async def _confirm(self, plan: PlanBody) -> PlanBody:
         """Return the plan as a person approves it, who may edit it, or send it back to its planner."""
         revisions = 0 if self.planner is None else self.author.max_revisions
         wrong: Sequence[str] = ()
@@ -123,8 +123,8 @@ class PlanStart:
         before = None if failed is None else PlanBody.model_validate(failed.plan)
         while True:
             self.proposed = plan
-            asked = words_of(plan.spoken_language).may_run.format(plan.goal)
-            content, self.reply = await reviewed(
+            asked = choose_words(plan.spoken_language).may_run.format(plan.goal)
+            content, self.reply = await review_plan(
                 plan,
                 self.author,
                 self.frame,
@@ -152,15 +152,15 @@ class PlanStart:
 
 async def approved_change(plan: PlanBody, context: PlanContext, frame: Frame, reason: str) -> tuple[JSON, str | None]:
     """Return the changed plan as a person approves it, and the person if they edited it. Raises `Refusal`."""
-    message, changes = words_of(plan.spoken_language).may_change.format(reason), differences(context.plan, plan)
+    message, changes = choose_words(plan.spoken_language).may_change.format(reason), differences(context.plan, plan)
     try:
-        content, reply = await reviewed(plan, context.author, frame, message, context.catalogue, changes=changes)
+        content, reply = await review_plan(plan, context.author, frame, message, context.catalogue, changes=changes)
     except ApplicationError as error:
         raise Refusal("not_allowed", error.message) from None
     return (content["payload"], reply["by"]) if content["verdict"] == "edited" else (plain_plan(plan), None)
 
 
-async def reviewed(
+async def review_plan(
     plan: PlanBody,
     author: PlanBody,
     frame: Frame,
@@ -221,7 +221,7 @@ def _parts_by_name(plan: PlanBody) -> JSONObject:
 def _say(part: JSON) -> str:
     """Return what a step or a loop was, in short; of any other part its value."""
     if not isinstance(part, dict):
-        return one_line(text_of(part))
+        return one_line(write_text(part))
     words = [str(part.get("instruction") or part.get("over") or part.get("title") or ""), *part.get("tools", [])]
     return one_line(", ".join(filter(None, words)))
 
@@ -236,14 +236,14 @@ def list_tools(context: PlanContext, catalogue: Catalogue) -> dict[str, list[JSO
 
 
 def _describe_tool(tool: str, step: PlanStep, context: PlanContext, catalogue: Catalogue) -> JSONObject:
-    lack = lack_of(tool, step, context.author, context.policy_agent(step))
+    lack = find_tool_lack(tool, step, context.author, context.policy_agent(step))
     problem = catalogue.problems.get(tool) if lack is None else lack.message
     if problem:
         return {"tool": tool, "problem": problem}
     known = catalogue.specs.get(tool)
     spec = known or ToolSpec(name=tool.rpartition(":")[2], reference=tool)
-    policies = policies_of(spec, context.policy_agent(step), context.further_policy_agents(step))
-    approval, inner = expected(spec, policies), tools_behind(tool, context.blueprint)
+    policies = collect_policies(spec, context.policy_agent(step), context.further_policy_agents(step))
+    approval, inner = find_expected(spec, policies), tools_behind(tool, context.blueprint)
     return {
         "tool": tool,
         "effect": "unknown" if known is None else name_effect(spec, policies, inner),

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
-from holdfast.blueprint.jsonschemas import problems_of as schema_problems
+from holdfast.blueprint.jsonschemas import list_misfits as schema_problems
 from holdfast.blueprint.kinds import AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.plan.layout import Fault
-from holdfast.blueprint.plan.references import references_of
+from holdfast.blueprint.plan.references import list_references
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.toolbox import describe_tools
@@ -34,11 +34,13 @@ class Catalogue:
         specs = {spec.reference: spec for spec in _described_here(own, frame.blueprint)}
         remote = [tool for tool in names if not tool.startswith((AGENT, IMPORT))]
         work = frame.host.activities.describe_tools
-        described = await work(remote, frame.address, lenient=True) if remote else []
-        problems = {spec.reference: spec.problem for spec in described if spec.problem}
-        specs |= {spec.reference: spec for spec in described if not spec.problem}
+        describe_names = await work(remote, frame.address, lenient=True) if remote else []
+        problems = {spec.reference: spec.problem for spec in describe_names if spec.problem}
+        specs |= {spec.reference: spec for spec in describe_names if not spec.problem}
         # A server may be named as a whole (`mcp:files`); its tools come as `mcp:files/read`, and so on.
-        several = {spec.reference.partition("/")[0] for spec in described} & set(names) - specs.keys() - problems.keys()
+        several = {spec.reference.partition("/")[0] for spec in describe_names} & set(
+            names
+        ) - specs.keys() - problems.keys()
         problems |= {tool: f"{tool!r} is more than one tool: name one of them" for tool in sorted(several)}
         self.specs |= {tool: specs[tool] for tool in names if tool in specs}
         self.problems = {tool: why for tool, why in self.problems.items() if tool not in names} | problems
@@ -62,7 +64,7 @@ class Catalogue:
             for problem in _find_misfits(self.specs[step.tools[0]], step.arguments)
         ]
 
-    def described(self, tools: Iterable[str]) -> JSONObject:
+    def describe_names(self, tools: Iterable[str]) -> JSONObject:
         """Return what a model must know to call these tools, as far as it is known."""
         specs = {tool: self.specs[tool] for tool in sorted(set(tools)) if tool in self.specs}
         return {tool: {"description": spec.description, "parameters": spec.parameters} for tool, spec in specs.items()}
@@ -77,7 +79,7 @@ def _find_misfits(spec: ToolSpec, args: JSONObject) -> Iterator[str]:
     with suppress(BadSchema):  # of a foreign server, which says itself what it does not take
         for path, message in schema_problems(spec.parameters, args):
             name = re.split(r"[.\[]", path, maxsplit=1)[0]
-            if not references_of(args.get(name)):
+            if not list_references(args.get(name)):
                 yield f"{path or 'the arguments'} {message}"
 
 

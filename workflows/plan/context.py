@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, compile_plan
-from holdfast.blueprint.plan.tools import authored, lack_of, ruling_agent
+from holdfast.blueprint.plan.tools import find_authored, find_tool_lack, ruling_agent
 from holdfast.blueprint.plan.work import DEFAULT_MODEL, PlanWork
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import ToolSpec
@@ -43,11 +43,11 @@ class PlanContext:
         self.catalogue = Catalogue() if catalogue is None else catalogue
         self.changes = 0
         """Number of changes of the state so far: by it, calls that change nothing are noticed."""
-        self.plan, self.layout = plan, layout_of(plan)
+        self.plan, self.layout = plan, find_layout(plan)
 
     def revise(self, plan: PlanBody, *, approved: bool) -> None:
         """Replace the plan; what has begun is the same in both. `approved`: a person has agreed to its tools."""
-        self.plan, self.layout = plan, layout_of(plan)
+        self.plan, self.layout = plan, find_layout(plan)
         if approved:
             self.approved = approved_tools(plan)
         self.changes += 1
@@ -106,7 +106,7 @@ class PlanContext:
 
     def find_lack(self, step: PlanStep, tool: str, address: Address) -> Failure | None:
         """Return why the step may not use a tool, whatever workers have; None if it may."""
-        lack = lack_of(tool, step, self.author, self.policy_agent(step))
+        lack = find_tool_lack(tool, step, self.author, self.policy_agent(step))
         if lack is None:
             return None
         text = f"{lack.message}; {lack.hint}" if lack.hint else lack.message
@@ -114,7 +114,7 @@ class PlanContext:
 
     def is_authored(self, step: PlanStep) -> bool:
         """Return whether the step is as an author wrote it; of a plan that is read, none is."""
-        return authored(step, self.author) == step
+        return find_authored(step, self.author) == step
 
     def policy_agent(self, step: PlanStep) -> Agent:
         """Return the agent whose tools, approvals and permissions count: a model cannot choose by naming another."""
@@ -134,7 +134,7 @@ def _keep_rules(agent: Agent) -> Agent:
     return agent.model_copy(update={"instructions": "", "output_schema": None})
 
 
-def layout_of(plan: PlanBody) -> Layout:
+def find_layout(plan: PlanBody) -> Layout:
     """Return the layout of a plan that was found valid before."""
     layout, faults = compile_plan(plan)
     assert not faults, faults

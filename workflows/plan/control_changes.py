@@ -24,7 +24,7 @@ async def update_plan(at: ControlCall, new_plan: JSONObject, reason: str) -> JSO
     except Refusal as refusal:
         raise ControlError("plan_refused", refusal.message) from None
     at.state.settle()
-    tools = at.context.catalogue.described(tool for tool in tools_of(at.context.plan) if tool not in before)
+    tools = at.context.catalogue.describe_names(tool for tool in tools_of(at.context.plan) if tool not in before)
     return {
         "success": True,
         "revision": revision,
@@ -48,7 +48,7 @@ async def find_tool(at: ControlCall, instruction: str, service: str | None = Non
     if lacking is not None:
         replacements = at.state.replacements[lacking.key]
         at.state.replacements[lacking.key] = list(dict.fromkeys([*replacements, name]))
-    return {"tool_name": name, **at.context.catalogue.described([name])[name]}
+    return {"tool_name": name, **at.context.catalogue.describe_names([name])[name]}
 
 
 def _step_without_tool(at: ControlCall) -> StepRun | None:

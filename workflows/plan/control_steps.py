@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.blueprint.expressions.lists import list_in, structured
+from holdfast.blueprint.expressions.lists import find_structure, list_in
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import CallAgain, Option
 from holdfast.blueprint.plan import StepUnit, asks
@@ -29,7 +29,7 @@ from holdfast.workflows.plan.navigation import (
     step_named,
     what_is_next,
 )
-from holdfast.workflows.plan.results import end_by_error, failed, name_error, skipped
+from holdfast.workflows.plan.results import end_by_error, make_failed, make_skipped, name_error
 from holdfast.workflows.plan.step_run import StepRun
 from holdfast.workflows.plan.units import ask_for_driver
 from holdfast.workflows.tool_calls import ToolErrorFailure
@@ -178,7 +178,7 @@ def _list_for_loop(run: StepRun, response: object) -> JSON:
     nothing = response is None or (isinstance(response, str) and not response.strip())
     if nothing or not run.feeds_loop:
         return None
-    items = list_in(response) if isinstance(response, str) else structured(response)
+    items = list_in(response) if isinstance(response, str) else find_structure(response)
     if items is None:
         text = f"a loop iterates over the result of step {run.id!r}: call finish_step with `result`, a list"
         raise ControlError("list_needed", text)
@@ -196,7 +196,7 @@ async def request_user_info(
     try:
         answer = await ask_for_driver(run, question, options or [])
     except ApplicationError as error:
-        answer = failed(find_failure(error, at.frame.address).type, error.message)
+        answer = make_failed(find_failure(error, at.frame.address).type, error.message)
     run.mark()
     if answer.status == "completed":
         run.mark(data=answer.data, response=answer.response)
@@ -236,7 +236,7 @@ async def update_state(at: ControlCall, /, **args: Any) -> JSONObject:
     updates = inner if isinstance(inner, dict) and len(args) == 1 else args
     own = {key.removeprefix("vars."): value for key, value in updates.items() if _is_own(key)}
     # All are checked before the first is made. One that is made may end another: what depended on it is skipped.
-    changes = [(id_, _change_of(at, id_, fields)) for id_, fields in _step_fields(updates).items()]
+    changes = [(id_, _make_change(at, id_, fields)) for id_, fields in _step_fields(updates).items()]
     for id_, change in changes:
         if not step_named(at.state, id_).result.is_over:
             await change()
@@ -244,7 +244,7 @@ async def update_state(at: ControlCall, /, **args: Any) -> JSONObject:
     return {"success": True, "to_do": what_is_next(at.state)}
 
 
-def _change_of(at: ControlCall, id_: str, fields: JSONObject) -> Callable[[], Awaitable[None]]:
+def _make_change(at: ControlCall, id_: str, fields: JSONObject) -> Callable[[], Awaitable[None]]:
     """Return what setting a step's state does. Raises `ControlError` for what may not be set."""
     status = fields.get("status")
     if status not in ("skipped", "failed", "completed", None):
@@ -258,10 +258,10 @@ def _change_of(at: ControlCall, id_: str, fields: JSONObject) -> Callable[[], Aw
         raise ControlError("not_allowed", text)
     match status:
         case "skipped":
-            return partial(_set, at, run, skipped("skipped_by_agent"))
+            return partial(_set, at, run, make_skipped("skipped_by_agent"))
         case "failed":
             message = str(fields.get("error") or fields.get("response") or "the agent says so")
-            return partial(_set, at, run, failed("agent", message, response=fields.get("response")))
+            return partial(_set, at, run, make_failed("agent", message, response=fields.get("response")))
         case "completed":
             _check_done(run)
             return partial(_complete, at, run, fields.get("response"))

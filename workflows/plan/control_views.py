@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.plan import StepUnit
-from holdfast.protocol.plans import UnitResult, progress_of
+from holdfast.protocol.plans import UnitResult, count_progress
 from holdfast.workflows.plan.catalogue import tools_of
 from holdfast.workflows.plan.navigation import (
     ControlCall,
     current_id,
     current_results,
-    position_of,
+    describe_position,
     step_named,
     what_is_next,
 )
@@ -27,11 +27,11 @@ async def get_state(at: ControlCall, key: str) -> JSONObject:
         case "results":
             return {"results": {id_: unit.value for id_, unit in results.items() if unit.status == "completed"}}
         case "tools":
-            return {"tools": at.context.catalogue.described(tools_of(at.context.plan))}
+            return {"tools": at.context.catalogue.describe_names(tools_of(at.context.plan))}
         case "active_loops":
-            return {"active_loops": {id_: position_of(scope) for id_, scope in at.state.active.items()}}
+            return {"active_loops": {id_: describe_position(scope) for id_, scope in at.state.active.items()}}
         case "progress":
-            return {"progress": {**progress_of(results), "current_step": current_id(at.state)}}
+            return {"progress": {**count_progress(results), "current_step": current_id(at.state)}}
     statuses = {id_: result.status for id_, result in results.items()}
     return {"goal": at.context.plan.goal, "statuses": statuses, "to_do": what_is_next(at.state), "vars": at.state.vars}
 

@@ -11,7 +11,7 @@ from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.run import RunWorkflow
 
 
-def frame_of(host: RunWorkflow, definition: PlanDefinition) -> Frame:
+def make_frame(host: RunWorkflow, definition: PlanDefinition) -> Frame:
     """Return the frame of a plan, or of a loop of one, in its own workflow."""
     return host.frame(
         ContextStore(definition.context),

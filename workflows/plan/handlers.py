@@ -21,7 +21,7 @@ from holdfast.protocol.plans import (
     PlanDefinition,
     PlanSnapshot,
     ScheduledState,
-    fitting,
+    fit_output,
     outputs,
 )
 from holdfast.workflows.door import CommandFields, make_update_error, read_value
@@ -29,7 +29,7 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.approval import PlanStart
 from holdfast.workflows.plan.catalogue import Catalogue
 from holdfast.workflows.plan.context import PlanContext, approved_tools
-from holdfast.workflows.plan.outcome import in_short, note_of, output_of, view_of
+from holdfast.workflows.plan.outcome import in_short, make_output, make_view, write_note
 from holdfast.workflows.plan.revision import check_new_tools, checked_change
 from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
@@ -77,13 +77,13 @@ class PlanHandlers(RunWorkflow):
         return self.plan_state
 
     def note_end(self, scope: PlanScope) -> None:
-        self.host.note(self.address, PlanCompleted(status=scope.plan_status(), note=note_of(scope)))
+        self.host.note(self.address, PlanCompleted(status=scope.plan_status(), note=write_note(scope)))
 
     def collect_plan(self, scope: PlanScope) -> dict[str, Any]:
         """Return the fields of the result that say how the plan ended."""
         status = scope.plan_status()
         plan = plain_plan(scope.context.plan) if status == "failed" else {}
-        return {"status": status, "output": output_of(scope), "plan": plan, "reply": self.state.progress.reply}
+        return {"status": status, "output": make_output(scope), "plan": plan, "reply": self.state.progress.reply}
 
     def collect_state(self) -> dict[str, Any]:
         """See base class."""
@@ -93,7 +93,7 @@ class PlanHandlers(RunWorkflow):
         """See base class: the output, and the reply of who approved the plan."""
         if self.plan_state is None:
             return {}
-        output = fitting(output_of(self.plan_state.root, "failed"))
+        output = fit_output(make_output(self.plan_state.root, "failed"))
         return {"output": output, "reply": self.state.progress.reply}
 
     def current_state(self) -> PlanState:
@@ -107,13 +107,13 @@ class PlanHandlers(RunWorkflow):
     @workflow.query(name=PLAN, description="The plan, and the status of its steps.")
     def plan_view(self) -> PlanSnapshot:
         proposed = None if self._start is None else self._start.proposed
-        return view_of(self.host, self.plan_state, proposed or self.author, holds=self.holds_plan)
+        return make_view(self.host, self.plan_state, proposed or self.author, holds=self.holds_plan)
 
     @workflow.query(name=PLAN_OUTPUT, description="The output of a plan that failed or was cancelled before its end.")
     def plan_output(self) -> JSONObject | None:
         if self.plan_state is None or not self.holds_plan or self.host.progress.ended not in ("failed", "cancelled"):
             return None
-        return output_of(self.plan_state.root, self.host.progress.ended)
+        return make_output(self.plan_state.root, self.host.progress.ended)
 
     @workflow.update(name=PLAN, description="Change the remaining steps of the plan.")
     async def change_plan(self, raw: RawValue) -> int:

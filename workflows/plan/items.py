@@ -6,7 +6,7 @@ from holdfast.blueprint.expressions.comparisons import only_list
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.lists import list_in, spoken_items
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
@@ -17,7 +17,7 @@ from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import find_failure
 from holdfast.workflows.items import describe_excess
-from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, cancelled, failed, first_error
+from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, first_error, make_cancelled, make_failed
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
 LONGEST_SHOWN, LONGEST_QUOTED = 2_000, 200
@@ -34,7 +34,7 @@ async def begin_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
         end = error.result
     except ExpressionError as error:  # as of a step: by its list the loop fails, not the plan
         cause = find_failure(error, scope.frame.address)
-        end = failed(cause.type, cause.message)
+        end = make_failed(cause.type, cause.message)
     scope.finish(unit, end)
     return []
 
@@ -44,9 +44,9 @@ async def _items_for(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     value = _render_list(unit, scope)
     items = read_items(value, unit, scope)
     if items is None:
-        items = await _items_of_person(text_of(value), unit, scope)
+        items = await _items_of_person(write_text(value), unit, scope)
     if (excess := describe_excess(unit.id, len(items), unit.block.max_items)) is not None:
-        raise Ended(failed("loop_too_large", excess))
+        raise Ended(make_failed("loop_too_large", excess))
     return items
 
 
@@ -57,10 +57,10 @@ def _render_list(unit: LoopUnit, scope: PlanScope) -> JSON:
 async def _items_of_person(text: str, unit: LoopUnit, scope: PlanScope) -> list[JSON]:
     """Return the items that a person gives in place of a text. Raises `Ended` without an answer."""
     no_list = f"{unit.id} needs a list, and this is not one"
-    problem = failed("loop_over_text", f"{no_list}: {_shortened(text, LONGEST_QUOTED)!r}")
+    problem = make_failed("loop_over_text", f"{no_list}: {_shorten(text, LONGEST_QUOTED)!r}")
     if not _may_ask(unit, scope):
         raise Ended(problem)
-    text = _shortened(text, LONGEST_SHOWN)
+    text = _shorten(text, LONGEST_SHOWN)
     asked = Input(
         message=f'{no_list}: “{text}”. Give its items: ["first", "second"]',
         form={"type": "array"},
@@ -69,7 +69,7 @@ async def _items_of_person(text: str, unit: LoopUnit, scope: PlanScope) -> list[
     await scope.frame.host.until_resumed()
     reply = await scope.at(unit).at("hitl", f"{unit.id}-items").ask(asked)
     if reply.status != "answered":
-        raise Ended(cancelled() if reply.status == "cancelled" else problem)
+        raise Ended(make_cancelled() if reply.status == "cancelled" else problem)
     items: list[JSON] = reply.content
     return items
 
@@ -90,7 +90,7 @@ def read_items(value: JSON, loop: LoopUnit, scope: PlanScope) -> list[JSON] | No
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return []
-    if isinstance(value, str) and (value := _listed(loop, value, scope)) is None:
+    if isinstance(value, str) and (value := _read_list(loop, value, scope)) is None:
         return None
     match value:
         case list():
@@ -99,11 +99,11 @@ def read_items(value: JSON, loop: LoopUnit, scope: PlanScope) -> list[JSON] | No
             return inner
         case dict() if any(isinstance(part, list) for part in value.values()):
             lists = ", ".join(repr(key) for key, part in value.items() if isinstance(part, list))
-            raise Ended(failed("loop_over_ambiguous", f"{loop.id} could iterate over {lists}; give it one list"))
+            raise Ended(make_failed("loop_over_ambiguous", f"{loop.id} could iterate over {lists}; give it one list"))
     return [value]
 
 
-def _listed(loop: LoopUnit, text: str, scope: PlanScope) -> JSON:
+def _read_list(loop: LoopUnit, text: str, scope: PlanScope) -> JSON:
     """Return the list in a text, or the object; None for prose."""
     structure = read_structure(text)
     if not isinstance(structure, str):
@@ -113,7 +113,7 @@ def _listed(loop: LoopUnit, text: str, scope: PlanScope) -> JSON:
     return spoken_items(text) if spoken else list_in(text)
 
 
-def _shortened(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 

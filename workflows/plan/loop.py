@@ -26,7 +26,7 @@ from holdfast.workflows.concurrency import end
 from holdfast.workflows.dependents import run_dependents
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
-from holdfast.workflows.plan.definitions import frame_of
+from holdfast.workflows.plan.definitions import make_frame
 from holdfast.workflows.plan.items import after_item
 from holdfast.workflows.plan.results import Ending, ended_early, failure_output, loop_result, unfinished_loop
 from holdfast.workflows.plan.scheduler import Scheduler
@@ -140,7 +140,7 @@ class PlanLoopWorkflow(RunWorkflow):
     def _frame(self) -> Frame:
         """Return the frame of the list that the loop stands in."""
         parent, _, _ = self.address.rpartition(";")
-        return replace(frame_of(self, self.definition), address=Address(parent))
+        return replace(make_frame(self, self.definition), address=Address(parent))
 
     def _scope(self, index: int) -> ItemScope:
         definition = self.definition

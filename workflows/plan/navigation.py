@@ -93,7 +93,7 @@ def _step_named(state: PlanState, name: str, id_: str) -> StepUnit:
 def scope_around(state: PlanState, id_: str) -> PlanScope:
     """Return the scope that a unit stands in now. Raises `ControlError` where a loop around it is not active."""
     scope = state.root
-    for loop in state.context.layout.loops_of(id_):
+    for loop in state.context.layout.list_loops(id_):
         if scope.is_over(loop):
             text = f"the loop {loop!r} has ended ({scope.result(loop).status}), and {id_!r} with it"
             raise ControlError("loop_over", text)
@@ -145,7 +145,7 @@ def current_results(state: PlanState) -> dict[str, UnitResult]:
     return results
 
 
-def position_of(scope: ItemScope, **more: Any) -> JSONObject:
+def describe_position(scope: ItemScope, **more: Any) -> JSONObject:
     """Return the current item of a loop, as the control tools report it."""
     return {
         "loop_id": scope.loop.id,

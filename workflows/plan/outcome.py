@@ -20,12 +20,12 @@ from holdfast.workflows.plan.scope import PlanScope
 from holdfast.workflows.plan.state import PlanState
 
 
-def output_of(scope: PlanScope, ended: str | None = None) -> JSONObject:
+def make_output(scope: PlanScope, ended: str | None = None) -> JSONObject:
     """Return the output of a plan: its status, every step, every loop, and a note if it did nothing.
 
     `ended`: the status of a plan that ended before its steps did.
     """
-    note = note_of(scope)
+    note = write_note(scope)
     return {
         "status": ended or (scope.plan_status() if scope.all_over() else "running"),
         "steps": outputs(scope.all_steps())[0],
@@ -43,7 +43,7 @@ def _tell_ledger(scope: PlanScope, ended: str | None) -> JSONObject:
     return {"ledger": tell_ledger(entries)} if entries else {}
 
 
-def note_of(scope: PlanScope) -> str | None:
+def write_note(scope: PlanScope) -> str | None:
     """Return a note on a plan that ended with every acting step skipped, or None if one of them ran.
 
     Acting are the steps with tools; in a plan without tools all steps that do not ask a person. That nothing was called
@@ -61,7 +61,7 @@ def note_of(scope: PlanScope) -> str | None:
     return f"{'no tool was called' if with_tools else 'nothing was done'}; skipped: {skipped}"
 
 
-def view_of(host: Host, state: PlanState | None, proposed: PlanBody, *, holds: bool) -> PlanSnapshot:
+def make_view(host: Host, state: PlanState | None, proposed: PlanBody, *, holds: bool) -> PlanSnapshot:
     """Return the answer to the query `plan`; `proposed`: the plan if it has not begun."""
     plan = proposed if state is None else state.context.plan
     steps, results = ({}, {}) if state is None else (state.root.all_steps(), state.root.results)
@@ -77,7 +77,7 @@ def view_of(host: Host, state: PlanState | None, proposed: PlanBody, *, holds: b
         revision=1 if state is None else state.revision,
         revisions=[] if state is None else state.revisions,
         status=host.progress.ended or ("waiting" if state is None else "running"),
-        note=None if state is None else note_of(state.root),
+        note=None if state is None else write_note(state.root),
         holds=holds,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
@@ -40,10 +40,10 @@ class Ended(Exception):
         self.result = result
 
 
-def failed(type_: str, message: str, **more: Any) -> UnitResult:
+def make_failed(type_: str, message: str, **more: Any) -> UnitResult:
     """Return the result of a step or loop that failed; a question that a person cancelled leaves it cancelled."""
     if type_ == "cancelled":
-        return cancelled(**more)
+        return make_cancelled(**more)
     return UnitResult(status="failed", error={"type": type_, "message": message}, **more)
 
 
@@ -55,15 +55,15 @@ def name_error(cause: Failure) -> str:
 def end_by_error(kind: str, message: str, step: PlanStep) -> UnitResult:
     """Return the result of a step that ends by an error of its tool; a timeout skips one that is optional."""
     if kind == "timeout" and step.optional:
-        return skipped("timeout", error={"type": kind, "message": message})
-    return cancelled() if kind == "question_cancelled" else failed(kind, message)
+        return make_skipped("timeout", error={"type": kind, "message": message})
+    return make_cancelled() if kind == "question_cancelled" else make_failed(kind, message)
 
 
-def cancelled(**more: Any) -> UnitResult:
+def make_cancelled(**more: Any) -> UnitResult:
     return UnitResult(status="cancelled", reason="cancelled", **more)
 
 
-def skipped(reason: str, **more: Any) -> UnitResult:
+def make_skipped(reason: str, **more: Any) -> UnitResult:
     return UnitResult(status="skipped", reason=reason, **more)
 
 
@@ -85,14 +85,14 @@ def loop_result(loop: LoopUnit, done: list[Iteration], total: int) -> UnitResult
         return UnitResult(status="cancelled", iterations=done)
     bad = [iteration for iteration in done if iteration.status == "failed"]
     if ended == "failed" or len(bad) == len(done):
-        message = f"{_counted(len(bad), len(done), total)}: {first_error(bad)}"
-        return failed(ITEMS_FAILED, message, iterations=done)
+        message = f"{_count_bad(len(bad), len(done), total)}: {first_error(bad)}"
+        return make_failed(ITEMS_FAILED, message, iterations=done)
     results = [result for iteration in done for result in iteration.results.values()]
     errors = any(result.status in ("completed_with_errors", "failed") for result in results)
     return UnitResult(status="completed_with_errors" if errors else "completed", iterations=done)
 
 
-def _counted(bad: int, done: int, total: int) -> str:
+def _count_bad(bad: int, done: int, total: int) -> str:
     rest = total - done
     text = f"{bad} of {total} items failed"
     return text if not rest else f"{text}; {rest} {'was' if rest == 1 else 'were'} not begun"
@@ -110,7 +110,7 @@ def first_error(bad: list[Iteration]) -> str:
 # A step of a loop, seen from outside
 
 
-def values_of(outcome: UnitResult, id_: str, layout: Layout) -> list[JSON]:
+def list_values(outcome: UnitResult, id_: str, layout: Layout) -> list[JSON]:
     """Return the value of a step or loop for each item; None where it has none. A loop around it gives lists."""
     values: list[JSON] = []
     for iteration in outcome.iterations or []:
@@ -118,14 +118,14 @@ def values_of(outcome: UnitResult, id_: str, layout: Layout) -> list[JSON]:
         if id_ in iteration.results:
             values.append(iteration.results[id_].value)
         else:
-            values.append(None if inner is None else values_of(inner, id_, layout))
+            values.append(None if inner is None else list_values(inner, id_, layout))
     return values
 
 
 def over_items(loop: UnitResult, id_: str, layout: Layout) -> UnitResult:
     """Return one result for a step that ran once for each item."""
     statuses = set(_statuses(loop, id_, layout))
-    data = values_of(loop, id_, layout)
+    data = list_values(loop, id_, layout)
     if loop.reason == ITEMS_UNKNOWN:
         return loop.model_copy(update={"iterations": None, "data": data})
     if "cancelled" in statuses:
@@ -133,9 +133,9 @@ def over_items(loop: UnitResult, id_: str, layout: Layout) -> UnitResult:
     if "completed" in statuses:
         return UnitResult(status="completed", data=data)
     if "failed" in statuses:
-        return failed(ITEMS_FAILED, f"{id_} failed for every item that it ran for", data=data)
+        return make_failed(ITEMS_FAILED, f"{id_} failed for every item that it ran for", data=data)
     ended = {"failed": "loop_failed", "cancelled": "plan_cancelled"}.get(loop.status)
-    return skipped(loop.reason or ended or ("items_skipped" if data else EMPTY_LOOP))
+    return make_skipped(loop.reason or ended or ("items_skipped" if data else EMPTY_LOOP))
 
 
 def _statuses(loop: UnitResult, id_: str, layout: Layout) -> Iterator[UnitStatus]:
@@ -147,7 +147,7 @@ def _statuses(loop: UnitResult, id_: str, layout: Layout) -> Iterator[UnitStatus
 
 
 def _loop_around(id_: str, iteration: Iteration, layout: Layout) -> UnitResult | None:
-    return next((iteration.results[loop] for loop in layout.loops_of(id_) if loop in iteration.results), None)
+    return next((iteration.results[loop] for loop in layout.list_loops(id_) if loop in iteration.results), None)
 
 
 def is_optional(unit: Unit) -> bool:
@@ -180,16 +180,16 @@ class Ending(NamedTuple):
         return f"plan_{self.status}"
 
 
-def unfinished(before: UnitResult, ending: Ending) -> UnitResult:
+def make_unfinished(before: UnitResult, ending: Ending) -> UnitResult:
     """Return the result of a step that was running: a step that has called a tool was not cancelled, but failed."""
     called, unsure = before.called, name_tools(call for call in before.made if call.outcome == "begun")
     if ending.status == "cancelled" and not called:
-        return cancelled()
+        return make_cancelled()
     calls = f"{', '.join(called)} {'was' if len(called) == 1 else 'were'} called; " if called else ""
     calls += f"how {', '.join(unsure)} ended is not known; " if unsure else ""
     data = before.tool_results[-1]["data"] if before.tool_results else before.data
     message = f"{calls}the step was not finished: {ending.message}"
-    return failed(UNFINISHED, message, response=before.response, data=data)
+    return make_failed(UNFINISHED, message, response=before.response, data=data)
 
 
 def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration], *, are_known: bool = True) -> UnitResult:
@@ -197,7 +197,7 @@ def unfinished_loop(loop: LoopUnit, ending: Ending, done: list[Iteration], *, ar
     unknown = None if are_known else ITEMS_UNKNOWN
     if ending.status == "cancelled":
         return UnitResult(status="cancelled", iterations=done, reason=unknown or ending.reason)
-    return failed(UNFINISHED, f"{loop.id} was not finished: {ending.message}", iterations=done, reason=unknown)
+    return make_failed(UNFINISHED, f"{loop.id} was not finished: {ending.message}", iterations=done, reason=unknown)
 
 
 def may_have_acted(result: UnitResult) -> bool:
@@ -216,7 +216,7 @@ def collect_calls(result: UnitResult) -> list[MadeCall]:
 def failure_output(result: UnitResult) -> JSONObject:
     """Return the output that the failure of a loop's workflow carries to its plan."""
     value = result.model_dump(mode="json")
-    if len(text_of(value)) > LONGEST_KEPT:
+    if len(write_text(value)) > LONGEST_KEPT:
         value = result.model_copy(update={"iterations": [], "reason": ITEMS_UNKNOWN}).model_dump(mode="json")
     return {"loop_result": value}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
-from holdfast.blueprint.load.plans import problems_of, read_plan
+from holdfast.blueprint.load.plans import list_problems, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
 from holdfast.protocol.answers import Refusal
 from holdfast.workflows.plan.catalogue import tools_of
@@ -57,18 +57,18 @@ def _change(before: Unit, after: Unit | None) -> str:
     """Return what may not be with a step or loop that has begun, and the way out; empty if it is the same."""
     if after is None:
         return "must stay; put it back as it was"
-    if _written(before) != _written(after):
+    if _find_written(before) != _find_written(after):
         return "cannot be changed; write it as it was"
     if before.around != after.around:
         return "cannot be put into a loop, or out of one"
-    return "" if _body_of(before) == _body_of(after) else "its steps stay as they are"
+    return "" if _list_body(before) == _list_body(after) else "its steps stay as they are"
 
 
-def _written(unit: Unit) -> object:
+def _find_written(unit: Unit) -> object:
     return unit.step if isinstance(unit, StepUnit) else unit.block if isinstance(unit, LoopUnit) else None
 
 
-def _body_of(unit: Unit) -> list[str]:
+def _list_body(unit: Unit) -> list[str]:
     return [inner.id for inner in unit.body] if isinstance(unit, LoopUnit) else []
 
 
@@ -84,7 +84,7 @@ async def check_new_tools(new: PlanBody, state: PlanState) -> list[str]:
     await catalogue.look_up([*added, *called], state.root.frame)
     faults = [*catalogue.faults(new, but=before), *catalogue.find_misfits(new, kept=old.steps)]
     if faults:
-        raise _refusal(problems_of(faults))
+        raise _refusal(list_problems(faults))
     return added
 
 

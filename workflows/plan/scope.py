@@ -34,13 +34,13 @@ from holdfast.workflows.plan.results import (
     EMPTY_LOOP,
     Ending,
     collect_calls,
-    failed,
     is_optional,
+    list_values,
+    make_failed,
+    make_skipped,
+    make_unfinished,
     over_items,
-    skipped,
-    unfinished,
     unfinished_loop,
-    values_of,
 )
 
 PENDING = UnitResult(status="pending")
@@ -71,8 +71,8 @@ class PlanScope:
 
     def at(self, unit: Unit) -> Frame:
         """Return the frame of a unit."""
-        frame = self.frame.at(segment_of(unit), unit.id)
-        return replace(frame, people=asked_of(unit.step, frame)) if isinstance(unit, StepUnit) else frame
+        frame = self.frame.at(choose_segment(unit), unit.id)
+        return replace(frame, people=choose_people(unit.step, frame)) if isinstance(unit, StepUnit) else frame
 
     def item_scope(self, loop: LoopUnit, items: list[JSON], index: int, done: Sequence[Iteration] = ()) -> ItemScope:
         """Return a scope for one item of a loop; its address counts iterations from 1, as in every loop."""
@@ -87,10 +87,10 @@ class PlanScope:
         """Return the result of a step or loop anywhere; of one in another loop with a value for each item."""
         if id_ in self.results:
             return self.results[id_]
-        for loop in self.layout.loops_of(id_):
+        for loop in self.layout.list_loops(id_):
             if self.is_over(loop):
                 result = self.results[loop]
-                return UnitResult(status=result.status, data=values_of(result, id_, self.layout))
+                return UnitResult(status=result.status, data=list_values(result, id_, self.layout))
         return PENDING if self.outer is None else self.outer.lookup(id_)
 
     def inside(self, unit: Unit, ids: Iterable[str] | None = None) -> Frame:
@@ -152,12 +152,12 @@ class PlanScope:
         ]
         reason = find_skip_reason(statuses)
         if reason == DEPENDENCY_FAILED:
-            return skipped(reason)
+            return make_skipped(reason)
         if (unmet := self._unmet_condition(unit, needs.get(asked or ""))) is not None:
             return unmet
         if any(self._is_declined(id_) for id_ in self.layout.list_gates(unit)):
-            return skipped(DECLINED)
-        return "run" if reason is None else skipped(reason)
+            return make_skipped(DECLINED)
+        return "run" if reason is None else make_skipped(reason)
 
     def _is_declined(self, id_: str) -> bool:
         """Return whether a person did not say yes to a confirmation."""
@@ -171,13 +171,13 @@ class PlanScope:
             return None
         missing_allowed = need is not None and need.status == "skipped" and condition.allows_missing
         if need is not None and not need.succeeded and not missing_allowed:
-            return skipped("condition_unresolved")
+            return make_skipped("condition_unresolved")
         seen = [condition.left.name] if condition.left.kind == "result" and condition.left.name else []
         try:
             holds, _ = self.inside(unit, seen).holds(self.layout.write_condition(condition, unit))
         except ExpressionError as error:
-            return failed("condition_type", f"{condition.text}: {error.message}")
-        return None if holds else skipped(CONDITION_FALSE)
+            return make_failed("condition_type", f"{condition.text}: {error.message}")
+        return None if holds else make_skipped(CONDITION_FALSE)
 
     # Verbs
 
@@ -205,7 +205,7 @@ class PlanScope:
     def finish(self, unit: Unit, result: UnitResult) -> None:
         """End a unit with a result, to which the results of a step's tools are added."""
         result = self.record(unit, result)
-        frame, kind, is_step = self.at(unit), segment_of(unit), isinstance(unit, StepUnit)
+        frame, kind, is_step = self.at(unit), choose_segment(unit), isinstance(unit, StepUnit)
         match result.status:
             case "skipped":
                 frame.note(StepSkipped(name=unit.id, kind=kind, reason=result.reason))
@@ -230,7 +230,7 @@ class PlanScope:
         while changed:
             changed = False
             for unit in self.pending():
-                end = skipped(stopped) if stopped else self.readiness(unit)
+                end = make_skipped(stopped) if stopped else self.readiness(unit)
                 if isinstance(end, UnitResult):
                     self.finish(unit, end)
                     changed = True
@@ -244,11 +244,11 @@ class PlanScope:
         for unit in self.units:
             result = self.result(unit.id)
             if result.status == "pending":
-                self.close(unit, self._with_calls(unit, skipped(ending.reason)))
+                self.close(unit, self._with_calls(unit, make_skipped(ending.reason)))
             elif not result.is_over and isinstance(unit, LoopUnit):
                 self.close(unit, unfinished_loop(unit, ending, [], are_known=unit.id not in unknown))
             elif not result.is_over:
-                end = unfinished(result, ending)
+                end = make_unfinished(result, ending)
                 (self.finish if end.status == "failed" else self.close)(unit, end)
 
     # Results
@@ -279,7 +279,7 @@ class PlanScope:
 
     def step_result(self, id_: str) -> UnitResult:
         """Return the result of a step of this list, or of a loop in it."""
-        loop = next((loop for loop in self.layout.loops_of(id_) if self.is_over(loop)), None)
+        loop = next((loop for loop in self.layout.list_loops(id_) if self.is_over(loop)), None)
         if id_ in self.results or loop is None:
             return self.result(id_)
         return over_items(self.results[loop], id_, self.layout)
@@ -334,14 +334,14 @@ class ItemScope(PlanScope):
         return Iteration(index=self.item.index, item=self.item.item, status=status, results=results)
 
 
-def asked_of(step: PlanStep, frame: Frame) -> People:
+def choose_people(step: PlanStep, frame: Frame) -> People:
     """Return who may answer what a step asks: those whom it names, else those of the plan."""
     if not step.assignees:
         return frame.people
     return People(assignees=list(dict.fromkeys(map(canonical_name, step.assignees))))
 
 
-def segment_of(unit: Unit) -> str:
+def choose_segment(unit: Unit) -> str:
     """Return the type of a unit's address segment."""
     if isinstance(unit, StepUnit):
         return "hitl" if asks(unit.step) else "step"

@@ -27,7 +27,7 @@ class PlanState:
         self.active: dict[str, ItemScope] = {}
         """The current items of the loops that an agent has started, by loop, in the order of their start."""
         for id_, loop in progress.active.items():
-            around = self.context.layout.loops_of(id_)
+            around = self.context.layout.list_loops(id_)
             outer = self.active[around[-1]] if around else root
             scope = self.active[id_] = outer.item_scope(self.context.loop(id_), loop.items, loop.index, loop.done)
             scope.results, scope.made_before = dict(loop.results), dict(loop.made_before)

@@ -15,7 +15,7 @@ from holdfast.protocol.plans import UnitResult
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.scope import PlanScope, asked_of, segment_of
+from holdfast.workflows.plan.scope import PlanScope, choose_people, choose_segment
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class StepRun:
     def beside(self, type_: str, name: str) -> Frame:
         """Return a frame for work on the step at an address of its own."""
         frame = self.scope.frame.at(type_, name)
-        return replace(frame, people=asked_of(self.step, frame))
+        return replace(frame, people=choose_people(self.step, frame))
 
     @property
     def result(self) -> UnitResult:
@@ -70,7 +70,7 @@ class StepRun:
     async def start(self) -> None:
         """Begin the step, if the limits allow one more."""
         frame = self.frame
-        frame.note(StepStarted(name=self.id, kind=segment_of(self.unit), title=self.step.title))
+        frame.note(StepStarted(name=self.id, kind=choose_segment(self.unit), title=self.step.title))
         self.mark()
         await frame.within_limits()
         frame.meter.count(Usage(steps=1))

@@ -14,12 +14,12 @@ from temporalio.exceptions import ChildWorkflowError, TerminatedError
 
 from holdfast.blueprint.expressions.fields import DECLINED
 from holdfast.blueprint.expressions.lists import LIST_OUTPUT
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import asks, compile_question, wants_a_yes
 from holdfast.blueprint.plan.questions import PlanQuestion
-from holdfast.blueprint.plan.references import references_of
+from holdfast.blueprint.plan.references import list_references
 from holdfast.blueprint.plan.work import PlanWork
 from holdfast.protocol.agents import MadeCall, Message, ReturnedCall
 from holdfast.protocol.plans import UnitResult, text_of_result
@@ -30,7 +30,7 @@ from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, Skip, failure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interpreter import run_step
-from holdfast.workflows.plan.results import CALLS_UNKNOWN, cancelled, end_by_error, failed, skipped
+from holdfast.workflows.plan.results import CALLS_UNKNOWN, end_by_error, make_cancelled, make_failed, make_skipped
 from holdfast.workflows.plan.step_run import StepRun
 from holdfast.workflows.steps.hitl import run_hitl
 from holdfast.workflows.steps.step import use_tool
@@ -71,12 +71,12 @@ async def _run_part(run: StepRun, step: PlanQuestion | PlanWork, part: Part) -> 
     except HANDLED as error:
         if not is_cancelled(error):
             final = find_failure(error, frame.address)
-            run.record(failed(final.type, final.message))
+            run.record(make_failed(final.type, final.message))
         raise
     if done:
         return done[0]
     cause = frame.scope.steps[step.name]["error"]
-    return failed(cause["type"], cause["message"])
+    return make_failed(cause["type"], cause["message"])
 
 
 def _tell(result: UnitResult, frame: Frame) -> JSON:
@@ -118,11 +118,11 @@ async def _ask(run: StepRun, step: PlanQuestion, frame: Frame) -> UnitResult:
     output = await run_hitl(step, frame)
     match frame.scope.replies[step.name]["action"]:
         case "cancel":
-            return cancelled()
+            return make_cancelled()
         case "expire":
-            return skipped("timeout")
+            return make_skipped("timeout")
     if run.step.tools and not _lets_tools_run(run.step, output["outcome"]):
-        return skipped(DECLINED, response=output["response"])
+        return make_skipped(DECLINED, response=output["response"])
     return UnitResult(status="completed", response=output["response"], data=output)
 
 
@@ -180,7 +180,7 @@ async def _call_tools(run: StepRun, step: PlanWork, frame: Frame) -> UnitResult:
     specs = list({spec.reference: spec for spec in found}.values())
     call = run.scope.context.call_with_tools(step, run.step, specs, tools.calls.tries)
     instruction = frame.read_input(step) or f"Call {', '.join(run.step.tools)}."
-    content = f"A person has agreed to this: {text_of(instruction)}" if asks(run.step) else instruction
+    content = f"A person has agreed to this: {write_text(instruction)}" if asks(run.step) else instruction
     opening = [Message(role="user", content=content)]
     try:
         result = await run_agent(call, opening, tools.frame, _describe_surroundings(run))
@@ -190,7 +190,7 @@ async def _call_tools(run: StepRun, step: PlanWork, frame: Frame) -> UnitResult:
     except HANDLED as error:
         cause = find_failure(error, run.frame.address)
         if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TerminatedError):
-            return failed(cause.type, cause.message, reason=CALLS_UNKNOWN)
+            return make_failed(cause.type, cause.message, reason=CALLS_UNKNOWN)
         _keep_calls(run, cause.made, _read_returned(cause))
         raise
     _keep_calls(run, result.made, result.returned)
@@ -231,7 +231,7 @@ def _describe_surroundings(run: StepRun) -> str:
         lines.append("Return a list: the plan continues with each of its items.")
     if scope.context.task is not None:
         lines.append(f"Input of the plan: {_shorten(scope.context.task)}")
-    referred = {str(reference) for reference in references_of(step.instruction)}
+    referred = {str(reference) for reference in list_references(step.instruction)}
     if scope.around and "CURRENT_ITEM" not in referred:
         item = scope.around[-1]
         lines.append(f"It runs once for each item; this is item {item.index}: {_shorten(item.item)}")
@@ -243,5 +243,5 @@ def _describe_surroundings(run: StepRun) -> str:
 
 
 def _shorten(value: object) -> str:
-    text = text_of(value)
+    text = write_text(value)
     return text if len(text) <= RESULT_SHOWN else f"{text[:RESULT_SHOWN]}…"

@@ -6,7 +6,7 @@ from temporalio import workflow
 
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.protocol.plans import PLAN_WORKFLOW, PlanDefinition, PlanResult, ScheduledState
-from holdfast.workflows.plan.definitions import frame_of
+from holdfast.workflows.plan.definitions import make_frame
 from holdfast.workflows.plan.handlers import PlanHandlers
 from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import PlanScope
@@ -31,7 +31,7 @@ class PlanWorkflow(PlanHandlers):
         return PlanResult(**self.collect_plan(scope), **self.collect_result())
 
     async def _work(self) -> PlanScope:
-        frame = frame_of(self, self.definition)
+        frame = make_frame(self, self.definition)
         await self.begin_plan(frame)
         plan_state = self.take_up(frame)
         await Scheduler(plan_state, self.definition, self.next_round, lambda: self.host.history.is_long).run()

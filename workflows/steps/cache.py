@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio.exceptions import ActivityError
 
-from holdfast.blueprint.dependencies import reach_of
+from holdfast.blueprint.dependencies import find_reach
 from holdfast.blueprint.expressions.evaluation import names_in
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import AnyStep, Cache
@@ -20,13 +20,13 @@ from holdfast.protocol.context import (
     Path,
     changes,
     changes_by_path,
-    keys_of,
     listed_changes,
     read,
+    split_keys,
     with_changes,
 )
 from holdfast.protocol.events import CacheFailed, CacheWasHit
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.workflows.children import list_reads
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import find_failure
@@ -87,7 +87,7 @@ def _list_changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> di
         # scratchpad is merged one level deep: as a whole it would undo what others wrote into it.
         changed |= {(name,): after[name] for name in output if name in after and name != "scratchpad"}
     if wrapped.sink_to is not None:
-        changed[tuple(keys_of(wrapped.sink_to))] = read(after, wrapped.sink_to)
+        changed[tuple(split_keys(wrapped.sink_to))] = read(after, wrapped.sink_to)
     return changed
 
 
@@ -99,8 +99,8 @@ def _answer(inside: Frame) -> list[Any]:
 def _key(step: Cache, frame: Frame) -> str:
     """Return the digest of the wrapped step, its position, and the author's key, or all values that it reads."""
     if step.key is not None:
-        return digest_of(FORMAT, _place(frame), *_definitions(step, frame), frame.render(step.key))
-    return digest_of(FORMAT, _place(frame), *_definitions(step, frame), *_read(step.wrapped_step, frame))
+        return make_digest(FORMAT, _place(frame), *_definitions(step, frame), frame.render(step.key))
+    return make_digest(FORMAT, _place(frame), *_definitions(step, frame), *_read(step.wrapped_step, frame))
 
 
 def _place(frame: Frame) -> list[tuple[str, str]]:
@@ -110,7 +110,7 @@ def _place(frame: Frame) -> list[tuple[str, str]]:
 
 def _definitions(step: Cache, frame: Frame) -> list[Any]:
     """Return the wrapped step, and every agent and import that it may use."""
-    reach = reach_of([step.wrapped_step], frame.blueprint)
+    reach = find_reach([step.wrapped_step], frame.blueprint)
     used: list[dict[str, Any]] = [{**reach.agents}, {**reach.imports}]
     dumped = [{name: _dump(part) for name, part in sorted(named.items())} for named in used]
     return [_dump(step.wrapped_step), *dumped]
@@ -122,7 +122,7 @@ def _dump(part: Part) -> dict[str, Any]:
 
 def _read(wrapped: AnyStep, frame: Frame) -> list[Any]:
     """Return the values of all names that the wrapped step and its agents read."""
-    reach = reach_of([wrapped], frame.blueprint)
+    reach = find_reach([wrapped], frame.blueprint)
     paths = list_reads(wrapped) | names_in([agent.instructions for agent in reach.agents.values()])
     if frame.conversing or any(step.sees_context() for step in steps_within([wrapped])):
         paths |= {("context",)}

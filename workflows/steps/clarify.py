@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.blueprint.questions import brief
@@ -23,9 +23,9 @@ async def run_clarify(step: Clarify, frame: Frame) -> JSON:
     agent = step.agent if isinstance(step.agent, Agent) else frame.blueprint.agents.get(step.agent or "")
     definition = ClarifyDefinition(
         **define_child(step, replace(frame, people=render_asked_people(step, frame))),
-        goal=text_of(frame.render(step.goal)),
+        goal=write_text(frame.render(step.goal)),
         known=facts or {},
-        instructions="" if agent is None else text_of(frame.render(agent.instructions)),
+        instructions="" if agent is None else write_text(frame.render(agent.instructions)),
         place=frame.summary(step.name),
         iteration=frame.iteration,
     )

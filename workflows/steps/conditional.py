@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Conditional
 from holdfast.protocol.agents import ToolRequest
@@ -15,7 +15,7 @@ from holdfast.workflows.tools import call_tool
 
 async def run_conditional(step: Conditional, frame: Frame) -> JSON:
     value = frame.read_input(step)
-    key = text_of(await _choose(step, frame, value))
+    key = write_text(await _choose(step, frame, value))
     branch = step.branches.get(key, step.default_branch)
     if branch is None:
         names = ", ".join(step.branches)

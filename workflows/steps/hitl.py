@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl
 from holdfast.blueprint.kinds.question_times import QuestionTimes
@@ -87,7 +87,7 @@ async def _run_hold(step: Hitl, frame: Frame) -> JSON:
     """Wait without a question; return the input unchanged."""
     value = frame.render(step.input)
     seen = frame.after(value)
-    text = "" if step.message == HOLD_SAYS_NOTHING else text_of(seen.render(step.message))
+    text = "" if step.message == HOLD_SAYS_NOTHING else write_text(seen.render(step.message))
     message = text if text.strip() else f"The run is on hold at {step.name}."
     asked = Hold(message=message)
     timeout = render_duration("timeout", step.timeout, step, seen)
@@ -104,7 +104,7 @@ async def _run_hold(step: Hitl, frame: Frame) -> JSON:
 
 
 def _make_question(step: Hitl, frame: Frame) -> Asked:
-    message = text_of(frame.render(step.message))
+    message = write_text(frame.render(step.message))
     if not message.strip():
         raise failure(
             "empty_message", f"the message of {step.name} is empty; a person must see what is asked", frame.address
@@ -118,7 +118,7 @@ def _make_question(step: Hitl, frame: Frame) -> Asked:
 
 def _describe_action(step: Hitl, frame: Frame) -> JSONObject:
     """Return what the author says of the action that is to be permitted."""
-    action = None if step.action is None else text_of(frame.render(step.action))
+    action = None if step.action is None else write_text(frame.render(step.action))
     details = None if step.details is None else frame.render(step.details)
     weights = {"action": action, "risk": render_risk(step, frame), "details": details}
     return {key: value for key, value in weights.items() if value is not None}
@@ -141,7 +141,7 @@ def _list_options(step: Hitl, frame: Frame) -> list[Option]:
 
 def _render_option(option: Option, frame: Frame) -> Option:
     texts = frame.render({"label": option.label or option.id, "description": option.description})
-    return option.model_copy(update={key: None if text is None else text_of(text) for key, text in texts.items()})
+    return option.model_copy(update={key: None if text is None else write_text(text) for key, text in texts.items()})
 
 
 def _accept_default(step: Hitl, asked: Asked, frame: Frame) -> JSON:

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.context import Path, changes, keys_of, with_changes
+from holdfast.protocol.context import Path, changes, split_keys, with_changes
 from holdfast.protocol.events import BranchCompleted, BranchStarted
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import is_cancelled, run_together
@@ -174,7 +174,7 @@ def _map_paths(step: Parallel, name: str, changed: dict[Path, JSON]) -> dict[Pat
     """Return the changes of a branch, with a `field_mapping` only those on its paths."""
     if step.field_mapping is None or name not in step.field_mapping:
         return changed
-    wanted = [tuple(keys_of(path)) for path in step.field_mapping[name]]
+    wanted = [tuple(split_keys(path)) for path in step.field_mapping[name]]
     return {path: value for path, value in changed.items() if any(path[: len(prefix)] == prefix for prefix in wanted)}
 
 

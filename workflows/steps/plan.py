@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from temporalio.exceptions import ChildWorkflowError, TerminatedError
 
-from holdfast.blueprint.dependencies import reach_of, reach_of_tools, resolve_agent
+from holdfast.blueprint.dependencies import find_reach, reach_of_tools, resolve_agent
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.evaluation import names_in
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS
@@ -28,7 +28,7 @@ from holdfast.protocol.plans import (
     PlanOrigin,
     PlanResult,
     ScheduledState,
-    fitting,
+    fit_output,
 )
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.agents import AgentCall, add_own_limits, define_agent
@@ -62,7 +62,7 @@ async def run_plan(step: Plan, frame: Frame) -> JSON:
     frame = replace(frame, people=render_asked_people(step, frame))
     source = None if step.plan.source is None else frame.after(value).render(step.plan.source)
     _take_done(step, value, frame)
-    origin = PlanOrigin(given=source, planner=planner_of(step, frame), task=_task(step, value, frame))
+    origin = PlanOrigin(given=source, planner=make_planner_call(step, frame), task=_task(step, value, frame))
     for left in reversed(range(step.plan.max_replans + 1)):
         result = await _run_once(step, origin, frame)
         if result.status == "completed":
@@ -114,7 +114,7 @@ async def _run_child(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanResult
     result: PlanResult
     if step.plan.driver == "agent":
         driver = AgentCall.of(step.plan.agent or Agent(model=DEFAULT_MODEL), step.name, frame.blueprint)
-        definition = _driven(step, driver, origin, frame)
+        definition = _make_driven(step, driver, origin, frame)
         result = await add_own_limits(frame, driver).run_child(definition, DrivenState())
     else:
         result = await frame.run_child(_by_engine(step, origin, frame), ScheduledState())
@@ -134,7 +134,7 @@ def _task(step: Plan, value: object, frame: Frame) -> JSON:
     if not frame.conversing or not frame.takes_previous(step):
         return value
     lines = [
-        f"{'Assistant' if turn.role == 'assistant' else 'User'}: {text_of(turn.content)}" for turn in frame.turns()
+        f"{'Assistant' if turn.role == 'assistant' else 'User'}: {write_text(turn.content)}" for turn in frame.turns()
     ]
     return "\n".join(lines) or None
 
@@ -150,12 +150,12 @@ def _by_engine(step: Plan, origin: PlanOrigin, frame: Frame) -> PlanDefinition:
     )
 
 
-def _driven(step: Plan, driver: AgentCall, origin: PlanOrigin, frame: Frame) -> DrivenDefinition:
+def _make_driven(step: Plan, driver: AgentCall, origin: PlanOrigin, frame: Frame) -> DrivenDefinition:
     own = driver.agent.model_dump(include=driver.agent.model_fields_set & _ROOM.keys())
     agent = driver.agent.model_copy(update=_ROOM | own)
-    instructions = f"{text_of(frame.render(agent.instructions))}\n\n{DRIVING}".strip()
+    instructions = f"{write_text(frame.render(agent.instructions))}\n\n{DRIVING}".strip()
     base = define_agent(replace(driver, agent=agent), instructions, [], frame)
-    reach = reach_of([step], frame.blueprint)
+    reach = find_reach([step], frame.blueprint)
     blueprint = base.blueprint.model_copy(update={"agents": reach.agents, "imports": reach.imports})
     blueprint = _with_reach(blueprint, origin.planner, frame)
     return DrivenDefinition(
@@ -175,7 +175,7 @@ def _with_reach(blueprint: Blueprint, planner: PlannerCall | None, frame: Frame)
     return blueprint.model_copy(update={"agents": agents, "imports": imports})
 
 
-def planner_of(step: Plan, frame: Frame) -> PlannerCall | None:
+def make_planner_call(step: Plan, frame: Frame) -> PlannerCall | None:
     """Return the agent step whose output the plan is read from, as it was asked; None if it is not clear.
 
     Its input is rendered again, as it is not stored.
@@ -191,7 +191,7 @@ def planner_of(step: Plan, frame: Frame) -> PlannerCall | None:
     previous = frame.input if before is None else seen.get(before.name, {}).get("output")
     place = frame.after(previous)
     try:
-        value, instructions = place.render(planner.input), text_of(place.render(agent.instructions))
+        value, instructions = place.render(planner.input), write_text(place.render(agent.instructions))
     except ExpressionError:  # it reads a name that no longer exists
         return None
     return PlannerCall(
@@ -261,6 +261,6 @@ def _failure(step: Plan, result: PlanResult, frame: Frame) -> Failure:
         type=f"plan_{result.status}",
         message=f"plan {step.name} {'was ' if cancelled else ''}{result.status}: {reason}",
         address=frame.address,
-        output=fitting(result.output),
+        output=fit_output(result.output),
         final=cancelled,
     )

@@ -118,14 +118,14 @@ async def use_tool(step: PlainStep, value: JSON, frame: Frame, tools: BoundedToo
     async def call() -> JSON:
         return await call_tool(request, frame, step.name, timeout=step.timeout, retry=step.retry)
 
-    tools = BoundedTools(_bounds_of(step), step.tool_errors, frame)
+    tools = BoundedTools(_make_bounds(step), step.tool_errors, frame)
     try:
         return await tools.calls.make(step.uses, value, call, frame)
     except ToolReplaced as replaced:
         return await tools.call_as_given(replaced.other.reference, value)
 
 
-def _bounds_of(step: PlainStep) -> ToolBounds:
+def _make_bounds(step: PlainStep) -> ToolBounds:
     """Return the bounds for another tool in place of a missing one: its author has not seen it, a person is asked."""
     tool = step.uses or ""
     nobody = Agent(model="none")  # has no tools and no rules

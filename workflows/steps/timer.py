@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from temporalio import workflow
 
-from holdfast.blueprint.durations import seconds_of
+from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Timer
-from holdfast.blueprint.moments import moment_of
+from holdfast.blueprint.moments import read_moment
 from holdfast.protocol.events import TimerStarted
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
@@ -27,8 +27,8 @@ def _end(step: Timer, frame: Frame) -> datetime:
     """Return the moment at which the timer is over. It is absolute: no crash and no pause makes the wait longer."""
     try:
         if step.until is not None:
-            return moment_of(frame.render(step.until))
-        return workflow.now() + timedelta(seconds=seconds_of(frame.render(step.length)))
+            return read_moment(frame.render(step.until))
+        return workflow.now() + timedelta(seconds=read_duration(frame.render(step.length)))
     except ValueError as error:
         key = "for" if step.until is None else "until"
         raise failure("bad_time", f"'{key}' of {step.name}: {error}", frame.address) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Wait
 from holdfast.blueprint.questions import AwaitedEvent
@@ -16,7 +16,7 @@ from holdfast.workflows.template_values import render_duration
 
 async def run_wait(step: Wait, frame: Frame) -> JSON:
     seen = frame.after(frame.read_input(step))
-    key = text_of(seen.render(step.key))
+    key = write_text(seen.render(step.key))
     if not key.strip() or len(key) > LONGEST_KEY:
         reason = f"has {len(key)} characters; at most {LONGEST_KEY}" if key.strip() else "is empty"
         raise failure("bad_key", f"the key of the event that {step.name} waits for {reason}", frame.address)

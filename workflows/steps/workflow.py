@@ -15,7 +15,7 @@ from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
 
-from holdfast.blueprint.expressions.values import text_of
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import OwnWorkflow
 from holdfast.protocol.answers import Refusal
@@ -52,7 +52,7 @@ async def run_workflow(step: OwnWorkflow, frame: Frame) -> JSON:
 
 
 def _id(step: OwnWorkflow, frame: Frame) -> str:
-    id_ = text_of(frame.render(step.workflow.id))
+    id_ = write_text(frame.render(step.workflow.id))
     if not id_.strip() or len(id_.encode()) > LONGEST_ID:
         reason = f"has {len(id_.encode())} bytes; at most {LONGEST_ID:,}" if id_.strip() else "is empty"
         raise failure("bad_workflow_id", f"the id of the workflow of {step.name} {reason}", frame.address)

@@ -59,7 +59,7 @@ class Exchange:
     @cached_property
     def runs(self) -> Runs:
         """The runs as the person of the request sees and commands them."""
-        return self.site.runs_of(self.identity)
+        return self.site.find_runs(self.identity)
 
     def key(self, in_body: str | None = None) -> str | None:
         """Return the idempotency key of the request, from its header or its body. Raises `Unfit` if they differ."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.questions.kind import joined
+from holdfast.blueprint.questions.kind import join_paths
 from holdfast.client.answering import OpenQuestions, Sent, content_problems, find_question, must_be_seen
 from holdfast.client.proposals import describe_proposal
 from holdfast.client.runs import Runs
@@ -233,7 +233,7 @@ def _find_problems(index: int, answer: Answer, question: Question | None) -> Ite
         )
     if answer.action == "accept":
         for path, reason in content_problems(question, answer.content):
-            yield joined(f"answers[{index}].content", path), reason
+            yield join_paths(f"answers[{index}].content", path), reason
 
 
 ANSWER_CALLS = [

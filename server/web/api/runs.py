@@ -16,7 +16,7 @@ from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sent
-from holdfast.client.catalogue import Offered, find_offered, offered
+from holdfast.client.catalogue import Offered, find_offered, list_offered
 from holdfast.client.forks import ForkedJSON
 from holdfast.client.history import AnswerRecord, answers_given, read_input
 from holdfast.client.overlay import mark_steps
@@ -26,7 +26,7 @@ from holdfast.client.tree import UnknownRun
 from holdfast.client.views.runs import RunJSON
 from holdfast.protocol.answers import Receipt, Refusal
 from holdfast.protocol.names import LONGEST_RUN_ID
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import Status
 from holdfast.runtime.errors import RunExists
 from holdfast.runtime.workers import NoWorker
@@ -134,7 +134,7 @@ class StartedJSON(TypedDict):
 async def list_blueprints(exchange: Exchange) -> list[BlueprintRow]:
     """List the blueprints that can be started, each with the schema of its input."""
     site, allows = exchange.site, exchange.runs.access.start_filter
-    return await asyncio.to_thread(lambda: [blueprint_row(offer) for offer in offered(site.config, allows)])
+    return await asyncio.to_thread(lambda: [blueprint_row(offer) for offer in list_offered(site.config, allows)])
 
 
 def blueprint_row(offer: Offered) -> BlueprintRow:
@@ -171,7 +171,7 @@ async def start_run(exchange: Exchange) -> StartedJSON:
 def _id_for(blueprint: Blueprint, by: str, key: str) -> str:
     """Return the id of the run that a person starts under a key: the same for each try."""
     name = blueprint.name.encode()[: LONGEST_RUN_ID - 17].decode(errors="ignore")
-    return f"{name.replace('/', '-')}-{digest_of(by, key)}"
+    return f"{name.replace('/', '-')}-{make_digest(by, key)}"
 
 
 async def _check_same(exchange: Exchange, run: str, blueprint: Blueprint) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema, problems_of
+from holdfast.blueprint.jsonschemas import BadSchema, list_misfits
 from holdfast.blueprint.questions import InvalidAnswer
 from holdfast.client.answering import content_problems
 from holdfast.client.forms import (
@@ -28,7 +28,7 @@ from holdfast.client.forms import (
 )
 from holdfast.client.reading import parse_value
 from holdfast.protocol.questions import Question
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.server.web.pages.filled_form import FilledForm
 
 TOP = "f:"
@@ -73,13 +73,13 @@ class AnswerForm:
 
 def new_form(question: Question) -> AnswerForm:
     """Return the form of a question before anything is typed."""
-    control, value = _control_of(question)
+    control, value = _find_control(question)
     return AnswerForm(question, FilledForm(control, texts_of_value(control, value)))
 
 
 def typed_form(question: Question, texts: Texts, problems: Mapping[str, Sequence[str]] | None = None) -> AnswerForm:
     """Return the form with what is typed in it; secret values are never shown again."""
-    control, _ = _control_of(question)
+    control, _ = _find_control(question)
     visible = {name: value for name, value in texts.items() if not name.startswith(HIDDEN_PREFIX)}
     key = next(iter(texts.get("key", ())), "") or secrets.token_hex(8)
     return AnswerForm(question, FilledForm(control, visible, problems or {}), key[:200])
@@ -87,14 +87,14 @@ def typed_form(question: Question, texts: Texts, problems: Mapping[str, Sequence
 
 def changed_form(question: Question, texts: Texts, change: str) -> AnswerForm:
     """Return the form after an item was added to one of its lists, or removed."""
-    control, _ = _control_of(question)
+    control, _ = _find_control(question)
     return typed_form(question, change_list(control, texts, change))
 
 
 def form_key(question: Question) -> str:
     """Return a text that is the same for questions that the same answer may fit."""
     options = [option.model_dump(mode="json") for option in question.options]
-    return digest_of(question.kind, question.requestedSchema, options)
+    return make_digest(question.kind, question.requestedSchema, options)
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ def read_answer(question: Question, do: str, texts: Texts) -> ReadAnswer:
         case "go_on" if not question.asked.needs_data:
             return ReadAnswer()
         case "no":
-            return _checked(question, question.asked.no(reason))
+            return _check(question, question.asked.no(reason))
         case "grant" if which in question.asked.scopes:
-            return _checked(question, {"granted": True, "scope": which, **({"reason": reason} if reason else {})})
+            return _check(question, {"granted": True, "scope": which, **({"reason": reason} if reason else {})})
         case "verdict" if which in question.asked.verdicts:
             return _read_verdict(question, which, reason, texts)
     if verb != "answer" or question.asked.scopes or question.asked.verdicts:
@@ -133,9 +133,9 @@ def read_answer(question: Question, do: str, texts: Texts) -> ReadAnswer:
     return _read_value(question, texts)
 
 
-def changes_of(question: Question, texts: Texts) -> list[tuple[str, str]]:
+def list_changes(question: Question, texts: Texts) -> list[tuple[str, str]]:
     """Return the lines in which the payload that is typed differs from the one that was shown, as a diff has them."""
-    control, payload = _control_of(question)
+    control, payload = _find_control(question)
     edited = read_control(control, texts).value
     before, after = (_lines(value) for value in (payload, edited))
     lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
@@ -150,7 +150,7 @@ def _lines(value: object) -> list[str]:
 # The controls
 
 
-def _control_of(question: Question) -> tuple[FormControl, object]:
+def _find_control(question: Question) -> tuple[FormControl, object]:
     """Return the control of the value that a question asks for, and the value that it begins with."""
     asked = question.asked
     if asked.hidden:
@@ -176,7 +176,7 @@ def _is_free_text(schema: JSONObject) -> bool:
 
 def _control_of_payload(question: Question) -> tuple[FormControl, object]:
     """Return the control of a payload: a form if that shows all of it, text for text, else JSON."""
-    payload = _payload_of(question)
+    payload = _find_payload(question)
     schema = _payload_schema(question)
     if schema.keys() - {"$defs"}:
         control = make_control(schema)
@@ -185,7 +185,7 @@ def _control_of_payload(question: Question) -> tuple[FormControl, object]:
     return make_control(LONG_TEXT if isinstance(payload, str) else {}), payload
 
 
-def _payload_of(question: Question) -> JSON:
+def _find_payload(question: Question) -> JSON:
     return (question.info or {}).get("payload")
 
 
@@ -204,15 +204,15 @@ def _read_choice(question: Question, texts: Texts) -> ReadAnswer:
     if own.strip() and question.asked.takes_own_words:
         chosen.append(own)
     if question.asked.most_choices > 1:
-        return _checked(question, chosen, CHOICE)
+        return _check(question, chosen, CHOICE)
     if len(chosen) != 1:
         problem = "choose one" if not chosen else "choose an option, or write your own words: not both"
         return ReadAnswer(problems={CHOICE: [problem]})
-    return _checked(question, chosen[0], CHOICE)
+    return _check(question, chosen[0], CHOICE)
 
 
 def _read_value(question: Question, texts: Texts) -> ReadAnswer:
-    control, _ = _control_of(question)
+    control, _ = _find_control(question)
     if question.asked.is_breakpoint and not first_text(texts, TOP).strip():
         return ReadAnswer()
     submission = read_control(control, texts)
@@ -227,24 +227,24 @@ def _read_value(question: Question, texts: Texts) -> ReadAnswer:
 def _read_verdict(question: Question, verdict: str, reason: str, texts: Texts) -> ReadAnswer:
     content: JSONObject = {"verdict": verdict, **({"reason": reason} if reason else {})}
     if verdict != EDITED:
-        return _checked(question, content, REASON)
-    control, _ = _control_of(question)
+        return _check(question, content, REASON)
+    control, _ = _find_control(question)
     submission = read_control(control, texts)
     if submission.value is not ABSENT:
         check_typed(control, texts, submission, _payload_problems(question, submission.value))
     if submission.problems:
         return ReadAnswer(problems=submission.problems)
-    return _checked(question, {**content, "payload": submission.value})
+    return _check(question, {**content, "payload": submission.value})
 
 
 def _payload_problems(question: Question, payload: object) -> Sequence[tuple[str, str]]:
     try:
-        return problems_of(_payload_schema(question), payload)
+        return list_misfits(_payload_schema(question), payload)
     except BadSchema:  # the question itself reports what does not fit
         return []
 
 
-def _checked(question: Question, content: object, place: str = TOP) -> ReadAnswer:
+def _check(question: Question, content: object, place: str = TOP) -> ReadAnswer:
     """Return the content, or the reason why the question would refuse it."""
     try:
         question.accept(content)
@@ -255,4 +255,4 @@ def _checked(question: Question, content: object, place: str = TOP) -> ReadAnswe
 
 def with_changes(form: AnswerForm, texts: Texts) -> AnswerForm:
     """Return the form with the changes of its payload."""
-    return replace(form, changes=changes_of(form.question, texts))
+    return replace(form, changes=list_changes(form.question, texts))

@@ -67,7 +67,7 @@ class BatchResult:
 async def show_batch(request: Request) -> Response:
     """Show the selected questions with one form for all of them."""
     identity = require_identity(request, "answer")
-    selection = await _selected(find_site(request), identity, request.query_params.getlist("q"))
+    selection = await _select(find_site(request), identity, request.query_params.getlist("q"))
     form = new_form(selection.alike[0]) if selection.alike else None
     return _batch_page(request, selection, form)
 
@@ -76,7 +76,7 @@ async def send_batch(request: Request) -> Response:
     """Answer each of the selected questions; those that were refused are shown with the reason."""
     identity = require_identity(request, "answer")
     texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
-    selection = await _selected(find_site(request), identity, texts.get("q", ()))
+    selection = await _select(find_site(request), identity, texts.get("q", ()))
     if not selection.alike:
         return _batch_page(request, selection, None, 409)
     first, do = selection.alike[0], first_text(texts, "do")
@@ -119,10 +119,10 @@ async def _answer_one(
     return BatchResult(question)
 
 
-async def _selected(site: Site, identity: Identity, names: Sequence[str]) -> Selection:
+async def _select(site: Site, identity: Identity, names: Sequence[str]) -> Selection:
     """Return the questions of names such as `RUN/ID`, each once, at most `MOST_TOGETHER`."""
     pairs = [name.rpartition("/")[::2] for name in dict.fromkeys(names) if "/" in name][:MOST_TOGETHER]
-    turns, runs = asyncio.Semaphore(AT_A_TIME), site.runs_of(identity)
+    turns, runs = asyncio.Semaphore(AT_A_TIME), site.find_runs(identity)
     questions = await asyncio.gather(*(_find_one(turns, site, runs, run, id_) for run, id_ in pairs))
     open_ = [question for question in questions if question is not None]
     closed = [question_path(*pair) for pair, question in zip(pairs, questions, strict=True) if question is None]

@@ -250,7 +250,7 @@ class _Context:
 
     def _group_block(self, group: ChartGroup) -> _Box:
         level = _Level(group.elements, self)
-        lines = _wrapped(group.lines, GROUP_LINE_LENGTH)[:2]
+        lines = _wrap(group.lines, GROUP_LINE_LENGTH)[:2]
         half = max((level.left + level.right) / 2, _text_width(lines) / 2) + PADDING
         height = level.height + LINE * len(lines) + 3 * PADDING
         return _Box(half, half, height, group, lines, height, inside=level)
@@ -261,7 +261,7 @@ class _Context:
             yield from self._all_beside(node.id)
 
 
-def layout_of(chart: Chart) -> ChartLayout:
+def lay_out(chart: Chart) -> ChartLayout:
     """Return the layout of a chart."""
     level = _Level(chart.elements, _Context(chart.edges, _beside(chart)))
     level.place(level.left + MARGIN, MARGIN)
@@ -354,7 +354,7 @@ def _side_edges(blocks: Iterable[_Box]) -> Iterator[PlacedEdge]:
 
 def _node_block(node: ChartNode, text: str = "") -> _Box:
     """Return the block of a node; the text of a dotted edge to it is the last line of its label."""
-    lines = _wrapped((*node.lines, *([text] if text else [])), LINE_LENGTH)
+    lines = _wrap((*node.lines, *([text] if text else [])), LINE_LENGTH)
     half = max(_text_width(lines) / 2 + PADDING, 20) + TIPS.get(node.shape, 0)
     height = LINE * max(len(lines), 1) + 2 * PADDING
     return _Box(half, half, height, node, lines, height)
@@ -395,7 +395,7 @@ def _reaches(links: Mapping[str, Sequence[str]], source: str, target: str) -> bo
     return False
 
 
-def _wrapped(lines: Iterable[str], length: int) -> tuple[str, ...]:
+def _wrap(lines: Iterable[str], length: int) -> tuple[str, ...]:
     """Return the lines of a label, broken at a width; what is too long ends in an ellipsis."""
     wrapped: list[str] = []
     for line in lines:

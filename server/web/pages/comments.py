@@ -60,5 +60,5 @@ async def comment_box(request: Request, path: str, text: str = "", problem: str 
 
 async def _may_comment(request: Request, identity: Identity) -> bool:
     """Return whether a person who sees a question may comment on it: who sees no more of its run is asked in it."""
-    runs, run = find_site(request).runs_of(identity), str(request.path_params["run"])
+    runs, run = find_site(request).find_runs(identity), str(request.path_params["run"])
     return not await runs.access.may("see", run) or await runs.access.may("comment", run)

@@ -14,7 +14,7 @@ from temporalio.service import RPCError
 
 from holdfast.client.tree import UnknownRun
 from holdfast.runtime.errors import LASTING_ERRORS, BadCursor, make_server_error
-from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import TooSlow, make_problem
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ async def error_page(request: Request, error: Exception) -> Response:
     problem = make_problem(error)
     if isinstance(error, DBAPIError | PoolTimeout):
         log.warning("%s: the database of the record failed: %s", request.url.path, type(error).__name__)
-    sign_in = f"/sign-in?{urlencode({'next': page_of(request.url.path)})}" if problem.status == 401 else ""
+    sign_in = f"/sign-in?{urlencode({'next': choose_page(request.url.path)})}" if problem.status == 401 else ""
     headers = problem.all_headers
     retry = headers.get("Retry-After", "") if request.method == "GET" else ""
     page = _page(request, problem.status, _message(request, error), sign_in, retry)
@@ -37,7 +37,7 @@ async def error_page(request: Request, error: Exception) -> Response:
 
 async def fault_page(request: Request, error: Exception) -> Response:
     """Return the page for a fault of ours; the server logs the error."""
-    return _page(request, 500, texts_of(request)("error.failed"))
+    return _page(request, 500, choose_texts(request)("error.failed"))
 
 
 def _page(request: Request, status: int, message: str, sign_in: str = "", retry: str = "") -> Response:
@@ -47,7 +47,7 @@ def _page(request: Request, status: int, message: str, sign_in: str = "", retry:
     )
 
 
-def page_of(path: str) -> str:
+def choose_page(path: str) -> str:
     """Return the page with the form that is sent to a path.
 
     >>> page_of("/runs/trip-1/pause"), page_of("/questions/trip-1/7f3a")
@@ -59,14 +59,14 @@ def page_of(path: str) -> str:
 
 def server_message(request: Request, error: RPCError) -> str:
     """Return what Temporal does not do, in the language of the page; in English where somebody has to mend it."""
-    refused, t = make_server_error(error), texts_of(request)
+    refused, t = make_server_error(error), choose_texts(request)
     if refused.code in LASTING_ERRORS:
         return str(refused)
     return t("error.busy_server" if refused.code == "server_busy" else "error.no_server")
 
 
 def _message(request: Request, error: Exception) -> str:
-    t = texts_of(request)
+    t = choose_texts(request)
     match error:
         case HTTPException(status_code=404, detail="Not Found"):
             return t("error.not_found")

@@ -114,12 +114,12 @@ class ListView:
         """The filter as the part of an address behind its path; the same for every question of the list."""
         return self.address("", page=None if self.wanted.page == 1 else self.wanted.page, from_=self.start or None)
 
-    def address_of(self, item: ListedQuestion) -> str:
+    def make_address(self, item: ListedQuestion) -> str:
         """Return the address of a question; the filter stays for the list beside it."""
         return question_address(item.question) + self._filter
 
 
-def wanted_of(query: dict[str, str], now: datetime) -> QuestionQuery:
+def read_query(query: dict[str, str], now: datetime) -> QuestionQuery:
     """Return the questions that the address of a list asks for; what cannot be read counts as left out."""
     whose, order, page = query.get("for", "me"), query.get("sort", "newest"), query.get("page", "1")
     age, due = AGES.get(query.get("age", "")), AGES.get(query.get("due", ""))
@@ -147,10 +147,10 @@ async def list_view(request: Request, current: str = "") -> ListView:
 
 async def _list_view(request: Request, current: str, place: Sequence[str]) -> ListView:
     identity, site = require_identity(request), find_site(request)
-    runs = site.runs_of(identity)
+    runs = site.find_runs(identity)
     names = ("for", "blueprint", "age", "due", "q", "sort", "from", *place)
     query = {name: request.query_params[name] for name in names if request.query_params.get(name)}
-    wanted = wanted_of(query, datetime.now(UTC))
+    wanted = read_query(query, datetime.now(UTC))
     if identity.only is not None:  # whoever holds a link is not known to be that person: their list is not shown
         return ListView(QuestionPage(), wanted, {}, has_groups=False, current=current)
     page = await list_questions(runs, identity.user, wanted)
@@ -175,7 +175,7 @@ async def list_beside(request: Request, current: str) -> ListView:
     try:
         return await list_from_start(request, current)
     except RPCError:
-        wanted = wanted_of({}, datetime.now(UTC))
+        wanted = read_query({}, datetime.now(UTC))
         return ListView(QuestionPage(), wanted, {}, has_groups=False, current=current, is_unread=True)
 
 

@@ -44,7 +44,7 @@ class _Room:
             case list() | tuple():
                 return self._whole(key, "list", [(str(index), inner) for index, inner in enumerate(value)])
             case str():
-                return JsonNode(key, _shortened(value), is_text=True)
+                return JsonNode(key, _shorten(value), is_text=True)
         return JsonNode(key, json.dumps(value, ensure_ascii=False, default=str))
 
     def _whole(self, key: str, kind: str, entries: Sequence[tuple[str, object]]) -> JsonNode:
@@ -66,5 +66,5 @@ def json_node(value: object, key: str = "") -> JsonNode:
     return _Room().node(key, value)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

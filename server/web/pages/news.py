@@ -26,7 +26,7 @@ async def stream_news(request: Request) -> Response:
     """
     user, site = require_identity(request).user, find_site(request)
     live, run = site.live, request.query_params.get("run")
-    if run is not None and not await site.runs_of(require_identity(request)).access.sees_part(run):
+    if run is not None and not await site.find_runs(require_identity(request)).access.sees_part(run):
         run = None
     seen = request.query_params.get("seen")
     watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run, seen)})
@@ -37,7 +37,7 @@ async def stream_news(request: Request) -> Response:
 async def stream_question(request: Request) -> Response:
     """Tell of changes of a question's run, for the page of one who came by a link and sees nothing else."""
     identity, site, run = require_identity(request), find_site(request), str(request.path_params["run"])
-    await site.runs_of(identity).access.require_question(run, request.path_params["id"])
+    await site.find_runs(identity).access.require_question(run, request.path_params["id"])
     lines = site.streams.open(identity.user, _events({"run": site.live.changes(run)}))
     return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 

@@ -24,9 +24,9 @@ from holdfast.client.tree import CLOSED, UnknownRun, collect_questions
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.events import QuestionClosed
-from holdfast.protocol.people import names_of
+from holdfast.protocol.people import list_assignee_names
 from holdfast.protocol.questions import Question
-from holdfast.protocol.values import digest_of
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.errors import BadInput, NothingSent
@@ -38,7 +38,7 @@ from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.pages.answer_form import (
     AnswerForm,
     changed_form,
-    changes_of,
+    list_changes,
     new_form,
     read_answer,
     typed_form,
@@ -48,8 +48,8 @@ from holdfast.server.web.pages.comments import CommentBox, comment_box
 from holdfast.server.web.pages.errors import server_message
 from holdfast.server.web.pages.filled_form import texts_of_form, typed_texts
 from holdfast.server.web.pages.inbox import ListView, list_beside, list_from_start
-from holdfast.server.web.pages.story import StoryLine, story_of
-from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.pages.story import StoryLine, read_story
+from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
 from holdfast.server.web.questions import ListedQuestion
 from holdfast.server.web.site import Site, find_site
@@ -92,10 +92,10 @@ async def show_question(request: Request) -> Response:
 
 
 def _is_under_way(request: Request) -> bool:
-    return find_site(request).dispatches.is_under_way(_place_of(request))
+    return find_site(request).dispatches.is_under_way(_name_place(request))
 
 
-def _place_of(request: Request) -> str:
+def _name_place(request: Request) -> str:
     return dispatch_place(request.path_params["run"], request.path_params["id"], require_identity(request))
 
 
@@ -116,7 +116,7 @@ async def show_state(request: Request) -> HTMLResponse:
     asked, reply = await _find(request), None
     if asked is None:
         reply = await runs.access.find_closing(run, request.path_params["id"])
-    failure = site.dispatches.failure(_place_of(request))
+    failure = site.dispatches.failure(_name_place(request))
     message = _message(request, failure) if isinstance(failure, Exception) else ""
     is_certain = asked is None or asked.is_certain
     return render(request, "gone.html", is_open=asked is not None, is_certain=is_certain, reply=reply, message=message)
@@ -131,17 +131,17 @@ async def add_comment(request: Request) -> Response:
     if asked is None:
         reply = await _runs(request).access.find_closing(run, id_)
         if reply is None:
-            raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
+            raise HTTPException(404, choose_texts(request)("question.unknown", id=id_[:40], run=run))
     await _runs(request).access.require_comment(run)
     if site.record is None:
-        raise HTTPException(503, texts_of(request)("comments.no_record"))
+        raise HTTPException(503, choose_texts(request)("comments.no_record"))
     owner, key = "" if asked is None else asked.question.owner, first_text(texts, "key") or None
     proof = identity.sender.proof
     try:
         await site.record.comment(run, id_, text, identity.user, owner=owner, proved_by=proof, key=key)
     except ValueError:
         box = await comment_box(
-            request, _back(request), text, texts_of(request)("comments.bounds", count=LONGEST_COMMENT)
+            request, _back(request), text, choose_texts(request)("comments.bounds", count=LONGEST_COMMENT)
         )
         if asked is None:
             return await _closed_page(request, status=422, box=box)
@@ -152,10 +152,10 @@ async def add_comment(request: Request) -> Response:
 
 async def show_attachment(request: Request) -> Response:
     """Show an attachment of an open question, or offer it as a download."""
-    runs = find_site(request).runs_of(require_identity(request))
+    runs = find_site(request).find_runs(require_identity(request))
     asked = await _find(request)
     if asked is None:
-        raise HTTPException(404, texts_of(request)("attachments.gone"))
+        raise HTTPException(404, choose_texts(request)("attachments.gone"))
     try:
         return await attachment_response(runs, asked.question, request.path_params["n"], shows=True)
     except (BadInput, Refusal) as error:
@@ -197,7 +197,7 @@ async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do
     answer = Answer(question=question.id, action=action, content=content, digest=first_text(texts, "digest") or None)
     reason = "" if action == "accept" else first_text(texts, "reason").strip()
     comment = first_text(texts, "comment").strip() or reason
-    sending = send(find_site(request), identity, question, answer, _key_of(texts), comment)
+    sending = send(find_site(request), identity, question, answer, _make_key(texts), comment)
     return await _dispatch(request, identity, asked, do, texts, sending)
 
 
@@ -227,7 +227,7 @@ async def _dispatch(
     return RedirectResponse(_back(request), 303)
 
 
-def _key_of(texts: Texts) -> str:
+def _make_key(texts: Texts) -> str:
     """Return the idempotency key of a filled form: sent again unchanged it counts once, changed it is another answer.
 
     A digest of the page's own key, which nobody else knows, since keys are readable in Temporal. Secrets are left out.
@@ -235,14 +235,14 @@ def _key_of(texts: Texts) -> str:
     key = first_text(texts, "key")
     typed = {name: value for name, value in texts.items() if name not in UNTYPED and not name.startswith(HIDDEN_PREFIX)}
     # As text in ASCII: a browser may send what is no UTF-8.
-    return digest_of(json.dumps([key, typed], sort_keys=True)) if key else ""
+    return make_digest(json.dumps([key, typed], sort_keys=True)) if key else ""
 
 
 async def send(site: Site, identity: Identity, question: Question, answer: Answer, key: str, comment: str) -> bool:
     """Send an answer to the workflow that asks and return whether a worker has received it. Raises as `Runs.answer`."""
     open_questions = OpenQuestions(question.run, [question])
     try:
-        receipts = await site.runs_of(identity).answer(
+        receipts = await site.find_runs(identity).answer(
             question.run,
             [answer],
             by=identity.user,
@@ -258,7 +258,7 @@ async def send(site: Site, identity: Identity, question: Question, answer: Answe
 
 async def _move(site: Site, identity: Identity, question: Question, do: str, texts: Texts) -> bool:
     """Claim, release or delegate a question; true as a worker has received it. Raises as `QuestionAssignment.claim`."""
-    runs, comment = site.runs_of(identity), first_text(texts, "comment").strip() or None
+    runs, comment = site.find_runs(identity), first_text(texts, "comment").strip() or None
     try:
         if do == "claim":
             await runs.assignment.claim(question.run, question.id, by=identity.user, comment=comment)
@@ -282,7 +282,7 @@ async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, r
     if is_closed:
         return await _closed_page(request, texts, status)
     now = await _find(request) or asked
-    message = texts_of(request)("question.changed") if refusal.code == "question_changed" else refusal.message
+    message = choose_texts(request)("question.changed") if refusal.code == "question_changed" else refusal.message
     if refusal.code in ("key_conflict", "question_changed"):
         texts = {name: value for name, value in texts.items() if name != "key"}
     return await _refused_page(request, now, texts, status, message=message, do=do)
@@ -301,7 +301,7 @@ async def _refused_page(
     """Show the question again with everything that was typed, and why it was refused."""
     form = replace(typed_form(asked.question, texts, problems), message=message)
     if do == "verdict:edited" and not problems:
-        form = replace(form, changes=changes_of(asked.question, texts))
+        form = replace(form, changes=list_changes(asked.question, texts))
     page = await _question_page(request, asked, form, status)
     if status == 503:
         page.headers["Retry-After"] = str(RETRY_SECONDS)
@@ -320,7 +320,7 @@ async def _find(request: Request) -> FoundQuestion | None:
 
 def _runs(request: Request) -> Runs:
     """Return the runs as the person of a request sees them."""
-    return find_site(request).runs_of(require_identity(request))
+    return find_site(request).find_runs(require_identity(request))
 
 
 async def _find_for(request: Request, texts: Texts) -> FoundQuestion | None:
@@ -364,7 +364,7 @@ async def _find_any(site: Site, run: str, id_: str) -> FoundQuestion | None:
     seen = cached if cached is not None or site.record is None else await site.record.shown(id_)
     try:
         async with asyncio.timeout(None if seen is None else LOOK_SECONDS):
-            views = await _views_of(site.runs, run, cached)
+            views = await _list_views(site.runs, run, cached)
     except (NoWorker, TimeoutError):
         if seen is None:
             raise
@@ -373,7 +373,7 @@ async def _find_any(site: Site, run: str, id_: str) -> FoundQuestion | None:
     return None if question is None else FoundQuestion(question, view=_own_view(views, run))
 
 
-async def _views_of(runs: Runs, run: str, cached: Question | None) -> list[WorkflowView]:
+async def _list_views(runs: Runs, run: str, cached: Question | None) -> list[WorkflowView]:
     """Return the view of the workflow that asks, if that is known; else those of the whole run."""
     if cached is not None:
         try:
@@ -395,7 +395,7 @@ async def _visible_story(
     """Return the story of a run; for who sees only questions of it, what people have answered; for a link, nothing."""
     if runs.answering.sender is not None and runs.answering.sender.proof == "link":
         return []
-    lines = await story_of(runs.tree, run, since, view)
+    lines = await read_story(runs.tree, run, since, view)
     if lines is None or await runs.access.may("see", run):
         return lines
     return [line for line in lines if line.is_answer]
@@ -410,7 +410,7 @@ async def _question_page(
     beside: Awaitable[ListView] | None = None,
 ) -> HTMLResponse:
     site, question, identity = find_site(request), asked.question, require_identity(request)
-    runs = site.runs_of(identity)
+    runs = site.find_runs(identity)
     view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(runs, asked))
     now = datetime.now(UTC)
     opening = split_heading(question.message)
@@ -434,7 +434,7 @@ async def _question_page(
         can_answer="answer" in identity.scopes and (who_not is None or bool(form.message)),
         sees_run=await runs.access.may("see", question.run),
         images=IMAGES,
-        unreached=await _unreached(site, identity, question),
+        unreached=await _list_unreached(site, identity, question),
         has_accepted=identity.user in question.accepted_by,
         story=story,
         box=box or await comment_box(request, _back(request)),
@@ -445,12 +445,12 @@ async def _question_page(
     )
 
 
-async def _unreached(site: Site, identity: Identity, question: Question) -> Sequence[str]:
+async def _list_unreached(site: Site, identity: Identity, question: Question) -> Sequence[str]:
     """Return whom nobody tells of a question, for whoever may steer."""
     if "steer" not in identity.scopes:
         return ()
     lost = (await site.upkeep.find_unreached([question])).get(question.id, ())
-    return lost if lost and await site.runs_of(identity).access.may("steer", question.run) else ()
+    return lost if lost and await site.find_runs(identity).access.may("steer", question.run) else ()
 
 
 async def _closed_page(
@@ -466,8 +466,8 @@ async def _closed_page(
     own = _own_view(state.views, run)
     reply = await runs.access.find_closing(run, id_, own)
     if reply is None:
-        raise HTTPException(404, texts_of(request)("question.unknown", id=id_[:40], run=run))
-    key = _key_of(texts or {})
+        raise HTTPException(404, choose_texts(request)("question.unknown", id=id_[:40], run=run))
+    key = _make_key(texts or {})
     if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
         return RedirectResponse(_back(request), 303)
     since = _visible_story(runs, run, reply.at, own)
@@ -485,7 +485,7 @@ async def _closed_page(
         story=story,
         next_here=[] if require_identity(request).only else await runs.access.select_visible(run, state.questions),
         sees_run=await runs.access.may("see", run),
-        next_mine=_next_of(view.page.questions, run),
+        next_mine=_find_next(view.page.questions, run),
         box=box or await comment_box(request, _back(request)),
     )
 
@@ -495,7 +495,7 @@ def _own_view(views: Sequence[WorkflowView], run: str) -> WorkflowView | None:
     return next((view for view in views if view.workflow == run), None)
 
 
-def _next_of(items: Sequence[ListedQuestion], run: str) -> ListedQuestion | None:
+def _find_next(items: Sequence[ListedQuestion], run: str) -> ListedQuestion | None:
     """Return the next question of the list, of another run: those of this run are shown anyway."""
     return next((item for item in items if item.question.run != run), None)
 
@@ -509,7 +509,7 @@ async def _who_not(runs: Runs, identity: Identity, question: Question, now: date
     claimant = question.claimant(now)
     if claimant is not None and await runs.access.may("steer", question.run):
         return None  # they may release it, decline it, or cancel it
-    return None if claimant in (None, *names_of(identity.user, {})) else f"{claimant} has claimed it"
+    return None if claimant in (None, *list_assignee_names(identity.user, {})) else f"{claimant} has claimed it"
 
 
 def _message(request: Request, error: Exception) -> str:

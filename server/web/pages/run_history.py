@@ -26,8 +26,8 @@ from holdfast.protocol.events import (
     RunResumed,
 )
 from holdfast.server.record.entries import RecordedComment
-from holdfast.server.web.pages.run_pages import REPETITIONS, head_of
-from holdfast.server.web.pages.templating import name_of_person, place_of, render
+from holdfast.server.web.pages.run_pages import REPETITIONS, read_head
+from holdfast.server.web.pages.templating import name_of_person, name_place, render
 from holdfast.server.web.site import find_site, permit
 
 
@@ -48,10 +48,10 @@ class HistoryEntry:
     comment: str = ""
 
 
-def entries_of(events: Sequence[Event], comments: Iterable[RecordedComment] = ()) -> list[HistoryEntry]:
+def list_entries(events: Sequence[Event], comments: Iterable[RecordedComment] = ()) -> list[HistoryEntry]:
     """Return the entries of a run's events, and of the comments beside its questions, the newest first."""
     entries = [entry for event in events if (entry := _entry(event)) is not None]
-    places = {event.data.id: place_of(event.address) for event in events if isinstance(event.data, QuestionAsked)}
+    places = {event.data.id: name_place(event.address) for event in events if isinstance(event.data, QuestionAsked)}
     entries += [
         HistoryEntry(
             "commented", comment.at, places.get(comment.question or "", ""), comment.by or "", comment=comment.text
@@ -63,7 +63,7 @@ def entries_of(events: Sequence[Event], comments: Iterable[RecordedComment] = ()
 
 
 def _entry(event: Event) -> HistoryEntry | None:
-    word, place = event.type.partition(".")[2], place_of(event.address)
+    word, place = event.type.partition(".")[2], name_place(event.address)
     match event.data:
         case QuestionAsked(message=message, assignees=assignees):
             return HistoryEntry(word, event.time, place, whom=_names(assignees), text=message)
@@ -73,7 +73,7 @@ def _entry(event: Event) -> HistoryEntry | None:
         case QuestionReminded(assignees=assignees) | QuestionEscalated(assignees=assignees):
             return HistoryEntry(word, event.time, place, whom=_names(assignees))
         case QuestionVerified(reason=reason, agent=agent) as verdict:
-            return HistoryEntry(_word_of(verdict), event.time, place, agent or "", text=reason or "")
+            return HistoryEntry(_choose_word(verdict), event.time, place, agent or "", text=reason or "")
         case QuestionReturned(reason=reason):
             return HistoryEntry("given_back", event.time, place, text=reason)
         case QuestionEvent() as other:
@@ -87,7 +87,7 @@ def _entry(event: Event) -> HistoryEntry | None:
     return None
 
 
-def _word_of(verdict: QuestionVerified) -> str:
+def _choose_word(verdict: QuestionVerified) -> str:
     if verdict.verified:
         return "verified"
     return "given_back" if verdict.given_back else "not_verified"
@@ -100,11 +100,11 @@ def _names(assignees: Sequence[str] | str | None) -> str:
 async def show_history_page(request: Request) -> Response:
     """Show who was asked and who answered what in a run, and what else people did."""
     runs = await permit(request, "see")
-    head = await head_of(request, runs)
+    head = await read_head(request, runs)
     events = [] if head.state is None else await below(runs.tree, head.run, REPETITIONS)
     record = find_site(request).record
     comments = [] if record is None else await record.comments(head.run)
-    return render(request, "runs/history.html", head=head, entries=entries_of(events, comments))
+    return render(request, "runs/history.html", head=head, entries=list_entries(events, comments))
 
 
 HISTORY: Sequence[BaseRoute] = [Route("/runs/{run}/history", show_history_page)]

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
-from holdfast.blueprint.graph import State, chart_of, graph
+from holdfast.blueprint.graph import State, graph, make_chart
 from holdfast.client.history import ended_by
 from holdfast.client.obstacles import Obstacle
 from holdfast.client.overlay import mark_steps
@@ -30,10 +30,10 @@ from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address, temporal_address
 from holdfast.server.web.gate import require_identity
-from holdfast.server.web.pages.chart_layout import layout_of
+from holdfast.server.web.pages.chart_layout import lay_out
 from holdfast.server.web.pages.json_tree import json_node
 from holdfast.server.web.pages.run_tree import StepWords
-from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.site import find_site, permit
 
 RUNS_PAGE = 50
@@ -86,10 +86,10 @@ class RunHead:
         return None if self.state is None else self.state.usage.cost_usd
 
 
-async def head_of(request: Request, runs: Runs) -> RunHead:
+async def read_head(request: Request, runs: Runs) -> RunHead:
     """Return what every page of a run shows of it. Raises `UnknownRun`."""
     run = str(request.path_params["run"])
-    head = await _retained(request, runs, run) or await _archived(runs, run)
+    head = await _read_retained(request, runs, run) or await _read_archived(runs, run)
     try:
         state = await runs.state(run)
     except NoWorker as error:
@@ -99,7 +99,7 @@ async def head_of(request: Request, runs: Runs) -> RunHead:
     return replace(head, status=state.status, blueprint=state.blueprint, state=state, seen=seen, obstacles=obstacles)
 
 
-async def _retained(request: Request, runs: Runs, run: str) -> RunHead | None:
+async def _read_retained(request: Request, runs: Runs, run: str) -> RunHead | None:
     """Return what Temporal has of a run; None if it has forgotten it."""
     try:
         described = await runs.tree.describe(run)
@@ -111,7 +111,7 @@ async def _retained(request: Request, runs: Runs, run: str) -> RunHead | None:
     return RunHead(run, status or "running", described.start_time, closed, ui=address)
 
 
-async def _archived(runs: Runs, run: str) -> RunHead:
+async def _read_archived(runs: Runs, run: str) -> RunHead:
     end = None if runs.archive is None else await runs.archive.end(run)
     if end is None:
         raise UnknownRun(run)
@@ -120,7 +120,7 @@ async def _archived(runs: Runs, run: str) -> RunHead:
 
 async def list_runs_page(request: Request) -> Response:
     """Show the list of runs, by blueprint and status."""
-    runs = find_site(request).runs_of(require_identity(request))
+    runs = find_site(request).find_runs(require_identity(request))
     query = request.query_params
     blueprint = query.get("blueprint", "").strip()
     status = next((name for name in STATUS_NAMES if name == query.get("status")), None)
@@ -157,7 +157,7 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
         notes: What the page says of a command, see `runs/run.html`.
     """
     runs = await permit(request, "see")
-    head = await head_of(request, runs)
+    head = await read_head(request, runs)
     steers = "steer" in require_identity(request).scopes and await runs.access.may("steer", head.run)
     steps: Sequence[StepView] = ()
     outcome = None
@@ -166,7 +166,7 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
     if head.has_ended:
         outcome = await _outcome(runs, head)
     values: dict[str, Any] = {"head": head, "steps": steps, "outcome": outcome, "steers": steers}
-    values["words"] = StepWords(texts_of(request))
+    values["words"] = StepWords(choose_texts(request))
     values["ended_by"] = await _ended_by(runs, head)
     done = request.query_params.get("done", "")
     output = None if outcome is None or outcome.output is None else json_node(outcome.output)
@@ -197,12 +197,12 @@ async def _outcome(runs: Runs, head: RunHead) -> Outcome | None:
 async def show_repetitions_page(request: Request) -> Response:
     """Show iterations of a loop or items of a map, a hundred at a time, the newest first."""
     runs = await permit(request, "see")
-    head = await head_of(request, runs)
+    head = await read_head(request, runs)
     if head.state is None:
         return await run_page(request)
     kept, links = await _repetitions(request, runs, head.state)
     values: dict[str, Any] = {"head": head, "row": kept, "groups": kept.repetitions, "links": links}
-    return render(request, "runs/repetitions.html", words=StepWords(texts_of(request)), **values)
+    return render(request, "runs/repetitions.html", words=StepWords(choose_texts(request)), **values)
 
 
 async def _repetitions(request: Request, runs: Runs, state: RunState) -> tuple[StepView, dict[str, str | None]]:
@@ -231,7 +231,7 @@ async def _repetitions(request: Request, runs: Runs, state: RunState) -> tuple[S
 async def show_graph_page(request: Request) -> Response:
     """Show the flowchart of a run's blueprint, with where the run stands."""
     runs = await permit(request, "see")
-    head, t = await head_of(request, runs), texts_of(request)
+    head, t = await read_head(request, runs), choose_texts(request)
     try:
         blueprint = await runs.watch.blueprint(head.run)
     except BadInput as error:
@@ -241,7 +241,7 @@ async def show_graph_page(request: Request) -> Response:
     overlay = None
     if head.state is not None:
         overlay = mark_steps(await runs.watch.trace(head.state, 1), head.state.questions)
-    chart = layout_of(chart_of(blueprint, overlay))
+    chart = lay_out(make_chart(blueprint, overlay))
     states = {state: t(f"runs.state.{state}") for state in CHART_MARKS}
     summary = "; ".join(f"{placed.label}: {states[placed.state]}" for placed in chart.nodes if placed.state in states)
     values: dict[str, Any] = {
@@ -258,7 +258,7 @@ async def show_graph_page(request: Request) -> Response:
 async def show_context_page(request: Request) -> Response:
     """Show the context of a run, where it stands now."""
     runs = await permit(request, "see")
-    head = await head_of(request, runs)
+    head = await read_head(request, runs)
     context = None
     if head.state is not None:
         context = (await runs.watch.outcome(head.state)).context

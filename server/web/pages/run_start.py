@@ -15,11 +15,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.graph import chart_of
+from holdfast.blueprint.graph import make_chart
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.jsonschemas import problems_of
+from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.catalogue import Offered, find_offered, offered
+from holdfast.client.catalogue import Offered, find_offered, list_offered
 from holdfast.client.forms import (
     ABSENT,
     FormControl,
@@ -38,9 +38,9 @@ from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
 from holdfast.server.web.gate import require_identity
-from holdfast.server.web.pages.chart_layout import layout_of
+from holdfast.server.web.pages.chart_layout import lay_out
 from holdfast.server.web.pages.filled_form import FilledForm, texts_of_form
-from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import make_problem
 from holdfast.server.web.site import find_site
 
@@ -62,12 +62,12 @@ class StartRow:
 async def list_blueprints_page(request: Request) -> Response:
     """List the blueprints that can be started from here."""
     config, allows = find_site(request).config, _start_filter(request)
-    rows = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in offered(config, allows)])
+    rows = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in list_offered(config, allows)])
     return render(request, "start/list.html", rows=rows, folders=config.serve.blueprints)
 
 
 def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
-    return find_site(request).runs_of(require_identity(request)).access.start_filter
+    return find_site(request).find_runs(require_identity(request)).access.start_filter
 
 
 def _row(blueprint: Offered) -> StartRow:
@@ -102,7 +102,7 @@ async def start_from_form(request: Request) -> Response:
     run = _run_id(blueprint, next(iter(texts.get("mark", ())), ""))
     value = None if submission.value is ABSENT else submission.value
     try:
-        runs = find_site(request).runs_of(identity)
+        runs = find_site(request).find_runs(identity)
         with suppress(RunExists):  # the form was sent twice: the run that it has started is shown
             await runs.start(blueprint, value, run=run, started_by=identity.user, check=True)
     except (BlueprintError, BadInput, NoWorker, Refusal) as error:
@@ -125,7 +125,7 @@ async def _blueprint(request: Request) -> tuple[Offered, Blueprint | BlueprintEr
 
 
 def _control(request: Request, blueprint: Blueprint) -> FormControl:
-    t = texts_of(request)
+    t = choose_texts(request)
     if blueprint.inputs is None:
         return make_control(FREE_INPUT, label=t("start.input"), is_required=False)
     return make_control(blueprint.inputs, label=str(blueprint.inputs.get("title") or t("start.input")))
@@ -139,7 +139,7 @@ def _read(blueprint: Blueprint, control: FormControl, texts: Texts) -> Submissio
         submission.value = parse_value(text, None) if isinstance(text, str) else ABSENT
         return submission
     value: JSON = None if submission.value is ABSENT else submission.value
-    check_typed(control, texts, submission, problems_of(blueprint.inputs, value))
+    check_typed(control, texts, submission, list_misfits(blueprint.inputs, value))
     return submission
 
 
@@ -152,7 +152,7 @@ def _run_id(blueprint: Blueprint, mark: str) -> str:
 def _form(
     request: Request, offer: Offered, blueprint: Blueprint, form: FilledForm, status: int = 200, problem: str = ""
 ) -> Response:
-    chart = layout_of(chart_of(blueprint))
+    chart = lay_out(make_chart(blueprint))
     mark = next(iter(form.texts.get("mark", ())), "") or secrets.token_hex(MARK_BYTES)
     may_start = "steer" in require_identity(request).scopes
     values = {"offer": offer, "blueprint": blueprint, "form": form, "problem": problem, "mark": mark, "chart": chart}

@@ -16,8 +16,8 @@ from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
 from holdfast.server.web.gate import require_identity
-from holdfast.server.web.pages.run_pages import RunHead, head_of, run_page
-from holdfast.server.web.pages.templating import render, texts_of
+from holdfast.server.web.pages.run_pages import RunHead, read_head, run_page
+from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import make_problem
 from holdfast.server.web.site import permit
 
@@ -29,42 +29,42 @@ PATIENCE_SECONDS = 5.0
 
 async def pause_run(request: Request) -> Response:
     """Pause a run."""
-    runs, by = await _steering(request)
+    runs, by = await _permit(request)
     try:
         steered = await runs.control.pause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
-        return await _refused(request, error)
-    return await _done(request, "pause", steered.left)
+        return await _show_refusal(request, error)
+    return await _report_done(request, "pause", steered.left)
 
 
 async def resume_run(request: Request) -> Response:
     """End the pause of a run; no question is answered by it."""
-    runs, by = await _steering(request)
+    runs, by = await _permit(request)
     try:
         steered = await runs.control.unpause(_run(request), by, wait=PATIENCE_SECONDS)
     except REFUSED as error:
-        return await _refused(request, error)
-    return await _done(request, "resume", steered.left)
+        return await _show_refusal(request, error)
+    return await _report_done(request, "resume", steered.left)
 
 
 async def tell_agent(request: Request) -> Response:
     """Send a message to an agent of a run."""
-    runs, by = await _steering(request)
+    runs, by = await _permit(request)
     form = await request.form()
     text, agent = str(form.get("text", "")), str(form.get("agent", ""))
     if not text.strip():
-        return await run_page(request, 422, problem=texts_of(request)("runs.blank"), told=" ", agent=agent)
+        return await run_page(request, 422, problem=choose_texts(request)("runs.blank"), told=" ", agent=agent)
     try:
         await runs.control.tell(_run(request), text, agent=agent or None, by=by)
     except REFUSED as error:
-        return await _refused(request, error, told=text, agent=agent)
+        return await _show_refusal(request, error, told=text, agent=agent)
     return _back(request, "tell")
 
 
 async def ask_cancel(request: Request) -> Response:
     """Say what cancelling a run does, before it is done."""
     runs = await permit(request, "steer")
-    head = await head_of(request, runs)
+    head = await read_head(request, runs)
     if head.has_ended:
         return RedirectResponse(head.address, 303)
     return await _ask_to_end(request, runs, head)
@@ -72,18 +72,20 @@ async def ask_cancel(request: Request) -> Response:
 
 async def cancel_run(request: Request) -> Response:
     """Cancel a run; terminate it if it was asked to end before and has not."""
-    runs, by = await _steering(request)
+    runs, by = await _permit(request)
     force = (await request.form()).get("force") == "yes"
     try:
         stopped = await runs.control.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
     except REFUSED as error:
         problem = make_problem(error)
-        return await _ask_to_end(request, runs, await head_of(request, runs), problem.status, problem=problem.message)
+        return await _ask_to_end(request, runs, await read_head(request, runs), problem.status, problem=problem.message)
     if stopped.left and not force:
-        return await _ask_to_end(request, runs, await head_of(request, runs), remaining=stopped.left)
+        return await _ask_to_end(request, runs, await read_head(request, runs), remaining=stopped.left)
     command = "force" if force else "cancel"
     if stopped.undone:
-        return await run_page(request, problem=texts_of(request)(f"runs.undone.{command}"), remaining=stopped.undone)
+        return await run_page(
+            request, problem=choose_texts(request)(f"runs.undone.{command}"), remaining=stopped.undone
+        )
     return _back(request, command)
 
 
@@ -98,33 +100,33 @@ async def _ask_to_end(
 
 async def retry_run(request: Request) -> Response:
     """Go on with a run that has failed, and show the new one."""
-    runs, by = await _steering(request)
+    runs, by = await _permit(request)
     try:
         retried = await runs.retry(_run(request), by)
     except REFUSED as error:
-        return await _refused(request, error)
+        return await _show_refusal(request, error)
     return RedirectResponse(run_address(retried.run, done="retry" if retried.is_new else ""), 303)
 
 
 async def ask_fork(request: Request) -> Response:
     """Say what a run does that begins at a step of this one, before it is started."""
-    head = await head_of(request, await permit(request, "steer"))
+    head = await read_head(request, await permit(request, "steer"))
     at = Address(request.query_params.get("at", ""))
     return render(request, "runs/fork.html", head=head, at=at)
 
 
 async def fork_run(request: Request) -> Response:
     """Begin a run at a step of this one, and show it."""
-    runs, by = await _steering(request)
+    runs, by = await _permit(request)
     at = str((await request.form()).get("at", ""))
     try:
         forked = await runs.fork(_run(request), at, by)
     except REFUSED as error:
-        return await _refused(request, error)
+        return await _show_refusal(request, error)
     return RedirectResponse(run_address(forked.run, done="fork"), 303)
 
 
-async def _steering(request: Request) -> tuple[Runs, str]:
+async def _permit(request: Request) -> tuple[Runs, str]:
     """Return the runs as this person commands them, and the person; raises as `permit`, but for who sees the run.
 
     Whoever sees the run and may not steer it is told so at the command.
@@ -137,9 +139,9 @@ def _run(request: Request) -> str:
     return str(request.path_params["run"])
 
 
-async def _done(request: Request, command: str, remaining: Sequence[Left]) -> Response:
+async def _report_done(request: Request, command: str, remaining: Sequence[Left]) -> Response:
     if remaining:
-        problem = texts_of(request)(f"runs.not_reached.{command}")
+        problem = choose_texts(request)(f"runs.not_reached.{command}")
         return await run_page(request, problem=problem, remaining=remaining)
     return _back(request, command)
 
@@ -149,7 +151,7 @@ def _back(request: Request, command: str) -> Response:
     return RedirectResponse(run_address(_run(request), done=command), 303)
 
 
-async def _refused(request: Request, error: Exception, **typed: str) -> Response:
+async def _show_refusal(request: Request, error: Exception, **typed: str) -> Response:
     problem = make_problem(error)
     return await run_page(request, problem.status, problem=problem.message, **typed)
 

@@ -36,7 +36,7 @@ class StepWords:
             notes.append(step.exit.reason)
         if step.requests:
             notes.append(t("runs.turns", count=step.requests))
-        notes += self._spent(step.spent)
+        notes += self._describe_spent(step.spent)
         if step.is_cached:
             notes.append(t("runs.cached"))
         if step.is_verified is False:
@@ -57,7 +57,7 @@ class StepWords:
 
     def group_notes(self, group: GroupView) -> list[str]:
         """Return how long an iteration or an item took, and what."""
-        return [*self._length(group.seconds), *self._spent(group.spent)]
+        return [*self._length(group.seconds), *self._describe_spent(group.spent)]
 
     def earlier(self, step: StepView) -> dict[str, object]:
         """Return what the address of the page with the earlier iterations or items names."""
@@ -72,7 +72,7 @@ class StepWords:
             return [self.t("runs.tool") if step.turn is None else self.t("runs.tool_in_turn", n=step.turn)]
         return [step.kind if step.branch is None else f"{step.kind} → {step.branch}"]
 
-    def _spent(self, spent: Spending) -> list[str]:
+    def _describe_spent(self, spent: Spending) -> list[str]:
         """Return what models took: tokens, and dollars where every price is known."""
         if not spent.tokens:
             return []

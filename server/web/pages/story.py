@@ -15,7 +15,7 @@ from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.events import Event, QuestionReplied
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
-from holdfast.server.web.pages.templating import place_of
+from holdfast.server.web.pages.templating import name_place
 
 MOST_LINES = 40
 ITERATIONS = 5
@@ -41,7 +41,7 @@ class StoryLine:
         return self.reply is not None
 
 
-async def story_of(
+async def read_story(
     tree: Tree, run: str, since: datetime | None = None, view: WorkflowView | None = None
 ) -> list[StoryLine] | None:
     """Return the last lines of a run's story, oldest first; None if it cannot be read now.
@@ -56,14 +56,14 @@ async def story_of(
         events = await asyncio.wait_for(below(tree, run, ITERATIONS, view), PATIENCE_SECONDS)
     except (TimeoutError, NoWorker, UnknownRun, RPCError):
         return None
-    return lines_of([event for event in events if since is None or event.time >= since])
+    return list_lines([event for event in events if since is None or event.time >= since])
 
 
-def lines_of(events: Sequence[Event]) -> list[StoryLine]:
+def list_lines(events: Sequence[Event]) -> list[StoryLine]:
     """Return the lines of events that people need to see, the last `MOST_LINES` of them."""
     lines = []
     for event in events:
         if (line := progress(event)) is not None:
             reply = event.data if isinstance(event.data, QuestionReplied) else None
-            lines.append(StoryLine(line.plain.strip(), event.time, place_of(event.address), reply))
+            lines.append(StoryLine(line.plain.strip(), event.time, name_place(event.address), reply))
     return sorted(lines, key=lambda line: line.at)[-MOST_LINES:]

@@ -30,7 +30,7 @@ PREVIEW = 160
 _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
-def texts_of(request: Request) -> Texts:
+def choose_texts(request: Request) -> Texts:
     """Return the texts in the language that the reader prefers."""
     return load_texts(choose_language(request.headers.get("accept-language", ""), LANGUAGES), LANGUAGES)
 
@@ -48,7 +48,7 @@ def render(request: Request, template: str, status_code: int = 200, **values: ob
     identity = request.scope.get("identity")
     page = _environment().get_template(template)
     text = page.render(
-        t=texts_of(request),
+        t=choose_texts(request),
         user=identity.user if isinstance(identity, Identity) else None,
         can_sign_out=isinstance(identity, Identity) and identity.session is not None and identity.only is None,
         is_link=isinstance(identity, Identity) and identity.only is not None,
@@ -85,11 +85,11 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         "moment": moment,
         "past": past,
         "dollars": dollars,
-        "place": place_of,
+        "place": name_place,
         "clean": clean,
         "name": name_of_person,
         "preview": _preview,
-        "told": told,
+        "told": tell_value,
         "whole": result_text,
         "element_id": element_id,
         "words": extract_words,
@@ -119,7 +119,7 @@ def _preview(value: object) -> str:
     return text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…"
 
 
-def told(value: object) -> str:
+def tell_value(value: object) -> str:
     """Return the content of an answer as people say it, without the marks of JSON.
 
     >>> told({"granted": False, "reason": "not today"}), told(["now", 2]), told("now")
@@ -127,9 +127,9 @@ def told(value: object) -> str:
     """
     match value:
         case dict():
-            return ", ".join(f"{name}: {told(part)}" for name, part in value.items())
+            return ", ".join(f"{name}: {tell_value(part)}" for name, part in value.items())
         case list():
-            return ", ".join(map(told, value))
+            return ", ".join(map(tell_value, value))
         case bool():
             return "yes" if value else "no"
     return "" if value is None else str(value)
@@ -175,7 +175,7 @@ def past(at: datetime, now: datetime, t: Texts) -> Markup:
     return moment(at, max(at, now), t)
 
 
-def place_of(address: str) -> str:
+def name_place(address: str) -> str:
     """Return an address as people read it, without its run.
 
     >>> place_of("pipeline:brief;loop:clarify:2;hitl:review")
