@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflow.v1 import PendingChildExecutionInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
@@ -229,7 +230,7 @@ class Environment:
         if description.status != WorkflowExecutionStatus.RUNNING:
             return []
         raw = description.raw_description
-        below = [await self._describe(child.workflow_id) for child in raw.pending_children]
+        below = [await self._describe(child.workflow_id) for child in raw.pending_children if _is_there(child)]
         return [raw, *(one for descriptions in below for one in descriptions)]
 
     async def _skip_to_next_moment(self, handle: WorkflowHandle[Any, Any]) -> bool:
@@ -284,7 +285,13 @@ def _read_answer(answer: JSON) -> _ScriptedAnswer:
     return _ScriptedAnswer(entry, answer.get("by", TESTER))
 
 
+def _is_there(child: PendingChildExecutionInfo) -> bool:
+    """Return whether a child has started: before, the server knows no workflow of its id."""
+    return bool(child.run_id)
+
+
 def _moves(raw: DescribeWorkflowExecutionResponse) -> bool:
     """Return whether a workflow is at work: it has a task or an activity, or a child that is not there yet."""
     info = raw.workflow_execution_info
-    return raw.HasField("pending_workflow_task") or bool(raw.pending_activities) or info.history_length < 3
+    is_at_work = raw.HasField("pending_workflow_task") or bool(raw.pending_activities) or info.history_length < 3
+    return is_at_work or not all(map(_is_there, raw.pending_children))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 import pytest_asyncio
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 
 from examples.invite_guests.workflow import Invitations
 from holdfast import testing
@@ -69,6 +71,27 @@ async def test_a_test_may_answer_step_by_step(env: testing.Environment) -> None:
     assert question.message == "Approve 2?"
     await handle.cancel()
     assert await env.questions(handle) == []
+
+
+async def test_a_child_that_has_not_started_is_waited_for(env: testing.Environment, monkeypatch) -> None:
+    describe, looks = WorkflowHandle.describe, Counter[str]()
+
+    async def describe_before_start(handle: WorkflowHandle) -> WorkflowExecutionDescription:
+        """At the first look at a parent its child has not started, so there is none of its id."""
+        described = await describe(handle)
+        children = described.raw_description.pending_children
+        looks[handle.id] += bool(children)
+        if looks[handle.id] == 1:
+            children[0].run_id = ""
+        elif not children and looks.total() == 1:
+            raise RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b"")
+        return described
+
+    handle = await env.start(Office.run)
+    await env.questions(handle)
+    monkeypatch.setattr(WorkflowHandle, "describe", describe_before_start)
+    [question] = await env.questions(handle)
+    assert question.message == "Approve 1?" and looks[handle.id] > 1
 
 
 async def test_a_test_may_move_the_clock(env: testing.Environment) -> None:
