@@ -30,7 +30,7 @@ def build_models(base: type[BaseModel]) -> None:
 def make_digest(*parts: object) -> str:
     """Return 16 hex digits of SHA-256 over the parts as JSON, independent of the order of keys.
 
-    >>> digest_of("run", {"b": 1, "a": 2}) == digest_of("run", {"a": 2, "b": 1})
+    >>> make_digest("run", {"b": 1, "a": 2}) == make_digest("run", {"a": 2, "b": 1})
     True
     """
     return hashlib.sha256(to_json(_sort_keys(parts))).hexdigest()[:16]

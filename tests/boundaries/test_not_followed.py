@@ -28,7 +28,7 @@ async def unfollowed(
     async with worker_for(temporal, away.runs.task_queue):
         run = await away.start(TEXT, "x")
         question = await away.one(run)
-    monkeypatch.setattr(calls, "digest_of", lambda *parts: "changed")
+    monkeypatch.setattr(calls, "make_digest", lambda *parts: "changed")
     async with worker_for(temporal, away.runs.task_queue):
         await temporal.get_workflow_handle(run).signal("answer", {"question": question.id, "content": "go"})
         yield away, run
