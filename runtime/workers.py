@@ -164,6 +164,7 @@ class FailedTask(NamedTuple):
 
     message: str
     at: datetime
+    timed_out: bool = False
 
     @property
     def since(self) -> str:
@@ -173,6 +174,11 @@ class FailedTask(NamedTuple):
     def advise(self, workflow: str) -> str:
         """Return the way out: of a history that this build does not follow there is none by waiting."""
         run = read_run(workflow)
+        if self.timed_out:
+            return (
+                "A tool with local=True is called in it, and may end the worker: without local=True, and with the "
+                "workers restarted, it is called as all others, and named if it ends them"
+            )
         if NOT_FOLLOWED not in self.message:
             return "It is retried until the cause is fixed; the worker's log has the traceback"
         return (
@@ -343,7 +349,8 @@ async def read_failed_task(client: Client, events: Iterable[HistoryEvent]) -> Fa
             message = await read_failure_text(client.data_converter, failure) or "see it in Temporal's UI"
             return FailedTask(message, event.event_time.ToDatetime(UTC))
         if event.HasField("workflow_task_timed_out_event_attributes"):
-            return FailedTask("it timed out", event.event_time.ToDatetime(UTC))
+            message = "it timed out, as its worker was lost in it, or is too slow"
+            return FailedTask(message, event.event_time.ToDatetime(UTC), timed_out=True)
         if event.HasField("workflow_task_completed_event_attributes"):
             return None
     return None

@@ -37,10 +37,12 @@ class Machines:
         self.address = f"127.0.0.1:{self.port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start_server(self) -> None:
+    def start_server(self, *settings: str) -> None:
+        """Start the server; `settings` are more of its dynamic configuration."""
         ports = ["--port", str(self.port), "--headless"]
         flags = [word for name, type_ in ATTRIBUTE_TYPES.items() for word in ("--search-attribute", f"{name}={type_}")]
-        file = ["--db-filename", str(self.folder / "temporal.db"), "--dynamic-config-value", UNTHROTTLED]
+        flags += [word for setting in (UNTHROTTLED, *settings) for word in ("--dynamic-config-value", setting)]
+        file = ["--db-filename", str(self.folder / "temporal.db")]
         self._start("server", [find_temporal_binary(), "server", "start-dev", *ports, *flags, *file])
 
     def start_worker(self, *arguments: str, **environment: str) -> None:

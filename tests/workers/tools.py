@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -111,3 +113,12 @@ def hangs_locally(folder: str, name: str) -> str:
     while (Path(folder) / "hang").exists():
         time.sleep(0.02)
     return "done"
+
+
+@tool(idempotent=True, local=True)
+def kills_its_worker(folder: str, name: str, times: int) -> str:
+    """Kills the worker in so many first calls, as a fault in a library does, or want of memory."""
+    made = count(folder, name)
+    if made <= times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"{name} {made}"
