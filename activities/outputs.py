@@ -54,7 +54,7 @@ def validate_reply(reply: ModelReply, schema: Schema | None) -> ModelReply:
 def parse_output(output: object, schema: Schema) -> tuple[JSON, str | None]:
     """Return the output, and why it does not fit its schema or None. A text that does not fit is parsed as JSON.
 
-    >>> parsed('[1, 2]', {"type": "array"}), parsed("soon", {"type": "array"})
+    >>> parse_output('[1, 2]', {"type": "array"}), parse_output("soon", {"type": "array"})
     (([1, 2], None), ('soon', 'the text is not JSON, and the value must be a list'))
     """
     problem = misfit(schema, output)

@@ -16,9 +16,9 @@ LONGEST = 100 * 366 * 86400.0
 def read_duration(value: object) -> float:
     """Return the duration in seconds. Raises `ValueError`, which lists the accepted forms.
 
-    >>> seconds_of("1h30m"), seconds_of("P2DT1H"), seconds_of(90), seconds_of("250ms")
+    >>> read_duration("1h30m"), read_duration("P2DT1H"), read_duration(90), read_duration("250ms")
     (5400.0, 176400.0, 90.0, 0.25)
-    >>> seconds_of("soon")
+    >>> read_duration("soon")
     Traceback (most recent call last):
         ...
     ValueError: 'soon' is not a duration; write it like 30s, 1h30m, 2d, PT15M or as plain seconds

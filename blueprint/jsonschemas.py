@@ -67,9 +67,9 @@ def validator(schema: JSONObject) -> Validator:
 def list_misfits(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
     """Return what does not fit as (path, message), at most `MAX_PROBLEMS`; empty when the value fits.
 
-    >>> problems_of({"properties": {"items": {"items": {"required": ["name"]}}}}, {"items": [{}]})
+    >>> list_misfits({"properties": {"items": {"items": {"required": ["name"]}}}}, {"items": [{}]})
     [('items[0].name', 'is missing')]
-    >>> problems_of({"type": "object"}, "abc")
+    >>> list_misfits({"type": "object"}, "abc")
     [('', "must be an object, not 'abc'")]
     """
     parts = _parts_in(value)

@@ -13,9 +13,9 @@ def read_moment(value: object) -> datetime:
 
     A time without an offset is refused: what it means would depend on the machine that reads it.
 
-    >>> moment_of("2026-12-01T09:00:00Z").isoformat()
+    >>> read_moment("2026-12-01T09:00:00Z").isoformat()
     '2026-12-01T09:00:00+00:00'
-    >>> moment_of("2026-12-01T09:00")
+    >>> read_moment("2026-12-01T09:00")
     Traceback (most recent call last):
         ...
     ValueError: '2026-12-01T09:00' has no offset; write 2026-12-01T09:00Z for UTC, or an offset such as +01:00

@@ -21,7 +21,7 @@ _SEVERAL = ("anyOf", "allOf", "oneOf", "prefixItems")
 def find_reducers(schema: Mapping[str, JSON] | None) -> dict[Path, str]:
     """Return the reducers that a context schema declares, by the path of the property.
 
-    >>> reducers_of({"properties": {"notes": {"reduce": "append"}, "a": {"properties": {"n": {"reduce": "sum"}}}}})
+    >>> find_reducers({"properties": {"notes": {"reduce": "append"}, "a": {"properties": {"n": {"reduce": "sum"}}}}})
     {('notes',): 'append', ('a', 'n'): 'sum'}
     """
     return {
@@ -66,7 +66,7 @@ def reduce_change(reducer: str, now: JSON, began: JSON, after: JSON, *, first: b
     `now` is the value so far, `began` what the branch began with, `after` what it left; `first` says whether no branch
     before it has changed the value.
 
-    >>> reduced("append", ["a", "b"], ["a"], ["a", "c"], first=False), reduced("sum", 3, 1, 6, first=False)
+    >>> reduce_change("append", ["a", "b"], ["a"], ["a", "c"], first=False), reduce_change("sum", 3, 1, 6, first=False)
     (['a', 'b', 'c'], 8)
     """
     match reducer:

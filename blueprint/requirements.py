@@ -19,7 +19,7 @@ def list_requirements(blueprint: Blueprint) -> list[Requirement]:
     """Return the requirements of the steps, agents and imports that are used, each with its path in the blueprint.
 
     >>> from holdfast.blueprint.load import loads
-    >>> [(need.kind, need.name, need.path) for need in requirements_of(loads("steps: [{name: a, uses: pay}]"))]
+    >>> [(need.kind, need.name, need.path) for need in list_requirements(loads("steps: [{name: a, uses: pay}]"))]
     [('tool', 'pay', ('steps', 0, 'uses'))]
     """
     return [

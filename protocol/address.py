@@ -107,7 +107,7 @@ def _limit_id(whole: str) -> str:
 def read_run(workflow_id: str) -> str:
     """Return the run that a workflow belongs to.
 
-    >>> run_of("nest-01/loop:outer"), run_of("nest-01")
+    >>> read_run("nest-01/loop:outer"), read_run("nest-01")
     ('nest-01', 'nest-01')
     """
     return workflow_id.partition("/")[0]

@@ -84,7 +84,7 @@ class AttachedData:
 def guess_type(name: str, default: str) -> str:
     """Return the media type that the ending of a name stands for.
 
-    >>> type_of("Contract.PDF", "text/plain"), type_of("notes", "text/plain")
+    >>> guess_type("Contract.PDF", "text/plain"), guess_type("notes", "text/plain")
     ('application/pdf', 'text/plain')
     """
     return _TYPES.get(name.rpartition(".")[2].lower(), default) if "." in name else default

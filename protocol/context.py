@@ -23,7 +23,7 @@ class BadWrite(ValueError):
 def split_keys(path: str) -> list[str]:
     """Return the keys of a dotted path; a leading `context.` is optional.
 
-    >>> keys_of("context.stats.total"), keys_of("counter")
+    >>> split_keys("context.stats.total"), split_keys("counter")
     (['stats', 'total'], ['counter'])
     """
     return path.removeprefix("context.").split(".")
@@ -91,7 +91,7 @@ def update_keys(context: JSONObject, output: object) -> JSONObject:
 
     The output is an object or a text that is a JSON object; anything else is a `BadWrite`.
 
-    >>> updated({"n": 1, "scratchpad": {"a": 1}}, '{"n": 2, "scratchpad": {"b": 2}}')
+    >>> update_keys({"n": 1, "scratchpad": {"a": 1}}, '{"n": 2, "scratchpad": {"b": 2}}')
     {'n': 2, 'scratchpad': {'a': 1, 'b': 2}}
     """
     output = read_structure(output)
@@ -212,12 +212,12 @@ def join_forks(
         began: By name of the fork, the context that it began with, if that is not `context`.
         seen: By name of the fork, others before it whose changes that context had: it may change them again.
 
-    >>> joined({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "overwrite")
+    >>> join_forks({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "overwrite")
     {'n': 1, 'x': 2}
-    >>> joined({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "context_update")
+    >>> join_forks({"n": 1}, {"a": {("x",): 1}, "b": {("x",): 2}}, "context_update")
     Traceback (most recent call last):
     holdfast.protocol.context.Conflict: branches 'a' and 'b' both change x
-    >>> joined({"x": [1]}, {"a": {("x",): [1, 2]}, "b": {("x",): [1, 3]}}, "context_update", {("x",): "append"})
+    >>> join_forks({"x": [1]}, {"a": {("x",): [1, 2]}, "b": {("x",): [1, 3]}}, "context_update", {("x",): "append"})
     {'x': [1, 2, 3]}
     """
     start = context

@@ -118,7 +118,7 @@ def answer_key(id: str) -> str:
 def make_label(name: str, key: str) -> str:
     """Return the value of the search attribute by which the workflows that wait for an event are found.
 
-    >>> label_of("paid", "INV-7"), len(label_of("paid", "x" * 200))
+    >>> make_label("paid", "INV-7"), len(make_label("paid", "x" * 200))
     ('paid INV-7', 80)
     """
     label = f"{name} {key}"

@@ -78,7 +78,7 @@ SIGN_IN = "only people who have signed in may answer it: open it in the inbox (h
 def read_user(by: str | None) -> str | None:
     """Return the user that an answer comes from, or None for nobody and for a group; a bare name is a user's.
 
-    >>> user_of("ana"), user_of("user:Ana"), user_of("group:editors"), user_of(" ")
+    >>> read_user("ana"), read_user("user:Ana"), read_user("group:editors"), read_user(" ")
     ('user:ana', 'user:ana', None, None)
     """
     if by is None:
@@ -90,7 +90,7 @@ def read_user(by: str | None) -> str | None:
 def list_assignee_names(name: str, groups: Groups) -> list[str]:
     """Return a user and the groups that the user is in, as assignees name them.
 
-    >>> names_of("user:ana", {"editors": ["user:ana"], "legal": ["user:bob"]})
+    >>> list_assignee_names("user:ana", {"editors": ["user:ana"], "legal": ["user:bob"]})
     ['user:ana', 'group:editors']
     """
     name = canonical_name(name)
@@ -192,7 +192,7 @@ def who_may(people: People) -> str:
 def list_awaited(asked: Iterable[People]) -> list[str]:
     """Return the value of the search attribute for the open questions: sorted names, `anyone`, or `many`.
 
-    >>> awaited([People(assignees=["user:bob", "user:ana"]), EVERYBODY]), awaited([]), awaited(
+    >>> list_awaited([People(assignees=["user:bob", "user:ana"]), EVERYBODY]), list_awaited([]), list_awaited(
     ...     [People(assignees=[f"user:{n}" for n in range(21)])])
     (['anyone', 'user:ana', 'user:bob'], [], ['many'])
     """

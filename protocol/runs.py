@@ -34,7 +34,7 @@ from holdfast.protocol.views import RefusedSignal
 def write_summary(text: str) -> str:
     r"""Return a summary for Temporal's UI, which reads Markdown there, cut to what the server takes.
 
-    >>> len(summary_of("é" * 300).encode()), summary_of("revise 2 · ![x](y)")
+    >>> len(write_summary("é" * 300).encode()), write_summary("revise 2 · ![x](y)")
     (200, 'revise 2 · !\\[x\\](y)')
     """
     text = one_line(text).encode()[:LONGEST_SUMMARY].decode(errors="ignore")

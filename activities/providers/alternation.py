@@ -18,7 +18,7 @@ def alternate_roles(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with consecutive ones of one role joined, and a user's or a tool's message last.
 
     >>> turns = [Message(role="assistant", content="Who?"), *(Message(role="user", content=c) for c in "ab")]
-    >>> [(message.role, message.content) for message in alternating(turns)]
+    >>> [(message.role, message.content) for message in alternate_roles(turns)]
     [('assistant', 'Who?'), ('user', 'a\\n\\nb')]
     """
     joined: list[Message] = []

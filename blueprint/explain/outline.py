@@ -28,7 +28,7 @@ EMPTY = Line("")
 def remove_controls(text: str) -> str:
     """Return the text without characters that steer a terminal, reverse the reading direction or cannot be shown.
 
-    >>> sanitized("a\\x1b[2Jb\\u061cc")
+    >>> remove_controls("a\\x1b[2Jb\\u061cc")
     'a�[2Jb�c'
     """
     return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -48,7 +48,7 @@ def read_structure(value: object) -> JSON:
 def list_fenced(text: str) -> list[str]:
     r"""Return what stands between fences of Markdown in a text.
 
-    >>> fenced("Here:\n```json\n[1]\n```\nand:\n```\nend\n```")
+    >>> list_fenced("Here:\n```json\n[1]\n```\nand:\n```\nend\n```")
     ['[1]', 'end']
     """
     return [match["inside"] for match in _FENCE.finditer(text)]
@@ -71,7 +71,7 @@ def may_be_structure(text: str) -> bool:
 def fold(text: str) -> str:
     """Return a text as it is compared: composed, without case, without outer space.
 
-    >>> folded(" Cafe\\u0301 ") == folded("CAF\\u00c9")
+    >>> fold(" Cafe\\u0301 ") == fold("CAF\\u00c9")
     True
     """
     # Composed twice, as folding takes some characters apart: U+01F0 becomes j and a caron.

@@ -144,7 +144,7 @@ def number(value: JSON) -> JSON:
 def write_text(value: JSON) -> str:
     """Return the display form of a value: text as itself, else compact JSON.
 
-    >>> text_of("Don't"), text_of({"a": [1, None, True]})
+    >>> write_text("Don't"), write_text({"a": [1, None, True]})
     ("Don't", '{"a":[1,null,true]}')
     """
     return value if isinstance(value, str) else to_json(value)

@@ -194,7 +194,7 @@ def _make_failure(place: tuple[Position, str] | None, file: str, code: str, mess
 def _take_name(file: str) -> str:
     """Return the default name of a blueprint: the file's stem.
 
-    >>> _name_of("flows/my brief.yaml"), _name_of("<text>")
+    >>> _take_name("flows/my brief.yaml"), _take_name("<text>")
     ('my-brief', 'blueprint')
     """
     if file.startswith("<"):

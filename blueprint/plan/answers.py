@@ -77,7 +77,7 @@ def list_options(step: PlanStep, language: Language | None = None) -> list[PlanO
 def read_meaning(option: PlanOption) -> int:
     """Return the meaning of an option: as its author says, else by its first word that says yes or no.
 
-    >>> [meaning(PlanOption(text=text)) for text in ("Oui, envoyer", "Non, annuler", "Later")]
+    >>> [read_meaning(PlanOption(text=text)) for text in ("Oui, envoyer", "Non, annuler", "Later")]
     [1, 0, 2]
     """
     return means(option.text) if option.type is None else option.type
@@ -128,7 +128,7 @@ def read_plan_answer(text: str, options: list[PlanOption], *, by_words: bool = F
 
     Own words come out as `other`, unless `by_words` says that they may be a yes or a no.
 
-    >>> answer_of("Oui, envoyer", [PlanOption(text="Oui, envoyer"), PlanOption(text="Non")])
+    >>> read_plan_answer("Oui, envoyer", [PlanOption(text="Oui, envoyer"), PlanOption(text="Non")])
     {'response': 'Oui, envoyer', 'outcome': 'confirmed', 'option_index': 0, 'option_type': 1}
     """
     for index, option in enumerate(options):

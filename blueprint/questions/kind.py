@@ -71,7 +71,7 @@ def check_schema(schema: JSONObject, content: object, path: str = "") -> None:
 def join_paths(path: str, inner: str) -> str:
     """Return the path of what is inside of a part.
 
-    >>> joined("payload", "title"), joined("payload", "[0]"), joined("", "title")
+    >>> join_paths("payload", "title"), join_paths("payload", "[0]"), join_paths("", "title")
     ('payload.title', 'payload[0]', 'title')
     """
     return f"{path}.{inner}" if path and inner and not inner.startswith("[") else path + inner

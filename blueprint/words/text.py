@@ -124,7 +124,7 @@ def value(expression: str, names: Vocabulary) -> str:
 def say_template(template: object, names: Vocabulary) -> str:
     """Return the words for a template: its text in quotes, its expressions in words between brackets.
 
-    >>> filled("Pay {{ input.amount }} EUR?", RUN), filled("{{ input }}", RUN), filled({"n": 3, "x": "{{ item }}"}, RUN)
+    >>> say_template("Pay {{ input.amount }} EUR?", RUN), say_template("{{ input }}", RUN), say_template({"n": 3, "x": "{{ item }}"}, RUN)
     ('"Pay [the input\\'s amount] EUR?"', 'the input', 'n (3) and x (the item)')
     """
     match template:
@@ -147,7 +147,7 @@ def say_value(template: str, names: Vocabulary) -> str:
 def say_unquoted(template: object, names: Vocabulary) -> str:
     """Return the words for a template without the quotes.
 
-    >>> unquoted("Pay {{ input }}?", RUN)
+    >>> say_unquoted("Pay {{ input }}?", RUN)
     'Pay [the input]?'
     """
     return say_template(template, names).removeprefix('"').removesuffix('"')
@@ -423,7 +423,7 @@ def one_line(text: str, limit: int = LONGEST) -> str:
 def enumerate_words(words: Sequence[str], last: str = "and") -> str:
     """Return words as an enumeration; a long one is cut.
 
-    >>> listed(["a", "b", "c"]), listed(["a", "b"], "or")
+    >>> enumerate_words(["a", "b", "c"]), enumerate_words(["a", "b"], "or")
     ('a, b and c', 'a or b')
     """
     if len(words) > _LISTED:

@@ -55,7 +55,7 @@ def check_typed(
         control: The whole form.
         texts: What is typed, which tells how many items the lists have.
         submission: What was read; a control that it has a problem of gets no other.
-        problems: Pairs of a path and a reason, as `problems_of` gives them for the value.
+        problems: Pairs of a path and a reason, as `list_misfits` gives them for the value.
     """
     placed = _place(control, texts, problems)
     if submission.problems:  # of what is around a wrong field nothing is told: it may be wrong for that alone

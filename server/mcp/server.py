@@ -78,7 +78,7 @@ class AssistantContext:
     Args:
         config: The configuration, whose `[serve] blueprints` may be started.
         runs: The runs of the deployment.
-        runs_of: Returns the runs as who makes a request sees them, or raises `MCPError` for who may not.
+        find_runs: Returns the runs as who makes a request sees them, or raises `MCPError` for who may not.
     """
 
     config: Config

@@ -50,7 +50,7 @@ def _page(request: Request, status: int, message: str, sign_in: str = "", retry:
 def choose_page(path: str) -> str:
     """Return the page with the form that is sent to a path.
 
-    >>> page_of("/runs/trip-1/pause"), page_of("/questions/trip-1/7f3a")
+    >>> choose_page("/runs/trip-1/pause"), choose_page("/questions/trip-1/7f3a")
     ('/runs/trip-1', '/questions/trip-1/7f3a')
     """
     page, _, last = path.rpartition("/")

@@ -122,7 +122,7 @@ def _preview(value: object) -> str:
 def tell_value(value: object) -> str:
     """Return the content of an answer as people say it, without the marks of JSON.
 
-    >>> told({"granted": False, "reason": "not today"}), told(["now", 2]), told("now")
+    >>> tell_value({"granted": False, "reason": "not today"}), tell_value(["now", 2]), tell_value("now")
     ('granted: no, reason: not today', 'now, 2', 'now')
     """
     match value:
@@ -178,7 +178,7 @@ def past(at: datetime, now: datetime, t: Texts) -> Markup:
 def name_place(address: str) -> str:
     """Return an address as people read it, without its run.
 
-    >>> place_of("pipeline:brief;loop:clarify:2;hitl:review")
+    >>> name_place("pipeline:brief;loop:clarify:2;hitl:review")
     'clarify 2 › review'
     """
     steps = parts(address)[1:] or parts(address)
