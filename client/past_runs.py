@@ -13,9 +13,9 @@ from typing import Any
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
-from holdfast.protocol.address import Address, parts
+from holdfast.protocol.address import Address, parts, within
 from holdfast.protocol.agents import CALL_MODEL
-from holdfast.protocol.events import BranchCompleted, BranchStarted, Event, StepCompleted
+from holdfast.protocol.events import BranchCompleted, BranchStarted, Event
 from holdfast.protocol.names import TELL
 from holdfast.protocol.past import (
     Fork,
@@ -34,8 +34,6 @@ from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput
 
-FINALLY = ";branch:finally"
-"""Stands in the addresses of the last steps of a block, behind that of the block."""
 PLAN_FAILED = "plan_failed"
 """Type of the failure of a plan: its steps had failed one by one."""
 SPENT = ("limit_reached",)
@@ -64,6 +62,19 @@ class Break:
         return not self.address or bool(self.calls) or self.asked_from is not None
 
 
+@dataclass(frozen=True)
+class _BadEnds:
+    """The last steps that blocks ran as they were ended by a break: they go on now, and run them at their end."""
+
+    blocks: Sequence[Address]
+    at: datetime
+    """When the run broke off."""
+
+    def hold(self, address: str, at: datetime) -> bool:
+        """Return whether something was done in such last steps; `at`: when."""
+        return at >= self.at and any(is_inside(address, within(block, "branch", "finally")) for block in self.blocks)
+
+
 class PastReader:
     """Reads what a run did, for the run that goes on from it."""
 
@@ -71,7 +82,6 @@ class PastReader:
         """`events` are those of the run, in order."""
         self._orders = _find_orders(events)
         self._places = {event.address for event in events}
-        self._completed = {event.address for event in events if isinstance(event.data, StepCompleted)}
         self._run = run
         self._histories = Histories(tree, run)
 
@@ -162,14 +172,15 @@ class PastReader:
             raise BadInput(f"{message}: fork the run that it begins in once more")
         waits = await self._histories.read_waits(history)
         before = self._read_before(history, waits)
+        bad_ends = _BadEnds(waits.broken_blocks, broken.at)
         return Past(
             run=self._run,
             fork=place if isinstance(place, Fork) else None,
             until=None if isinstance(place, Fork) else place,
             state=history.state,
-            calls=await self._collect_calls(history, before, broken),
-            children=await self._collect_children(history, before, broken, place),
-            replies=[reply for reply in waits.replies if self._is_reply_met(reply, broken)],
+            calls=await self._collect_calls(history, before, broken, bad_ends),
+            children=await self._collect_children(history, before, broken, bad_ends, place),
+            replies=[reply for reply in waits.replies if _is_reply_met(reply, broken, bad_ends)],
             done=waits.done,
             orders=self._orders,
         )
@@ -194,7 +205,9 @@ class PastReader:
         }
         return past.model_copy(update={"calls": calls, "children": children})
 
-    async def _collect_calls(self, history: WorkflowHistory, before: Past, broken: Break) -> dict[str, PastCall]:
+    async def _collect_calls(
+        self, history: WorkflowHistory, before: Past, broken: Break, bad_ends: _BadEnds
+    ) -> dict[str, PastCall]:
         calls = {id_: call for id_, call in before.calls.items() if id_ not in broken.calls | history.calls.keys()}
         for call in history.calls.values():
             status = _find_status(call, broken)
@@ -204,7 +217,7 @@ class PastReader:
             if call.request is not None:
                 request = await self._histories.decode(call.request)
                 digest, address = digest_request(call.activity, request), request.get("address", "")
-            if self._is_of_bad_end(address, call.at, broken):
+            if bad_ends.hold(address, call.at):
                 continue
             if status == "completed":
                 result = await self._histories.decode(call.result)
@@ -215,12 +228,12 @@ class PastReader:
         return calls
 
     async def _collect_children(
-        self, history: WorkflowHistory, before: Past, broken: Break, place: ResumePoint | None
+        self, history: WorkflowHistory, before: Past, broken: Break, bad_ends: _BadEnds, place: ResumePoint | None
     ) -> dict[str, list[PastChild]]:
         around = [] if place is None else [child for child in history.children if _is_around(child, place)]
         own: dict[str, list[PastChild]] = {}
         for child in history.children:
-            if self._is_of_bad_end(child.address, child.at, broken):
+            if bad_ends.hold(child.address, child.at):
                 continue
             inner = place if around and child is around[-1] else None
             met = await (
@@ -263,20 +276,6 @@ class PastReader:
             return ""
         definition, state = [await self._histories.decode(argument) for argument in child.arguments[:2]]
         return digest_child(definition, state)
-
-    def _is_reply_met(self, reply: PastReply, broken: Break) -> bool:
-        """Return whether a reply is met; else the question is asked again."""
-        if reply.left:
-            return reply.at < broken.at
-        if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
-            return False
-        return not self._is_of_bad_end(reply.address, reply.at, broken)
-
-    def _is_of_bad_end(self, address: str, at: datetime, broken: Break) -> bool:
-        """Return whether something was done in the last steps of a block that had failed: the block goes on now."""
-        outer, last, _ = address.partition(FINALLY)
-        is_of_block = bool(last) and parts(outer)[-1][0] == "block"
-        return is_of_block and at >= broken.at and outer not in self._completed
 
     def _is_handled(self, child: ChildRun, broken: Break) -> bool:
         """Return whether the run went on after a child had failed."""
@@ -369,6 +368,15 @@ def _list_calls(history: WorkflowHistory, activity: str, address: str) -> list[C
             calls.append(history.calls[id_])
         count += 1
     return calls
+
+
+def _is_reply_met(reply: PastReply, broken: Break, bad_ends: _BadEnds) -> bool:
+    """Return whether a reply is met; else the question is asked again."""
+    if reply.left:
+        return reply.at < broken.at
+    if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
+        return False
+    return not bad_ends.hold(reply.address, reply.at)
 
 
 def _is_at(reply: PastReply, address: str) -> bool:

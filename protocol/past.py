@@ -88,6 +88,8 @@ class PastWaits(Value):
     replies: list[PastReply] = []
     done: list[Address] = []
     """Where a timer passed or a signal was delivered, once for each time; on the first page only."""
+    broken_blocks: list[Address] = []
+    """Blocks that had failed or were cancelled when their last steps began; on the first page only."""
     met: list[str] = []
     """The ids of the calls and children of an earlier run that it met; on the first page only."""
     more: int = 0

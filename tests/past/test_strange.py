@@ -10,7 +10,7 @@ import yaml
 from holdfast.client.differences import compare_runs
 from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness
-from tests.control.undoable import block, plain
+from tests.control.undoable import block, do, plain
 from tests.past.runs import ASK, fail, mend, paid, pay, retry
 from tests.tools import read_done
 
@@ -88,3 +88,23 @@ async def test_a_loop_of_a_plan_that_was_cancelled_goes_on(house: Harness) -> No
     new = await retry(house, run)
     await house.answered(new, "Monday", "Tuesday")
     assert ((await house.result(new)).status, paid(house)) == ("completed", 2)
+
+
+async def test_what_a_block_did_last_before_a_cancel_came_is_met(house: Harness) -> None:
+    """Its steps had completed, so that its end is the one that the retry comes to."""
+    last = [ASK, pay(house.folder, "ana")]
+    run = await house.start(yaml.safe_dump({"steps": [block(plain(house, "take"), **{"finally": last})]}))
+    question = await house.one(run)
+    await house.client.get_workflow_handle(run).cancel()
+    await house.answer(run, "yes", question)
+    assert ((await house.result(run)).status, paid(house)) == ("cancelled", 1)
+    await house.output(await retry(house, run))
+    assert (read_done(house.folder), paid(house)) == (["take"], 1)
+
+
+async def test_a_failure_of_what_a_block_does_last_undoes_nothing(house: Harness) -> None:
+    """Its steps had completed; the retry does again what had failed."""
+    last = [pay(house.folder, "ana"), mend(house.folder)]
+    run = await fail(house, [block(do(house, "a"), **{"finally": last})])
+    await house.output(await retry(house, run))
+    assert (read_done(house.folder), paid(house)) == (["a"], 1)

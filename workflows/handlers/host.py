@@ -151,6 +151,10 @@ class Host:
         """Remember that a timer passed at an address, or a signal was delivered, for a run that goes on from this."""
         self.questions.done.append(address)
 
+    def mark_broken(self, address: Address) -> None:
+        """Remember that a block had failed or was cancelled when its last steps began, for a run that goes on."""
+        self.questions.broken_blocks.append(address)
+
     def was_done(self, address: Address) -> bool:
         """Return whether the earlier run did at an address what `mark_done` remembers; once for each time."""
         return self.earlier.take_done(address)

@@ -178,6 +178,8 @@ class Questions:
         """How every question of this history ended, for a run that goes on from it."""
         self.done: list[Address] = []
         """Where a timer passed or a signal was delivered, for the same."""
+        self.broken_blocks: list[Address] = []
+        """Blocks that had failed or were cancelled when their last steps began, for the same."""
         self._open: dict[str, OpenQuestion] = {}
         self._rounds: dict[Address, int] = {}
         self._shown: dict[str, Question] = {}
@@ -240,7 +242,8 @@ class Questions:
         more = max(0, len(self._replies) - offset - PAGE)
         if offset:
             return PastWaits(replies=page, more=more)
-        return PastWaits(replies=page, done=self.done, met=self._earlier.met, more=more)
+        broken = self.broken_blocks
+        return PastWaits(replies=page, done=self.done, broken_blocks=broken, met=self._earlier.met, more=more)
 
     def _make_question(self, request: QuestionRequest) -> Question:
         """Return the next question at an address."""

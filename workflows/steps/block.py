@@ -44,6 +44,7 @@ async def _run_with(log: UndoLog, step: BlockStep, frame: Frame, value: JSON) ->
 
 async def _end_badly(step: BlockStep, log: UndoLog, frame: Frame, value: JSON, error: JSONObject) -> None:
     """Undo what was done, and run the last steps; a failure of these is in the trace, and the first one is raised."""
+    frame.host.mark_broken(frame.address)
     await undo_all(log.take(frame.address), frame, step.on_undo_error)
     try:
         await _run_finally(step, frame, value, error)
