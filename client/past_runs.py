@@ -31,6 +31,7 @@ from holdfast.protocol.past import (
 )
 from holdfast.protocol.plans import PLAN
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput
 
@@ -211,7 +212,7 @@ class PastReader:
         calls = {id_: call for id_, call in before.calls.items() if id_ not in broken.calls | history.calls.keys()}
         for call in history.calls.values():
             status = _find_status(call, broken)
-            if status is None or call.id in broken.calls:
+            if status is None:
                 continue
             digest, address, result, failure = "", call.address, None, None
             if call.request is not None:
@@ -334,12 +335,16 @@ def _is_final(call: Call) -> bool:
 
 
 def _find_status(call: Call, broken: Break) -> Any:
-    """Return how a call is met; None if it is made again as if it had never been."""
+    """Return how a call is met; None if it is made again as if it had never been.
+
+    One that has failed and may have taken effect all the same was begun: a person is asked before it is made again.
+    """
     if call.cancelled is not None and call.cancelled < broken.at:
         return "left"
-    if call.status == "unsent" or (call.status == "failed" and call.ended is not None and call.ended >= broken.at):
-        return None
-    return call.status
+    has_failed = call.status == "failed" and call.ended is not None and call.ended >= broken.at
+    if has_failed and call.failure is not None and call.failure.application_failure_info.type == OUTCOME_UNKNOWN:
+        return "begun"
+    return None if has_failed or call.status == "unsent" or call.id in broken.calls else call.status
 
 
 def _join(before: Sequence[PastChild], own: Sequence[PastChild]) -> list[PastChild]:

@@ -34,6 +34,21 @@ async def test_of_a_call_in_its_middle_a_person_says_what_came_of_it(house: Harn
     assert (await house.output(new), paid(house), calls(house.folder, "slow")) == ("it was", 1, 1)
 
 
+async def test_a_call_of_unknown_outcome_is_asked_about_before_it_is_made_again(house: Harness) -> None:
+    """A person let the run fail, as nobody knew whether the call had taken effect."""
+    (house.folder / "hang").touch()
+    hangs = {"name": "slow", "uses": "hangs_once", "arguments": {"folder": str(house.folder), "name": "slow"}}
+    run = await house.start(yaml.safe_dump({"steps": [{**hangs, "timeout": "1s"}]}))
+    question = await house.one(run)
+    (house.folder / "hang").unlink()
+    await house.answer(run, {"outcome": "fail"}, question)
+    assert (await house.result(run)).error.type == "outcome_unknown"
+    new = await retry(house, run)
+    question = await house.one(new)
+    await house.answer(new, {"outcome": "done", "result": "it was"}, question)
+    assert (await house.output(new), calls(house.folder, "slow")) == ("it was", 1)
+
+
 async def test_a_cancelled_run_asks_again_what_was_open(house: Harness) -> None:
     run = await house.start(yaml.safe_dump({"steps": [pay(house.folder, "ana"), ASK]}))
     await house.one(run)
