@@ -26,6 +26,8 @@ Json = dict[str, Any]
 DEEPEST = 3
 UNDONE = "do"
 """How the names of steps begin that are undone if their block does not complete."""
+FINE = "fine"
+"""What the last steps of a block are told if its steps have completed; else they are told of the failure."""
 SIZES = (2, 3, 4, 6)
 """Steps of a blueprint, about."""
 OFTEN = (1.0, 0.1, 4.0)
@@ -269,7 +271,7 @@ def _make_block(gen: Generator, depth: int) -> Json:
         steps.append({"name": f"fail{n}", "uses": BROKEN, "input": "tea"})
         block["on_error"] = "continue"
     if gen.choices.chance(0.5):
-        block["finally"] = [{"name": f"last{n}", "uses": PAY, "input": "{{ error.type if error else 'fine' }}"}]
+        block["finally"] = [{"name": f"last{n}", "uses": PAY, "input": f"{{{{ error.type if error else '{FINE}' }}}}"}]
     return block
 
 

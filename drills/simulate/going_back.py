@@ -6,19 +6,20 @@ ended before the place, or before the failure, may be called or asked again, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from temporalio.exceptions import ApplicationError
 
+from drills.simulate.blueprints import FINE
 from drills.simulate.choices import Choices
 from drills.simulate.core import Core, Violation
 from drills.simulate.sdk import decode_failure, run_async
 from drills.simulate.server import Run, Server
-from drills.simulate.world import RUN, pack, unpack
+from drills.simulate.world import FINALLY, RUN, pack, unpack
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.places import PLACES, check_place, describe_place
@@ -66,6 +67,11 @@ class Going:
     """The calls of activities that had ended before its place, as `Recording` names them."""
     questions: frozenset[str]
     """Addresses at which everything was answered before it."""
+    last_steps: frozenset[str] = frozenset()
+    """Addresses in `finally` of blocks that go on in a retry: what is done there is done again at their end."""
+    completed: frozenset[str] = frozenset()
+    """Addresses of the blocks, and other steps, that were complete: those in a child that is met as a whole have no
+    event in the new run."""
 
     def check(self, server: Server, events: Sequence[Event]) -> None:
         """Raise `Violation` if it has done again what was done before its place."""
@@ -121,9 +127,51 @@ def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits)
         past = run_async(reader.read(broken))
     except BadInput:
         return None
-    calls = {name for run in server.runs for name in run.recording.completed if name.split()[0] not in broken.calls}
-    end = datetime.max.replace(tzinfo=UTC)
-    return Going("the retry", past, limits, frozenset(calls), _list_answered(events, broken.asked_from or end))
+    last_steps = _list_last_steps(server, broken.at)
+    calls = {
+        name
+        for run in server.runs
+        for name in run.recording.completed
+        if name.split()[0] not in broken.calls and run.recording.requests[name].get("address") not in last_steps
+    }
+    answered = _list_answered(events, broken.asked_from or datetime.max.replace(tzinfo=UTC)) - last_steps
+    return Going("the retry", past, limits, frozenset(calls), answered, last_steps, list_completed(server, events))
+
+
+def list_completed(server: Server, events: Sequence[Event]) -> frozenset[str]:
+    """Return the addresses of the steps that are complete, and of the blocks whose steps are.
+
+    Once the last steps of a block have been told that all is fine, their failure or a cancel undoes nothing.
+    """
+    steps = {event.address for event in events if event.type == "step.completed"}
+    return frozenset(steps | {end.block for end in _list_ends(server) if end.is_fine})
+
+
+def _list_last_steps(server: Server, broken_at: datetime) -> frozenset[str]:
+    """Return the addresses of what blocks did last as they were ended by what had broken off the run."""
+    at = _count_nanoseconds(broken_at)
+    return frozenset(f"{end.block}{end.step}" for end in _list_ends(server) if not end.is_fine and end.begun >= at)
+
+
+class _End(NamedTuple):
+    """A call of the last steps of a block."""
+
+    block: str
+    """Its address."""
+    step: str
+    """The rest of the address of the call."""
+    is_fine: bool
+    """Whether it was told that the steps of the block have completed."""
+    begun: int
+    """Nanoseconds."""
+
+
+def _list_ends(server: Server) -> Iterator[_End]:
+    for run in server.runs:
+        for name, request in run.recording.requests.items():
+            block, last, step = request.get("address", "").rpartition(FINALLY)
+            if last:
+                yield _End(block, f"{last}{step}", request["input"] == FINE, run.recording.scheduled[name])
 
 
 def _read_failure(root: Run) -> RunFailure | None:
@@ -147,8 +195,12 @@ def _is_allowed(place: Address, events: Sequence[Event]) -> bool:
     return True
 
 
+def _count_nanoseconds(time: datetime) -> int:
+    return (time - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1_000  # exact
+
+
 def _list_calls(server: Server, arrived: datetime) -> frozenset[str]:
-    before = (arrived - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1_000  # exact
+    before = _count_nanoseconds(arrived)
     return frozenset(name for run in server.runs for name, at in run.recording.ended.items() if at < before)
 
 

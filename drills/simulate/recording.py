@@ -10,7 +10,6 @@ from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.child_workflow import ChildWorkflowResult
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
 from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import (
-    ScheduleActivity,
     ScheduleLocalActivity,
     WorkflowCommand,
 )
@@ -36,6 +35,8 @@ class Recording:
         """When each has ended."""
         self.completed: set[str] = set()
         """Those that gave a result."""
+        self.requests: dict[str, dict[str, Any]] = {}
+        """What each asks for."""
         self._calls: dict[int, HistoryEvent] = {}
         self._names: dict[int, str] = {}
         self._children: dict[int, int] = {}
@@ -53,7 +54,9 @@ class Recording:
                 scheduled = event.activity_task_scheduled_event_attributes
                 scheduled.activity_id, scheduled.activity_type.name = call.activity_id, call.activity_type
                 scheduled.input.payloads.extend(call.arguments)
-                self._names[call.seq] = name = _name_call(call)
+                request = json.loads(call.arguments[0].data)
+                name = f"{call.activity_id} {digest_request(call.activity_type, request)}"
+                self._names[call.seq], self.requests[name] = name, request
                 self.scheduled[name] = now
             case "request_cancel_activity":
                 number = self._calls[command.request_cancel_activity.seq].event_id
@@ -126,7 +129,3 @@ class Recording:
         event.event_time.FromNanoseconds(now)
         self.events.append(event)
         return event
-
-
-def _name_call(call: ScheduleActivity) -> str:
-    return f"{call.activity_id} {digest_request(call.activity_type, json.loads(call.arguments[0].data))}"

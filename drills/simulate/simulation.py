@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from drills.simulate.blueprints import UNDONE, Generated, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
-from drills.simulate.going_back import Going, choose_fork, choose_retry
+from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed
 from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
 from drills.simulate.world import FIND, RING, World, pack, unpack
@@ -220,10 +220,14 @@ class Simulation:
             if run.closed == "terminated" and not self.world.cancelled:
                 raise Violation(f"{run.id} was left behind by its parent")
         for (tool, address), count in self.world.activities.effects.items():
-            if count > 1:
+            if count > self._count_allowed(address):
                 raise Violation(f"{tool} was called {count} times at {address}")
         if self.disturbed:
             self._check_journals()
+
+    def _count_allowed(self, address: str) -> int:
+        """Return how often something may be done at an address, by this run and the one that it goes on from."""
+        return 2 if self.going is not None and address in self.going.last_steps else 1
 
     def _check_journals(self) -> None:
         """Replay every history to its end, and read what its journal says."""
@@ -233,12 +237,13 @@ class Simulation:
                 journals.setdefault(run.id, []).extend(self._read_journal(run, len(journals.get(run.id, []))))
         for events in journals.values():
             _check_order(events)
-        everything = [event for events in journals.values() for event in events]
+        everything = self.told = [event for events in journals.values() for event in events]
         self._check_questions(everything)
-        _check_undone(everything, self.world.activities.effects)
+        completed = list_completed(self.server, everything)
+        completed |= self.going.completed if self.going is not None else frozenset()
+        _check_undone(everything, completed, self.world.activities.effects)
         if self.going is not None:
             self.going.check(self.server, everything)
-        self.told = everything
 
     def _check_questions(self, events: Sequence[Event]) -> None:
         asked = Counter(event.data.id for event in events if event.type == "question.asked")  # type: ignore[union-attr]
@@ -305,9 +310,8 @@ def _check_order(events: Sequence[Event]) -> None:
             granted |= content.get("scope") == "run"
 
 
-def _check_undone(events: Sequence[Event], effects: Mapping[tuple[str, str], int]) -> None:
-    """Check that what the steps of a block did was undone, or told as not undone, if the block has not completed."""
-    completed = {event.address for event in events if event.type == "step.completed"}
+def _check_undone(events: Sequence[Event], completed: Set[str], effects: Mapping[tuple[str, str], int]) -> None:
+    """Check that what the steps of a block did was undone, or told as not undone, if these have not all completed."""
     undone = {event.address for event in events if event.type == "step.undone"}
     for _, address in effects:
         around, _, step = address.rpartition(";")

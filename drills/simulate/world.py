@@ -51,6 +51,8 @@ from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 
 RUN = "run"
+FINALLY = ";branch:finally"
+"""Stands in the addresses of what a block does at its end."""
 PAY, FIND, ASKING, BROKEN, RING = "pay", "find", "asking", "broken", "ring"
 """Tools; whoever permits `ring` permits it for the run."""
 TOOLS = {PAY: False, FIND: True, ASKING: True, BROKEN: True, RING: True}
@@ -225,7 +227,7 @@ class Activities:
         raise NotImplementedError(f"no activity {name} is simulated")
 
     def _call(self, request: ToolRequest, lost: bool) -> Completed | Interrupted:
-        if lost and not TOOLS[request.tool]:
+        if (lost or request.begun) and not TOOLS[request.tool]:
             raise ApplicationError(f"the worker of {request.tool} was lost", type=OUTCOME_UNKNOWN, non_retryable=True)
         return self.make_effect(request)
 
@@ -273,7 +275,7 @@ def cancel() -> ActivityResolution:
 
 def _is_of_end(question: Question) -> bool:
     """Return whether a question is asked by what is done at an end in any case."""
-    return any(part in question.address for part in (";undo:", ";branch:finally"))
+    return any(part in question.address for part in (";undo:", FINALLY))
 
 
 class World:
@@ -372,7 +374,7 @@ class World:
             return
         self._check_consent(call)
         request = unpack(call.command.arguments[0], ToolRequest)
-        was_lost = call.attempt - 1 > call.failures
+        was_lost = request.begun or call.attempt - 1 > call.failures
         if request.tool == PAY and not was_lost:
             self.activities.make_effect(request)
 
