@@ -47,12 +47,12 @@ def test_another_reason_is_logged_at_once_and_ever_new_ones_are_not(
 def test_what_ends_a_block_is_noted_and_what_is_not_named_is_raised(
     trouble: LastingTrouble, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with trouble.noted(LookupError):
+    with trouble.note_failure(LookupError):
         raise KeyError("x")
-    with trouble.noted(LookupError):
+    with trouble.note_failure(LookupError):
         pass
     assert len(caplog.messages) == 2
-    with pytest.raises(ZeroDivisionError), trouble.noted(LookupError):
+    with pytest.raises(ZeroDivisionError), trouble.note_failure(LookupError):
         raise ZeroDivisionError
 
 
