@@ -21,7 +21,7 @@ from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
 from holdfast.cli.flags import AsJson, File
-from holdfast.cli.lookup import read_demands
+from holdfast.cli.lookup import read_tool_facts
 from holdfast.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.client.reading import BadUsage
 
@@ -37,8 +37,9 @@ def explain(file: File, as_json: AsJson = False) -> None:
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
     parsed = _valid(file, as_json)
     assert parsed.blueprint is not None
-    demands = asyncio.run(read_demands(file, parsed))
-    description = explanation(parsed.blueprint, min(columns, WIDTH), demands)
+    facts = asyncio.run(read_tool_facts(file, parsed))
+    demands, local = (None, ()) if facts is None else facts
+    description = explanation(parsed.blueprint, min(columns, WIDTH), demands, local)
     if as_json:
         print_json(description.to_json())
     else:
@@ -96,7 +97,8 @@ async def _graph(file: Path | None, run: str | None) -> int:
 async def _load_with_demands(file: Path) -> Blueprint:
     """Return a blueprint with what the owners of its tools demand, as far as that can be known."""
     parsed = examine(file)
-    return add_demands(parsed.valid(), await read_demands(file, parsed) or {})
+    facts = await read_tool_facts(file, parsed)
+    return add_demands(parsed.valid(), {} if facts is None else facts.demands)
 
 
 async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:

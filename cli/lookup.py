@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -23,12 +23,21 @@ if TYPE_CHECKING:
     from holdfast.blueprint.load import Parsed
 
 
-async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | None:
-    """Return what the owners of a blueprint's tools demand, by the tool's name; None if no worker can be asked."""
+class ToolFacts(NamedTuple):
+    """What only a worker knows of a blueprint's tools."""
+
+    demands: dict[str, AgentTool]
+    """What their owners demand, by the tool's name."""
+    local: Sequence[str]
+    """Those that are called in the workflow's own task."""
+
+
+async def read_tool_facts(file: Path, parsed: Parsed) -> ToolFacts | None:
+    """Return what a worker says of a blueprint's tools; None if none can be asked."""
     assert parsed.blueprint is not None
     tools = [need for need in list_requirements(parsed.blueprint) if need.kind == "tool"]
     if not tools:
-        return {}
+        return ToolFacts({}, ())
     try:
         config, on_server = load_config_for(file, say), is_server_named()
         if not (on_server or config.worker.imports):
@@ -38,10 +47,11 @@ async def read_demands(file: Path, parsed: Parsed) -> dict[str, AgentTool] | Non
         return None
     if checked.rules is None:
         return None
-    return {
+    demands = {
         name: AgentTool(name=name, approve=rule.approve, review=rule.review, risk=rule.risk)
         for name, rule in checked.rules.items()
     }
+    return ToolFacts(demands, checked.local)
 
 
 async def look_up_in(

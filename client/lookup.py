@@ -144,7 +144,8 @@ async def look_up_here(
     keys = [entry.message for entry in result.missing if entry.code == NO_KEY]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
     rules = result.rules if imports else None
-    return Checked(find_problems(certain, looked_up, placed), "; ".join([*notes, *keys]) or None, rules, result.forms)
+    problems, unchecked = find_problems(certain, looked_up, placed), "; ".join([*notes, *keys]) or None
+    return Checked(problems, unchecked, rules, result.forms, result.local)
 
 
 def _is_imported(requirement: Requirement) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.blueprint.explain.cost import count_requests, limit_asks, limit_sentences
@@ -13,6 +13,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_sentence
 from holdfast.blueprint.kinds.description import Ask
+from holdfast.blueprint.kinds.references import tool_name
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import RUN, enumerate_words, one_line
 
@@ -49,13 +50,16 @@ class Explanation:
         }
 
 
-def explain(blueprint: Blueprint, width: int = WIDTH, demands: Demands | None = None) -> Explanation:
+def explain(
+    blueprint: Blueprint, width: int = WIDTH, demands: Demands | None = None, local: Sequence[str] = ()
+) -> Explanation:
     """Return the explanation of a blueprint.
 
     Args:
         blueprint: The blueprint.
         width: Characters in a line of its text at most.
         demands: What the owners of its tools demand; None: that is not known.
+        local: Those of its tools that are called in the workflow's own task.
 
     >>> from holdfast.blueprint.load import loads
     >>> print(explain(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")).text, end="")
@@ -74,8 +78,14 @@ def explain(blueprint: Blueprint, width: int = WIDTH, demands: Demands | None = 
     imported = _imports(book)
     summary = _summary(blueprint, requests, book, are_known=demands is not None)
     heading = [_write_heading(blueprint.name, blueprint)]
-    lines = _join_sections([heading, *own, demand_lines(demands or {}), summary, *imported])
+    lines = _join_sections([heading, *own, demand_lines(demands or {}), _list_local(local), summary, *imported])
     return Explanation(blueprint.name, render(lines, width), tuple(book.asks), requests.bound)
+
+
+def _list_local(tools: Sequence[str]) -> list[Line]:
+    """Return a section that names the tools that are called in the workflow's own task."""
+    names = enumerate_words([tool_name(name) for name in sorted(tools)])
+    return [Line(f"Called in the workflow's own task, and again if its worker is lost: {names}.")] if tools else []
 
 
 def _imports(book: Book) -> list[list[Line]]:

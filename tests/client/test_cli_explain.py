@@ -100,3 +100,21 @@ def test_the_approval_that_a_tools_owner_demands_is_named(tmp_path: Path) -> Non
     assert f"Approvals that the owners of tools demand, wherever they are called: - {demand}." in known
     assert "only their code shows which" in known
     assert "if a person agrees" in command("graph", file).out
+
+
+LOCAL = """
+from holdfast import tool
+
+@tool(idempotent=True, local=True)
+def tidy(text: str) -> str:
+    return " ".join(text.split())
+"""
+
+
+def test_a_tool_that_is_called_in_the_workflows_task_is_named(tmp_path: Path) -> None:
+    command = Holdfast(tmp_path)
+    command.write("owned_words.py", LOCAL)
+    command.write("holdfast.toml", '[worker]\nimports = ["owned_words"]\n')
+    file = command.write("tidy.yaml", "steps: [{name: t, uses: tidy, input: {text: x}}]")
+    told = " ".join(command("explain", file).out.split())
+    assert "Called in the workflow's own task, and again if its worker is lost: tidy." in told

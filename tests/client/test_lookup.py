@@ -224,10 +224,10 @@ async def test_explain_looks_up_tools_alone_and_only_where_they_can_be(
     monkeypatch.setattr(lookup, "look_up_here", look_up)
     (tmp_path / "pay.yaml").write_text("agents: {a: {model: m, tools: [pay]}}\nsteps: [{name: s, agent: a}]")
     parsed = examine(tmp_path / "pay.yaml")
-    assert await lookup.read_demands(tmp_path / "pay.yaml", parsed) is None
+    assert await lookup.read_tool_facts(tmp_path / "pay.yaml", parsed) is None
     assert asked == []
     (tmp_path / "holdfast.toml").write_text('[worker]\nimports = ["tools"]\n')
-    await lookup.read_demands(tmp_path / "pay.yaml", parsed)
+    await lookup.read_tool_facts(tmp_path / "pay.yaml", parsed)
     assert asked == ["tool pay"]
 
 
