@@ -124,8 +124,10 @@ def value(expression: str, names: Vocabulary) -> str:
 def say_template(template: object, names: Vocabulary) -> str:
     """Return the words for a template: its text in quotes, its expressions in words between brackets.
 
-    >>> say_template("Pay {{ input.amount }} EUR?", RUN), say_template("{{ input }}", RUN), say_template({"n": 3, "x": "{{ item }}"}, RUN)
-    ('"Pay [the input\\'s amount] EUR?"', 'the input', 'n (3) and x (the item)')
+    >>> say_template("Pay {{ input.amount }} EUR?", RUN), say_template("{{ input }}", RUN)
+    ('"Pay [the input\\'s amount] EUR?"', 'the input')
+    >>> say_template({"n": 3, "x": "{{ item }}"}, RUN)
+    'n (3) and x (the item)'
     """
     match template:
         case str():
