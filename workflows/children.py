@@ -233,17 +233,17 @@ class Children:
         host = self._host
         hint_ids = [hint.id for hint in host.hints]
         id_ = self._choose_id(id_)
-        child = Child(id_, partial(start, id=id_), partial(host.superseding.reason_for, address))
+        child = Child(id_, partial(start, id=id_), partial(host.superseding.reason_for, address), paused=paused)
         self.starting += 1
         try:
-            return await child.result(partial(self._has_started, child, address, event, paused, hint_ids))
+            return await child.result(partial(self._has_started, child, address, event, hint_ids))
         finally:
             # One that never started was not counted down by `_has_started`.
             self.starting -= id_ not in self._running
             self._running.pop(id_, None)
 
     async def _has_started(
-        self, child: Child, address: Address, event: type[AnyChildStarted], paused: bool, hint_ids: list[str]
+        self, child: Child, address: Address, event: type[AnyChildStarted], hint_ids: list[str]
     ) -> None:
         """List a child, and send it what came meanwhile: a pause or resume, and hints of events beside those known.
 
@@ -255,12 +255,16 @@ class Children:
         self.starting -= 1
         for hint in [hint for hint in host.hints if hint.id not in hint_ids]:
             await child.signal(HINT, hint)
-        if host.paused != paused and host.door.takes_signals:
-            await child.signal(PAUSE if host.paused else RESUME)
+        if host.door.takes_signals:
+            await child.tell_pause(host)
 
     async def signal(self, name: str, *arguments: BaseModel) -> None:
         """Send a signal to every child that runs."""
         await asyncio.gather(*(child.signal(name, *arguments) for child in self._running.values()))
+
+    async def tell_pause(self) -> None:
+        """Tell every child that runs whether the run is paused."""
+        await asyncio.gather(*(child.tell_pause(self._host) for child in self._running.values()))
 
     def _choose_id(self, id_: str) -> str:
         """Return the id; a step that runs once more gets `~2`, as Temporal refuses a second start of one id."""
@@ -290,9 +294,12 @@ def read_address(definition: Definition) -> Address:
 class Child:
     """A child workflow, from its start to its end."""
 
-    def __init__(self, id_: str, start: Callable[[], Awaitable[Handle]], reason: Callable[[], str]) -> None:
-        """`reason` returns that of a cancellation, when it is sent."""
+    def __init__(
+        self, id_: str, start: Callable[[], Awaitable[Handle]], reason: Callable[[], str], *, paused: bool = False
+    ) -> None:
+        """`reason` returns that of a cancellation, when it is sent; `paused`: whether the child begins paused."""
         self.id = id_
+        self._paused, self._telling = paused, asyncio.Lock()
         self._start, self._reason = start, reason
         self._started = False
         self._cancel_requested = False
@@ -319,6 +326,16 @@ class Child:
     async def signal(self, name: str, *arguments: BaseModel) -> None:
         """Send a signal; one to a child that has just ended is dropped."""
         await deliver(workflow.get_external_workflow_handle(self.id).signal(name, args=arguments))
+
+    async def tell_pause(self, host: Runtime) -> None:
+        """Tell the child whether the run is paused, if it was told otherwise last.
+
+        The next signal waits until the one before has arrived: of two under way the second may arrive first.
+        """
+        async with self._telling:
+            if host.paused != self._paused:
+                self._paused = host.paused
+                await self.signal(PAUSE if self._paused else RESUME)
 
     async def _work(self, begun: Callable[[], Awaitable[None]]) -> Any:
         handle = await self._start()

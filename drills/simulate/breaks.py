@@ -16,7 +16,6 @@ from unittest.mock import patch
 from temporalio import workflow
 
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.names import RESUME
 from holdfast.workflows import activation, approvals, interpreter, items, races, rest, run, tools
 from holdfast.workflows.activation import OneJobInstance
 from holdfast.workflows.calls import Activities
@@ -147,10 +146,10 @@ def _wait_for_task(_: Any) -> Any:
     return broken
 
 
-def _keep_from_children(signal: Any) -> Any:
-    async def broken(self: Any, name: str, *arguments: Any) -> None:
-        if name != RESUME:
-            await signal(self, name, *arguments)
+def _keep_from_children(tell_pause: Any) -> Any:
+    async def broken(self: Any) -> None:
+        if self._host.paused:
+            await tell_pause(self)
 
     return broken
 
@@ -166,8 +165,9 @@ def _forget_cancel(_: Any) -> Any:
 
 
 def _forget_pause(has_started: Any) -> Any:
-    async def broken(self: Any, child: Any, address: Any, event: Any, paused: bool, hint_ids: Any) -> None:
-        await has_started(self, child, address, event, self._host.paused, hint_ids)
+    async def broken(self: Any, child: Any, address: Any, event: Any, hint_ids: Any) -> None:
+        child._paused = self._host.paused
+        await has_started(self, child, address, event, hint_ids)
 
     return broken
 
@@ -227,7 +227,7 @@ BREAKS: tuple[Break, ...] = (
     Break("a pause misses a child that is about to start", [Children], "_has_started", _forget_pause),
     Break("a pause is lost at continue-as-new", [Steering], "next_state", _replace_state(paused=False)),
     Break("what comes with continue-as-new is lost", [run], "await_rest", lambda _: _do_nothing),
-    Break("a resume does not reach the children", [Children], "signal", _keep_from_children),
+    Break("a resume does not reach the children", [Children], "tell_pause", _keep_from_children),
     Break("iterations are counted anew at continue-as-new", [run.RunWorkflow], "advance", _count_anew),
     Break("events are numbered anew at continue-as-new", [Host], "next_state", _replace_state(next_offset=0)),
     Break("what is done is not undone", [UndoLog], "take", _return([])),

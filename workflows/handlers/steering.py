@@ -87,4 +87,4 @@ class Steering:
         # In a guarded run the client sends each child an update of its own: a signal of ours has no token to be
         # checked.
         if self.door.takes_signals:
-            await self._children.signal(PAUSE if paused else RESUME)
+            await self._children.tell_pause()
