@@ -29,7 +29,7 @@ from holdfast.protocol.past import (
     digest_request,
     is_inside,
 )
-from holdfast.protocol.plans import PLAN
+from holdfast.protocol.plans import PLAN, PLAN_LOOP_WORKFLOW
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.protocol.values import make_digest
@@ -107,20 +107,36 @@ class PastReader:
         return await self._find_other_cause(path, around, failure, ended)
 
     async def _find_failed_steps(self, plan: WorkflowHistory) -> tuple[tuple[str, ...], list[Call]]:
-        """Return what failed in the steps of a plan that went on without them: child workflows, and calls."""
+        """Return what failed in the steps of a plan, or of a loop of one, that went on without them.
+
+        These are child workflows and calls. A loop that has failed returns what its items gave.
+        """
         addresses = {
             call.address or (await self._histories.decode(call.request)).get("address", "")
             for call in plan.calls.values()
             if call.status == "failed"
         }
         failed = [call for address in sorted(addresses) for call in _list_failed(plan, address)]
-        children = [child for child in plan.children if child.status == "failed" and not child.is_own]
-        for child in children:
+        around: tuple[str, ...] = ()
+        for child in plan.children:
+            if child.is_own or not (child.status == "failed" or await self._has_failed_items(child)):
+                continue
+            around += (child.workflow,)
             history = await self._histories.read(child.workflow)
+            if child.status == "completed":
+                inner, calls = await self._find_failed_steps(history)
+                around, failed = around + inner, failed + calls
+                continue
             cause = await self._histories.read_failure(child.failure)
             typed = Failure.read(cause.details, cause.type)
             failed += _list_failed(history, child.place if typed is None else typed.address)
-        return tuple(child.workflow for child in children), failed
+        return around, failed
+
+    async def _has_failed_items(self, child: ChildRun) -> bool:
+        """Return whether a child is the loop of a plan that has failed by its items."""
+        if child.status != "completed" or child.type != PLAN_LOOP_WORKFLOW:
+            return False
+        return bool((await self._histories.decode(child.result))["result"]["status"] == "failed")
 
     async def _find_path(self, failure: Failure) -> list[WorkflowHistory]:
         """Return the histories of the workflows around a failure that failed with it, the run's own first."""

@@ -130,6 +130,19 @@ async def test_a_plan_goes_on_where_it_failed(house: Harness) -> None:
     assert ((await house.result(new)).status, paid(house), calls(house.folder, "mended")) == ("completed", 1, 1)
 
 
+async def test_a_plan_goes_on_in_the_loop_that_failed(house: Harness) -> None:
+    folder = str(house.folder)
+    pays = {"id": "pay", "tools": ["pay_out"], "arguments": {"folder": folder, "payee": "CURRENT_ITEM", "amount": 1}}
+    mends = {"id": "mend", "tools": ["mendable"], "arguments": {"folder": folder, "name": "mended"}}
+    steps = [{"title": "Pay", **pays}, {"title": "Mend", **mends, "dependencies": ["pay"]}]
+    each = {"over": ["ana", "bob"], "steps": ["pay", "mend"], "on_item_error": "fail"}
+    plan = {"goal": "Pay all", "steps": steps, "loop_blocks": {"each": each}}
+    run = await fail(house, [{"kind": "plan", "name": "plan", "plan": plan}])
+    assert paid(house) == 1
+    new = await retry(house, run)
+    assert ((await house.result(new)).status, paid(house), calls(house.folder, "mended")) == ("completed", 2, 2)
+
+
 async def test_a_cancelled_plan_asks_again_what_was_open_in_its_loop(house: Harness) -> None:
     step = {"id": "day", "instruction": "Which day suits CURRENT_ITEM?", "pause_for_response": True}
     plan = {"goal": "Meet", "steps": [step], "loop_blocks": {"each": {"over": ["ana"], "steps": ["day"]}}}
