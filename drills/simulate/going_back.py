@@ -6,6 +6,7 @@ ended before the place, or before the failure, may be called or asked again, and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -65,8 +66,8 @@ class Going:
     """Those of the run that it goes on from: whether a map has workflows of its own depends on them."""
     calls: frozenset[str]
     """The calls of activities that had ended before its place, as `Recording` names them."""
-    questions: frozenset[str]
-    """Addresses at which everything was answered before it."""
+    answers: Counter[str]
+    """How many questions were answered before it, by their addresses; none where others were asked later."""
     last_steps: frozenset[str] = frozenset()
     """Addresses in `finally` of blocks that go on in a retry: what is done there is done again at their end."""
     completed: frozenset[str] = frozenset()
@@ -78,9 +79,10 @@ class Going:
         for run in server.runs:
             if again := self.calls & run.recording.scheduled.keys():
                 raise Violation(f"{self.name} has called {sorted(again)} again in {run.id}")
+        met = Counter(event.address for event in events if event.type == "question.met")
         asked = {event.address for event in events if event.type == "question.asked"}
-        if again := self.questions & asked:
-            raise Violation(f"{self.name} has asked again at {sorted(again)}")
+        if asked := {address for address in asked if met[address] < self.answers[address]}:
+            raise Violation(f"{self.name} has asked again at {sorted(asked)}")
 
 
 def choose_fork(
@@ -103,10 +105,10 @@ def choose_fork(
     at = places[choices.below(len(places))]
     fork = Fork(**describe_place(blueprint, at).model_dump())
     reader = PastReader(_Tree(server), RUN, events)  # type: ignore[arg-type]
-    ended = datetime.fromtimestamp(server.now / 1e9, UTC)
+    ended = datetime.fromtimestamp(server.now / 1e9, UTC) + timedelta(microseconds=1)  # its last task began before
     past = run_async(reader.read(Break(ended), place=fork))
     arrived = min(event.time for event in events if event.address == at)
-    return Going(f"the fork at {at}", past, limits, _list_calls(server, arrived), _list_answered(events, arrived))
+    return Going(f"the fork at {at}", past, limits, _list_calls(server, arrived), _count_answers(events, arrived))
 
 
 def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits) -> Going | None:
@@ -134,8 +136,10 @@ def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits)
         for name in run.recording.completed
         if name.split()[0] not in broken.calls and run.recording.requests[name].get("address") not in last_steps
     }
-    answered = _list_answered(events, broken.asked_from or datetime.max.replace(tzinfo=UTC)) - last_steps
-    return Going("the retry", past, limits, frozenset(calls), answered, last_steps, list_completed(server, events))
+    answers = _count_answers(events, broken.asked_from or datetime.max.replace(tzinfo=UTC))
+    for address in last_steps:
+        del answers[address]
+    return Going("the retry", past, limits, frozenset(calls), answers, last_steps, list_completed(server, events))
 
 
 def list_completed(server: Server, events: Sequence[Event]) -> frozenset[str]:
@@ -204,11 +208,11 @@ def _list_calls(server: Server, arrived: datetime) -> frozenset[str]:
     return frozenset(name for run in server.runs for name, at in run.recording.ended.items() if at < before)
 
 
-def _list_answered(events: Sequence[Event], arrived: datetime) -> frozenset[str]:
+def _count_answers(events: Sequence[Event], arrived: datetime) -> Counter[str]:
     asked = [event for event in events if event.type == "question.asked"]
     later = {event.address for event in asked if event.time >= arrived}
-    answered = {event.address for event in events if event.type == "question.answered" and event.time < arrived}
-    return frozenset(answered - later)
+    answered = [event for event in events if event.type == "question.answered" and event.time < arrived]
+    return Counter(str(event.address) for event in answered if event.address not in later)
 
 
 def _read_waits(run: Run) -> PastWaits:

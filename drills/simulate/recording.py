@@ -67,7 +67,7 @@ class Recording:
                 event = self._add(now)
                 self._children[start.seq] = event.event_id
                 initiated = event.start_child_workflow_execution_initiated_event_attributes
-                initiated.workflow_id = start.workflow_id
+                initiated.workflow_id, initiated.workflow_type.name = start.workflow_id, start.workflow_type
                 initiated.input.payloads.extend(start.input)
                 for key, value in start.memo.items():
                     initiated.memo.fields[key].CopyFrom(value)
