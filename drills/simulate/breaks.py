@@ -193,13 +193,9 @@ def _answer_at_once(instance: Any, act: Any) -> Any:
     return instance._inner.activate(act)
 
 
-def _take_all(instance: Any, act: Any) -> Any:
-    results = {job.resolve_activity.seq for job in act.jobs if job.resolve_activity.is_local}
-    instance._local -= results
-    rest = [job for job in act.jobs if not job.resolve_activity.is_local]
-    if rest:
-        instance._begin_task(act)
-    return [activation._copy(act, jobs) for jobs in (rest, [job for job in act.jobs if job not in rest]) if jobs]
+def _take_as_given(instance: Any, act: Any) -> Any:
+    instance._local -= {job.resolve_activity.seq for job in act.jobs if job.resolve_activity.is_local}
+    return [instance._begin_task(act)]
 
 
 def _call_at_once(run: Any) -> Any:
@@ -238,6 +234,6 @@ BREAKS: tuple[Break, ...] = (
     Break("all jobs of a task are applied at once", [activation], "_split", lambda _: lambda jobs: [jobs]),
     Break("what a query has brought is kept", [OneJobInstance], "_evict", _return(None)),
     Break("a query is answered within a local call", [OneJobInstance], "_answer", lambda _: _answer_at_once),
-    Break("jobs are applied within a local call", [OneJobInstance], "_take_turns", lambda _: _take_all),
+    Break("jobs are applied within a local call", [OneJobInstance], "_take_turns", lambda _: _take_as_given),
     Break("local calls are made at once", [Activities], "_run", _call_at_once),
 )

@@ -264,8 +264,10 @@ class Server:
         if run.closed:
             return []
         if run.task == "started" and run.core is not None and run.core.local:
+            several = len(run.core.local) > 1
             return [
                 Move("end local", run.id, lambda: self._end_local(run)),
+                *([Move("end last local", run.id, lambda: self._end_local(run, last=True))] if several else []),
                 Move("fail local", run.id, lambda: self._end_local(run, failing=True)),
                 Move("query in task", run.id, lambda: self._query_in_task(run)),
                 Move("heartbeat", run.id, lambda: self._go_on(run)),
@@ -312,10 +314,10 @@ class Server:
         core.apply(order(jobs), self.now, len(run.events))
         core.applied = len(run.events)
 
-    def _end_local(self, run: Run, *, failing: bool = False) -> None:
-        """End the first local activity that is under way."""
+    def _end_local(self, run: Run, *, last: bool = False, failing: bool = False) -> None:
+        """End the first local activity that is under way, or the last: they may end in any order."""
         assert run.core is not None
-        seq, call = next(iter(run.core.local.items()))
+        seq, call = list(run.core.local.items())[-1 if last else 0]
         run.core.end_local(seq, self.world.run_local(call, failing=failing))
 
     def _end_all_local(self, core: Core) -> None:

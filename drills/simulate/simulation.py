@@ -105,6 +105,7 @@ class Profile:
             weights[name] = DISTURBING[name] * 8
         if not choices.chance(FAILING):
             del weights["fail for good"]
+        weights["end last local"] = 1.0  # is there only if the workflow makes several at once, which is a mistake
         return cls(weights, choices.chance(0.3))
 
 
