@@ -70,6 +70,8 @@ class Going:
     """How many questions were answered before it, by their addresses; none where others were asked later."""
     last_steps: frozenset[str] = frozenset()
     """Addresses in `finally` of blocks that go on in a retry: what is done there is done again at their end."""
+    undone: frozenset[str] = frozenset()
+    """Addresses of the steps that were undone."""
     completed: frozenset[str] = frozenset()
     """Addresses of the blocks, and other steps, that were complete: those in a child that is met as a whole have no
     event in the new run."""
@@ -139,7 +141,21 @@ def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits)
     answers = _count_answers(events, broken.asked_from or datetime.max.replace(tzinfo=UTC))
     for address in last_steps:
         del answers[address]
-    return Going("the retry", past, limits, frozenset(calls), answers, last_steps, list_completed(server, events))
+    return Going(
+        "the retry",
+        past,
+        limits,
+        frozenset(calls),
+        answers,
+        last_steps,
+        list_undone(events),
+        list_completed(server, events),
+    )
+
+
+def list_undone(events: Sequence[Event]) -> frozenset[str]:
+    """Return the addresses of the steps that are undone, or were told as not undone."""
+    return frozenset(event.address for event in events if event.type == "step.undone")
 
 
 def list_completed(server: Server, events: Sequence[Event]) -> frozenset[str]:

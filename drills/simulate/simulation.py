@@ -12,7 +12,7 @@ from typing import NamedTuple
 from drills.simulate.blueprints import UNDONE, Generated, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
-from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed
+from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed, list_undone
 from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
 from drills.simulate.world import FIND, RING, World, pack, unpack
@@ -241,8 +241,10 @@ class Simulation:
         everything = self.told = [event for events in journals.values() for event in events]
         self._check_questions(everything)
         completed = list_completed(self.server, everything)
-        completed |= self.going.completed if self.going is not None else frozenset()
-        _check_undone(everything, completed, self.world.activities.effects)
+        undone = list_undone(everything)
+        if self.going is not None:
+            completed, undone = completed | self.going.completed, undone | self.going.undone
+        _check_undone(completed, undone, self.world.activities.effects)
         if self.going is not None:
             self.going.check(self.server, everything)
 
@@ -311,9 +313,8 @@ def _check_order(events: Sequence[Event]) -> None:
             granted |= content.get("scope") == "run"
 
 
-def _check_undone(events: Sequence[Event], completed: Set[str], effects: Mapping[tuple[str, str], int]) -> None:
+def _check_undone(completed: Set[str], undone: Set[str], effects: Mapping[tuple[str, str], int]) -> None:
     """Check that what the steps of a block did was undone, or told as not undone, if these have not all completed."""
-    undone = {event.address for event in events if event.type == "step.undone"}
     for _, address in effects:
         around, _, step = address.rpartition(";")
         before, _, name = around.rpartition(";block:")
