@@ -24,7 +24,7 @@ WHERE = {
     "add_key": [1],
     "_add": [1],
     "_report": [1],
-    "_failed": [2],
+    "_make_failure": [2],
     "add_fault": [1],
     "add_problem": [1],
     "_problem": [1],
@@ -48,7 +48,7 @@ def used_in(path: Path) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=args) if name in WHERE:
                 found = [args[index] for index in WHERE[name] if index < len(args)]
-            case ast.Call(func=ast.Name(id="_warning"), args=[_, code, *_]):
+            case ast.Call(func=ast.Name(id="_make_warning"), args=[_, code, *_]):
                 found = [code]
             case ast.Return(value=ast.Tuple(elts=[code, *_])) | ast.Assign(targets=[ast.Name(id="code")], value=code):
                 found = [code.body, code.orelse] if isinstance(code, ast.IfExp) else [code]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -98,7 +99,7 @@ CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "watch.attachment": lambda runs: runs.watch.attachment(ATTACHED, 1),
     "watch.outcome": lambda runs: runs.watch.outcome(STATE),
     "watch.steps_before": lambda runs: runs.watch.steps_before(Outcome(RUN, "failed")),
-    "watch.trace": lambda runs: runs.watch.trace(STATE),
+    "watch.trace": lambda runs: runs.watch.trace(replace(STATE, status="completed")),
     "watch.iterations": lambda runs: runs.watch.iterations(STATE, ADDRESS, f"{RUN}/loop:a", 1, 2),
     "watch.follow": lambda runs: _followed(runs.watch.follow(RUN)),
     "watch.follow_from": lambda runs: _followed(runs.watch.follow_from(RUN)),

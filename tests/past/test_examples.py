@@ -89,9 +89,9 @@ async def read_calls(runs: Runs, run: str) -> dict[str, str]:
     histories, made = Histories(runs.tree, run), {}
     async for history in histories.walk():
         for id_, call in history.calls.items():
-            request = await histories.decode(call.request)
-            if request.get("address"):
-                made[id_] = request["address"]
+            request = {} if call.request is None else await histories.decode(call.request)
+            if address := request.get("address") or call.address:
+                made[id_] = address
     return made
 
 

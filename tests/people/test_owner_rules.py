@@ -115,7 +115,9 @@ async def test_a_plan_shows_that_a_tool_needs_approval_and_asks_for_it(house: Ha
     agents = {"clerk": {"model": "scripted:replies.yaml", "tools": [f"{OWNED}:transfer"]}}
     run = await house.start(yaml.safe_dump({"agents": agents, "steps": [{"kind": "plan", "name": "p", "plan": plan}]}))
     shown = await answer(house, run, {"verdict": "unchanged"})
-    assert shown.info["about"]["tools"] == {"1": [f"{OWNED}:transfer (may need approval)"]}
+    assert shown.info["about"]["tools"] == {
+        "1": [{"tool": f"{OWNED}:transfer", "effect": "acts", "approval": "depends"}]
+    }
     assert (await answer(house, run, {"granted": True})).message == "May the money go?"
     assert (await house.result(run)).status == "completed"
     assert calls(house.folder, "transfer") == 1
