@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -50,6 +51,14 @@ class ForkRun(CaseRun):
             raise
 
 
+class Made(NamedTuple):
+    """A call of a run."""
+
+    address: str
+    at: datetime
+    """By the clock of the server."""
+
+
 @dataclass
 class Original:
     """A run that is forked, and what it did."""
@@ -58,15 +67,18 @@ class Original:
     run: str
     recorder: CaseRecorder
     recorded: RecordedCase
-    calls: dict[str, str]
-    """The addresses of its calls, by their ids."""
+    calls: dict[str, Made]
+    """By their ids."""
     places: dict[str, datetime]
     """When it came to each place."""
     times: dict[str, datetime]
     """When something was first told at each address, by the workflow's clock, which a test moves forward."""
 
-    def has_from(self, place: str, address: str) -> bool:
+    def has_from(self, place: str, address: str, at: datetime) -> bool:
         """Return whether what was called at an address came at a place, or after it."""
+        if place.startswith(f"{address};"):  # what a step or an iteration calls comes before its inside, or behind it
+            inside = [call.at for call in self.calls.values() if call.address.startswith(f"{address};")]
+            return at > min(inside, default=at)
         while address not in self.times:
             address = address.rpartition(";")[0]
         return self.times[address] >= self.places[place]
@@ -84,14 +96,15 @@ async def read(runs: Runs, state: RunState) -> Original:
     return Original(runs, state.run, recorder, recorded, await read_calls(runs, state.run), places, times)
 
 
-async def read_calls(runs: Runs, run: str) -> dict[str, str]:
-    """Return the addresses of the calls of models and tools that stand in the histories of a run, by their ids."""
+async def read_calls(runs: Runs, run: str) -> dict[str, Made]:
+    """Return the calls of models and tools that stand in the histories of a run, by their ids."""
     histories, made = Histories(runs.tree, run), {}
     async for history in histories.walk():
         for id_, call in history.calls.items():
-            request = {} if call.request is None else await histories.decode(call.request)
-            if address := request.get("address") or call.address:
-                made[id_] = address
+            # A local call has no request there; its address is in its id.
+            request = {"address": call.address} if call.request is None else await histories.decode(call.request)
+            if request.get("address"):
+                made[id_] = Made(request["address"], call.at)
     return made
 
 
@@ -101,7 +114,9 @@ def limit(original: Original, fork: ResumePoint) -> JSONObject:
     kept = recorder.calls, recorder.answers
     since = original.places[fork.address]
     recorder.calls = [
-        call for call in kept[0] if original.has_from(fork.address, call.address) and not fork.is_beside(call.address)
+        call
+        for call in kept[0]
+        if original.has_from(fork.address, call.address, call.at) and not fork.is_beside(call.address)
     ]
     recorder.answers = [reply for reply in kept[1] if reply.at > since and not fork.is_beside(reply.address)]
     again: JSONObject = {"tools": recorder.write_tools(), "answers": recorder.write_answers()}
@@ -127,8 +142,12 @@ async def fork_at(place: str, original: Original, stage: TestEnvironment, file: 
     if run.refused:
         return [] if re.search(REFUSED, run.refused) else [run.refused]
     made = await read_calls(original.runs, run.run)
-    before = {id_ for id_, at in original.calls.items() if not original.has_from(place, at) or fork.is_beside(at)}
-    return [*map(str, differences), *(f"twice: {made[id_]}" for id_ in made.keys() & before)]
+    before = {
+        id_
+        for id_, call in original.calls.items()
+        if not original.has_from(place, call.address, call.at) or fork.is_beside(call.address)
+    }
+    return [*map(str, differences), *(f"twice: {made[id_].address}" for id_ in made.keys() & before)]
 
 
 @pytest.mark.slow
