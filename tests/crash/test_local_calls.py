@@ -81,9 +81,9 @@ async def test_a_worker_killed_in_a_local_call_makes_all_of_its_task_again(machi
     house, run = await begin(machines, 2)
     await lose(machines, 2)
     question = await asked(house, run, "call 3?")
-    assert [calls(machines.folder, name) for name in ("before", "call", "ordinary")] == [3, 3, 1]
     await house.answer(run, "yes", question)
     assert await house.output(run) == {"one": "yes", "other": "ordinary 1"}
+    assert [calls(machines.folder, name) for name in ("before", "call", "ordinary")] == [3, 3, 1]
     await house.replay()
     [history] = await house.histories(run)
     assert [event.event_type for event in history.events].count(EventType.EVENT_TYPE_MARKER_RECORDED) == 2
