@@ -56,7 +56,7 @@ def _filled_object(schema: JSONObject, value: JSONObject, root: JSONObject) -> J
 def _defaults(properties: JSONObject, root: JSONObject) -> JSONObject:
     defaults: JSONObject = {}
     for key, schema in properties.items():
-        declared = [part["default"] for part in _resolved(schema, root) if "default" in part]
+        declared = [part["default"] for part in _follow_references(schema, root) if "default" in part]
         if declared:
             defaults[key] = declared[0]
     return defaults
@@ -74,7 +74,7 @@ def _parts(schema: JSONObject, value: object, root: JSONObject) -> list[JSONObje
     parts: list[JSONObject] = []
     waiting = [schema]
     while waiting and len(parts) < MOST_REFERENCES:
-        for part in _resolved(waiting.pop(0), root):
+        for part in _follow_references(waiting.pop(0), root):
             parts.append(part)
             waiting += [inner for inner in _list_at(part, "allOf") if isinstance(inner, dict)]
             for forms in ("anyOf", "oneOf"):
@@ -83,7 +83,7 @@ def _parts(schema: JSONObject, value: object, root: JSONObject) -> list[JSONObje
     return parts
 
 
-def _resolved(schema: object, root: JSONObject) -> list[JSONObject]:
+def _follow_references(schema: object, root: JSONObject) -> list[JSONObject]:
     """Return the schema, followed by those that it refers to, one after the other."""
     if not isinstance(schema, dict):
         return []

@@ -43,10 +43,10 @@ class _Console(Console):
     """A console that removes control sequences from everything it prints: much of it was written by others."""
 
     def print(self, *objects: object, **options: Any) -> None:
-        super().print(*map(_cleaned, objects), **options)
+        super().print(*map(_clean, objects), **options)
 
 
-def _cleaned(value: object) -> object:
+def _clean(value: object) -> object:
     """Return text without control sequences; styles stay in place."""
     if isinstance(value, Text):
         value = value.copy()

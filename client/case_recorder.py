@@ -135,17 +135,17 @@ class CaseRecorder:
 
     async def _take_local(self, call: Call) -> None:
         """Take a local call, of which the history has the address, but no request."""
-        if call.activity == "call_model" and call.status == "completed":
+        if call.activity == agents.CALL_MODEL and call.status == "completed":
             step = next(name for kind, name, _ in reversed(parts(call.address)) if kind != "turn")
             place = _make_pattern(call.address)
             n = 1 + sum((reply.step, _make_pattern(reply.address)) == (step, place) for reply in self._replies)
             value = ModelReply.model_validate(await self._histories.decode(call.result))
             self._replies.append(_Reply(step, call.address, n, _write_reply(value)))
-        elif call.activity == "call_tool":
+        elif call.activity == agents.CALL_TOOL:
             self._notes.append(f"{call.address}: a local tool, which the test calls")
 
     async def _take_call(self, call: Call) -> None:
-        if call.request is None and call.activity != "cache_get":
+        if call.request is None and call.activity != agents.CACHE_GET:
             await self._take_local(call)
             return
         match call.activity, call.status:
@@ -154,9 +154,9 @@ class CaseRecorder:
                     ModelRequest.model_validate(await self._histories.decode(call.request)),
                     ModelReply.model_validate(await self._histories.decode(call.result)),
                 )
-            case "call_tool", _:
+            case agents.CALL_TOOL, _:
                 await self._take_tool(call, ToolRequest.model_validate(await self._histories.decode(call.request)))
-            case "cache_get", "completed":
+            case agents.CACHE_GET, "completed":
                 hit = CacheHit.model_validate(await self._histories.decode(call.result))
                 if hit.found:
                     self._notes.append("an output came from the cache, which a test begins without: add what made it")

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from holdfast.client.archive import ArchivedEvents
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import is_inside, parts
 from holdfast.protocol.events import (
     ChildStarted,
     Event,
@@ -255,10 +255,10 @@ def last_at_work(run: str, events: Sequence[Event]) -> str:
             case LoopStarted(workflow=child) | MapStarted(workflow=child) if not _is_foreign(event):
                 at_work[event.address.partition(";page:")[0]] = child
             case StepCompleted() | StepFailed():
-                at_work = {at: child for at, child in at_work.items() if not _is_inside(at, event.address)}
+                at_work = {at: child for at, child in at_work.items() if not is_inside(at, event.address)}
     innermost = run
     for address in sorted(at_work, key=len):
-        if all(_is_inside(address, other) or _is_inside(other, address) for other in at_work):
+        if all(is_inside(address, other) or is_inside(other, address) for other in at_work):
             innermost = at_work[address]
     return innermost
 
@@ -274,7 +274,7 @@ def plan_at_work(events: Sequence[Event]) -> list[str]:
             case PlanStarted(workflow=child):
                 plans[event.address] = [child]
             case LoopStarted(workflow=child):
-                if around := [plan for plan in plans if _is_inside(event.address, plan)]:
+                if around := [plan for plan in plans if is_inside(event.address, plan)]:
                     plans[around[-1]].insert(0, child)
             case StepCompleted() | StepFailed():
                 plans.pop(event.address, None)
@@ -284,11 +284,6 @@ def plan_at_work(events: Sequence[Event]) -> list[str]:
 def _is_foreign(event: Event) -> bool:
     """Return whether the event is from a step that has a context of its own."""
     return any(kind in ("import", "agent", "plan") for kind, _, _ in parts(event.address))
-
-
-def _is_inside(inner: str, outer: str) -> bool:
-    """Return whether an address is `outer` or inside it: an iteration or an item of it (":"), or a step in it (";")."""
-    return inner == outer or inner.startswith((f"{outer}:", f"{outer};"))
 
 
 async def _span(tree: Tree, view: WorkflowView, offset: int) -> list[Event]:

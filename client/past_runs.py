@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
-from holdfast.protocol.address import Address, parts, within
+from holdfast.protocol.address import Address, is_inside, parts, within
 from holdfast.protocol.agents import CALL_MODEL
 from holdfast.protocol.events import BranchCompleted, BranchStarted, Event
 from holdfast.protocol.names import TELL
@@ -27,7 +27,6 @@ from holdfast.protocol.past import (
     ResumePoint,
     digest_child,
     digest_request,
-    is_inside,
 )
 from holdfast.protocol.plans import PLAN, PLAN_LOOP_WORKFLOW
 from holdfast.protocol.runs import Failure

@@ -10,7 +10,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.base import Block, Fallback
 from holdfast.blueprint.kinds.needs import find_needs, has_needs
-from holdfast.protocol.address import Address, name_at, parts, segment, within
+from holdfast.protocol.address import Address, is_inside, name_at, parts, segment, within
 from holdfast.protocol.events import (
     BranchStarted,
     BranchSuperseded,
@@ -22,7 +22,7 @@ from holdfast.protocol.events import (
     StepSkipped,
     StepStarted,
 )
-from holdfast.protocol.past import ResumePoint, is_inside
+from holdfast.protocol.past import ResumePoint
 from holdfast.runtime.errors import Ambiguous, BadInput
 
 PLACES = (StepStarted, StepSkipped, LoopIteration, ItemStarted, BranchStarted)

@@ -53,6 +53,15 @@ def is_within(address: str, place: str) -> bool:
     return address == place or address.startswith(f"{place};")
 
 
+def is_inside(address: str, around: str) -> bool:
+    """Return whether an address is another one, below it, or one of its iterations or items.
+
+    >>> is_inside("p;loop:l:2;step:a", "p;loop:l"), is_inside("p;loop:last", "p;loop:l")
+    (True, False)
+    """
+    return address == around or address.startswith((f"{around}:", f"{around};"))
+
+
 def in_order(address: str) -> list[str | int]:
     """Return a key by which addresses sort with their counters as numbers: item 2 before item 10.
 

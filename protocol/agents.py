@@ -21,6 +21,8 @@ LONGEST_KEPT = 500
 
 CALL_MODEL = "call_model"
 """The activity that asks a model."""
+CALL_TOOL = "call_tool"
+CACHE_GET = "cache_get"
 
 
 class ToolCall(Value):

@@ -148,10 +148,10 @@ def tell_ledger(entries: Sequence[LedgerEntry]) -> list[JSONObject]:
     return [entry.to_output() for entry in bare]
 
 
-def place_of(address: Address) -> str:
+def drop_iterations(address: Address) -> str:
     """Return the place of a plan: its address, the same in each iteration of the loops around it.
 
-    >>> place_of(Address("pipeline:p;loop:again:2;map:each:3;plan:work"))
+    >>> drop_iterations(Address("pipeline:p;loop:again:2;map:each:3;plan:work"))
     'pipeline:p;loop:again;map:each:3;plan:work'
     """
     return _ITERATION.sub(r"\1", address)
@@ -159,5 +159,5 @@ def place_of(address: Address) -> str:
 
 def select_near(ledgers: Mapping[str, list[LedgerEntry]], address: Address) -> dict[str, list[LedgerEntry]]:
     """Return the ledgers of the plans around an address and below it."""
-    place = place_of(address)
+    place = drop_iterations(address)
     return {key: value for key, value in ledgers.items() if is_within(place, key) or is_within(key, place)}

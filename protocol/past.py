@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.protocol.address import Address, parts, segment
+from holdfast.protocol.address import Address, is_inside, parts, segment
 from holdfast.protocol.values import Value, make_digest
 
 PAST = "past"
@@ -179,11 +179,6 @@ class Past(Value):
     def place(self) -> ResumePoint | None:
         """Where the run goes on, if that is in this workflow or below it."""
         return self.fork or self.until
-
-
-def is_inside(address: str, around: str) -> bool:
-    """Return whether an address is another one, below it, or one of its iterations or items."""
-    return address == around or address.startswith((f"{around}:", f"{around};"))
 
 
 def digest_request(activity: str, request: Mapping[str, JSON]) -> str:

@@ -159,7 +159,7 @@ class QuestionRequest:
         return replace(self, asked=self.asked.model_copy(update={"message": message}))
 
 
-def make_question(
+def open_question(
     request: QuestionRequest, *, owner: str, history: str, run: str, round_: int, at: datetime
 ) -> Question:
     """Return the open question for a request. Its id is the same on every replay.

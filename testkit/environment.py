@@ -21,6 +21,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker, Workf
 from holdfast.activities import McpServers
 from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
+from holdfast.protocol.agents import CALL_TOOL
 from holdfast.protocol.guard import Key
 from holdfast.runtime.config import Config, SecretsSection
 from holdfast.runtime.connection import make_converter
@@ -33,7 +34,6 @@ from holdfast.testkit.fakes import OwnCaches, Tools
 from holdfast.testkit.own_workflows import OwnWorkflows
 from holdfast.worker import activities_of, create_worker, mcp_servers
 from holdfast.workflows import WORKFLOWS
-from holdfast.workflows.calls import CALL_TOOL
 
 INBOX = Key("inbox", token_hex(32), "person")
 """The key that signs for the people of tests where a question takes only answers of people who have signed in."""

@@ -11,8 +11,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from holdfast.activities import CacheStore, store_at
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import read_run
-from holdfast.protocol.agents import CacheEntry, CacheHit, Completed, ToolOutcome, ToolRequest
-from holdfast.workflows.calls import CALL_TOOL
+from holdfast.protocol.agents import CALL_TOOL, CacheEntry, CacheHit, Completed, ToolOutcome, ToolRequest
 
 
 class Tools:

@@ -9,8 +9,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.agents import Completed, ToolRequest
-from holdfast.workflows.calls import CALL_TOOL
+from holdfast.protocol.agents import CALL_TOOL, Completed, ToolRequest
 
 SIGNALLED = "signalled"
 """Type of the workflow that takes the signals of a run, and the end of its id."""

@@ -17,7 +17,9 @@ from holdfast.blueprint.parts import Retry
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 from holdfast.protocol.agents import (
+    CACHE_GET,
     CALL_MODEL,
+    CALL_TOOL,
     CacheEntry,
     CacheHit,
     CacheLookup,
@@ -40,10 +42,8 @@ from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import await_end, is_cancelled
 from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
 
-CALL_TOOL = "call_tool"
 DESCRIBE_TOOLS = "describe_tools"
 FIND_TOOL = "find_tool"
-CACHE_GET = "cache_get"
 CACHE_PUT = "cache_put"
 
 MARGIN_SECONDS = 60.0
@@ -253,9 +253,8 @@ class _ActivityCall(NamedTuple):
                 return await await_end(local)
             except ActivityError:
                 raise
-            except (
-                FailureError
-            ) as error:  # core wraps failures of ordinary ones; of local ones a timeout, but live only
+            except FailureError as error:
+                # Core wraps failures of ordinary ones; of local ones a timeout, but live only.
                 raise make_activity_error(error) from error
         seconds = self.request.timeout + self.patience + MARGIN_SECONDS
         handle: workflow.ActivityHandle[Any] = workflow.start_activity(

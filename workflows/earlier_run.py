@@ -16,7 +16,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError, FailureError
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.address import Address
+from holdfast.protocol.address import Address, is_inside
 from holdfast.protocol.past import (
     Past,
     PastCall,
@@ -25,7 +25,6 @@ from holdfast.protocol.past import (
     PastReply,
     digest_child,
     digest_request,
-    is_inside,
 )
 from holdfast.workflows.failures import failure, make_child_error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import Address, is_within
-from holdfast.protocol.ledger import LedgerEntry, add_entries, place_of, select_near
+from holdfast.protocol.ledger import LedgerEntry, add_entries, drop_iterations, select_near
 from holdfast.protocol.values import make_digest
 
 
@@ -18,22 +18,22 @@ class Ledgers:
 
     def read(self, plan: Address) -> list[LedgerEntry]:
         """Return what earlier plans of the step at this address did."""
-        return self.entries.get(place_of(plan), [])
+        return self.entries.get(drop_iterations(plan), [])
 
     def add(self, plan: Address, entries: Iterable[LedgerEntry]) -> None:
         """Add what a plan did."""
         if found := add_entries(self.read(plan), entries):
-            self.entries = {**self.entries, place_of(plan): found}
+            self.entries = {**self.entries, drop_iterations(plan): found}
 
     def clear(self, plan: Address) -> None:
         """Forget what was done, as the plan has reached its goal: the next one has another."""
-        self.entries = {place: value for place, value in self.entries.items() if place != place_of(plan)}
+        self.entries = {place: value for place, value in self.entries.items() if place != drop_iterations(plan)}
 
     def find(self, address: Address, tool: str, args: JSON) -> LedgerEntry | None:
         """Return the call of an earlier plan that equals one below this one; None if there is none."""
         if not self.entries:
             return None
-        here, digest = place_of(address), make_digest(args)
+        here, digest = drop_iterations(address), make_digest(args)
         around = [entries for place, entries in self.entries.items() if is_within(here, place)]
         equal = (entry for entries in around for entry in entries if entry.matches(tool, digest))
         # One of this very call says more than one of which the arguments are not known.
@@ -47,6 +47,6 @@ class Ledgers:
         """Take those of the plans in a child that has ended; None: nothing is known of it."""
         if entries is None:
             return
-        place = place_of(child)
+        place = drop_iterations(child)
         others = {key: value for key, value in self.entries.items() if not is_within(key, place)}
         self.entries = {**others, **{key: value for key, value in entries.items() if is_within(key, place)}}

@@ -78,7 +78,7 @@ class PlanWords:
             unit = next((unit for unit in remaining if finished >= ids & set(unit.waits)), remaining[0])
             remaining.remove(unit)
             finished.add(unit.id)
-            ordered.append(_step_of(unit, self))
+            ordered.append(_make_step(unit, self))
         return ordered
 
     def nested(self, units: Iterable[Unit]) -> NestedSteps:
@@ -159,7 +159,7 @@ class UnitStep(Step):
         raise NotImplementedError
 
 
-def _step_of(unit: Unit, words: PlanWords) -> UnitStep:
+def _make_step(unit: Unit, words: PlanWords) -> UnitStep:
     kind: type[UnitStep] = _LoopPart if isinstance(unit, LoopUnit) else _StepPart
     return kind.model_construct(name=unit.id, unit=unit, words=words)
 

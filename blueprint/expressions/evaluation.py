@@ -27,7 +27,7 @@ def evaluate(expression: str, names: Mapping[str, JSON]) -> JSON:
     Traceback (most recent call last):
     holdfast.blueprint.expressions.error.ExpressionError: context.goal: ... (did you mean 'goals'?)
     """
-    return _bounded(expression, lambda: _present(parsed_expression(expression), Walker(names)))
+    return _place_errors(expression, lambda: _present(parsed_expression(expression), Walker(names)))
 
 
 def holds(expression: str, names: Mapping[str, JSON]) -> tuple[bool, JSON]:
@@ -36,7 +36,7 @@ def holds(expression: str, names: Mapping[str, JSON]) -> tuple[bool, JSON]:
     >>> holds("output.notes or output.score", {"output": {"notes": "", "score": 7}})
     (True, 7)
     """
-    value = _bounded(expression, lambda: _value(parsed_expression(expression), Walker(names)))
+    value = _place_errors(expression, lambda: _value(parsed_expression(expression), Walker(names)))
     return (False, None) if isinstance(value, Undefined) else (bool(value), value)
 
 
@@ -48,7 +48,7 @@ def render(template: object, names: Mapping[str, JSON]) -> JSON:
     >>> render("{% for x in n %}{{ loop.index }}. {{ x }};{% endfor %}", {"n": ["a", {"b": True}]})
     '1. a;2. {"b":true};'
     """
-    return _filled(template, Walker(names), 0)
+    return _fill_level(template, Walker(names), 0)
 
 
 def check_expression(expression: str) -> None:
@@ -85,19 +85,19 @@ def names_in_expression(expression: str) -> set[tuple[str, ...]]:
     return free_names([parsed_expression(expression)])
 
 
-def _filled(template: object, walker: Walker, level: int) -> JSON:
+def _fill_level(template: object, walker: Walker, level: int) -> JSON:
     _check_level(level)
     match template:
         case str():
-            return template if is_plain(template) else _bounded(template, lambda: _rendered(template, walker))
+            return template if is_plain(template) else _place_errors(template, lambda: _render_whole(template, walker))
         case dict():
-            return {key: _filled(part, walker, level + 1) for key, part in template.items()}
+            return {key: _fill_level(part, walker, level + 1) for key, part in template.items()}
         case list():
-            return [_filled(part, walker, level + 1) for part in template]
+            return [_fill_level(part, walker, level + 1) for part in template]
     return template
 
 
-def _rendered(source: str, walker: Walker) -> JSON:
+def _render_whole(source: str, walker: Walker) -> JSON:
     template = parsed_template(source)
     walker.allow_text(copied=template.copies)
     if template.whole is None:
@@ -126,7 +126,7 @@ def _is_read(node: nodes.Node) -> bool:
     return isinstance(node, nodes.Name)
 
 
-def _bounded(source: str, work: Callable[[], Any]) -> JSON:
+def _place_errors(source: str, work: Callable[[], Any]) -> JSON:
     try:
         return work()
     except ExpressionError as error:

@@ -141,16 +141,11 @@ class ExpressionReader(JudgedText):
     def test(self, node: nodes.Node) -> Shape:
         """Return what an expression gives that is tested for truth."""
         match node:
-            case nodes.And(left=left, right=right):
+            case nodes.And(left=left, right=right) | nodes.Or(left=left, right=right):
                 first = self.test(left)
-                return (
-                    first if decide(left, first) is False else join_shapes([first, self._after(left, right, self.test)])
-                )
-            case nodes.Or(left=left, right=right):
-                first = self.test(left)
-                return (
-                    first if decide(left, first) is True else join_shapes([first, self._after(left, right, self.test)])
-                )
+                if decide(left, first) is isinstance(node, nodes.Or):
+                    return first
+                return join_shapes([first, self._after(left, right, self.test)])
             case nodes.CondExpr(test=test, expr1=one, expr2=other):
                 return self._choose(test, one, other, self.test)
             case nodes.Name() | nodes.Getattr() | nodes.Getitem():

@@ -7,14 +7,14 @@ from typing import Any
 
 from holdfast.blueprint.questions import Asked, Decision
 from holdfast.protocol.address import Address
-from holdfast.protocol.questions import Question, QuestionRequest, make_question
+from holdfast.protocol.questions import Question, QuestionRequest, open_question
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 OPTIONS = [{"id": "a", "label": "Alpha"}, {"id": "b", "label": "Beta, too"}, {"id": "1", "label": "One"}]
 
 
 def question(asked: Asked, address: str = "pipeline:p;hitl:tone") -> Question:
-    return make_question(QuestionRequest(asked, Address(address)), owner="r", history="h", run="r", round_=1, at=AT)
+    return open_question(QuestionRequest(asked, Address(address)), owner="r", history="h", run="r", round_=1, at=AT)
 
 
 def decision(**how: Any) -> Question:

@@ -23,7 +23,7 @@ from holdfast.cli.tables import console, table
 from holdfast.protocol.address import Address
 from holdfast.protocol.display import clean, code, markdown
 from holdfast.protocol.people import People
-from holdfast.protocol.questions import QuestionRequest, make_question
+from holdfast.protocol.questions import QuestionRequest, open_question
 from holdfast.protocol.runs import write_summary
 from holdfast.protocol.views import RefusedSignal, WorkflowView
 from holdfast.workflows.details import write_details
@@ -129,7 +129,7 @@ def test_temporals_ui_gets_no_image_link_or_html_of_others() -> None:
     asked = Decision(message=MARKDOWN, options=[Option(id="`a", label=MARKDOWN)])
     at = datetime.now(UTC)
     request = QuestionRequest(asked, Address("pipeline:p;hitl:h"), people=People(assignees=[f"user:{MARKDOWN}"]))
-    open_ = make_question(request, owner="r", history="h", run="r", round_=1, at=at)
+    open_ = open_question(request, owner="r", history="h", run="r", round_=1, at=at)
     refused = RefusedSignal(at=at, code="invalid_answer", message=f"{MARKDOWN}\n\n```\n{MARKDOWN}")
     view = WorkflowView.model_construct(
         run="r", blueprint="b", address="pipeline:p", status="waiting", iteration=None, children=[], refused=[refused]

@@ -40,7 +40,7 @@ from holdfast.blueprint.questions import (
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import RaisedInterrupt
 from holdfast.protocol.plans import PlanReview
-from holdfast.protocol.questions import Question, QuestionRequest, make_question
+from holdfast.protocol.questions import Question, QuestionRequest, open_question
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -90,7 +90,7 @@ QUESTIONS: list[Asked] = [
 
 def question(asked: Asked) -> Question:
     at = datetime(2026, 11, 20, tzinfo=UTC)
-    return make_question(
+    return open_question(
         QuestionRequest(asked, Address("pipeline:p;hitl:h")), owner="r", history="h", run="r", round_=1, at=at
     )
 

@@ -36,7 +36,7 @@ from holdfast.protocol.events import (
 )
 from holdfast.protocol.past import PastReply, PastWaits
 from holdfast.protocol.people import People, Rung, read_user
-from holdfast.protocol.questions import Question, QuestionRequest, list_shown_fields, make_question
+from holdfast.protocol.questions import Question, QuestionRequest, list_shown_fields, open_question
 from holdfast.workflows.door import Receipts
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.journal import Journal
@@ -251,7 +251,7 @@ class Questions:
         info = workflow.info()
         # Not `run_id`: a reset gives the history another one, and the answers in it would miss their questions.
         history = info.original_execution_run_id
-        return make_question(
+        return open_question(
             request, owner=info.workflow_id, history=history, run=self._run, round_=round_, at=workflow.now()
         )
 

@@ -27,7 +27,7 @@ from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.loop_guard import add_call, is_repetition
 from holdfast.workflows.plan.approval import approved_change
-from holdfast.workflows.plan.catalogue import tools_of
+from holdfast.workflows.plan.catalogue import list_plan_tools
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
 from holdfast.workflows.plan.handlers import PlanHandlers
 from holdfast.workflows.plan.navigation import ControlCall, ControlError, scope_around, what_is_next
@@ -105,7 +105,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         await self.begin_plan(self.work.frame())
         plan, task = self.state.progress.plan, self.definition.origin.task
         assert plan is not None
-        tools = self.catalogue.describe_names(tools_of(plan))
+        tools = self.catalogue.describe_names(list_plan_tools(plan))
         content = {
             **plain_plan(plan),
             **({"tools": tools} if tools else {}),

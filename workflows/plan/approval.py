@@ -28,7 +28,7 @@ from holdfast.protocol.plans import PlannerCall, PlanOrigin, PlanReview
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.catalogue import Catalogue, tools_of
+from holdfast.workflows.plan.catalogue import Catalogue, list_plan_tools
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.replies import describe_reply
 
@@ -65,7 +65,7 @@ class PlanStart:
         if author.source is not None:
             plan = await self._read(await self._propose())
         elif author.confirm or author.driver == "agent":
-            await self.catalogue.look_up(tools_of(author), self.frame)
+            await self.catalogue.look_up(list_plan_tools(author), self.frame)
         return await self._confirm(plan) if author.confirm else plan
 
     async def _propose(self) -> JSON:
@@ -97,9 +97,9 @@ class PlanStart:
 
     async def _check_tools(self, plan: PlanBody) -> None:
         """Look up the tools. Raises `BlueprintError` if some cannot be called, or not with the plan's arguments."""
-        await self.catalogue.look_up(tools_of(plan), self.frame)
+        await self.catalogue.look_up(list_plan_tools(plan), self.frame)
         # What the author wrote is shown in the confirmation, and is the author's to change.
-        faults = self.catalogue.faults(plan, but=tools_of(self.author))
+        faults = self.catalogue.faults(plan, but=list_plan_tools(self.author))
         if faults := [*faults, *self.catalogue.find_misfits(plan, kept=self.author.steps)]:
             raise BlueprintError(list_problems(faults))
 

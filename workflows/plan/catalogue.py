@@ -87,6 +87,6 @@ def _is_here(tool: str, blueprint: Blueprint) -> bool:
     return tool.removeprefix(AGENT) in blueprint.agents or tool.removeprefix(IMPORT) in blueprint.imports
 
 
-def tools_of(plan: PlanBody) -> list[str]:
+def list_plan_tools(plan: PlanBody) -> list[str]:
     """Return every tool that a step names."""
     return [tool for step in plan.steps for tool in step.tools]

@@ -7,7 +7,7 @@ from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import StepUnit
 from holdfast.protocol.answers import Refusal
 from holdfast.workflows.bounded_tools import find_replacement
-from holdfast.workflows.plan.catalogue import tools_of
+from holdfast.workflows.plan.catalogue import list_plan_tools
 from holdfast.workflows.plan.navigation import (
     ControlCall,
     ControlError,
@@ -18,13 +18,13 @@ from holdfast.workflows.plan.step_run import StepRun
 
 
 async def update_plan(at: ControlCall, new_plan: JSONObject, reason: str) -> JSONObject:
-    before = tools_of(at.context.plan)
+    before = list_plan_tools(at.context.plan)
     try:
         revision = await at.change(new_plan, reason)
     except Refusal as refusal:
         raise ControlError("plan_refused", refusal.message) from None
     at.state.settle()
-    tools = at.context.catalogue.describe_names(tool for tool in tools_of(at.context.plan) if tool not in before)
+    tools = at.context.catalogue.describe_names(tool for tool in list_plan_tools(at.context.plan) if tool not in before)
     return {
         "success": True,
         "revision": revision,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.plan import StepUnit
 from holdfast.protocol.plans import UnitResult, count_progress
-from holdfast.workflows.plan.catalogue import tools_of
+from holdfast.workflows.plan.catalogue import list_plan_tools
 from holdfast.workflows.plan.navigation import (
     ControlCall,
     current_id,
@@ -27,7 +27,7 @@ async def get_state(at: ControlCall, key: str) -> JSONObject:
         case "results":
             return {"results": {id_: unit.value for id_, unit in results.items() if unit.status == "completed"}}
         case "tools":
-            return {"tools": at.context.catalogue.describe_names(tools_of(at.context.plan))}
+            return {"tools": at.context.catalogue.describe_names(list_plan_tools(at.context.plan))}
         case "active_loops":
             return {"active_loops": {id_: describe_position(scope) for id_, scope in at.state.active.items()}}
         case "progress":

@@ -9,7 +9,7 @@ from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import list_problems, read_plan
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
 from holdfast.protocol.answers import Refusal
-from holdfast.workflows.plan.catalogue import tools_of
+from holdfast.workflows.plan.catalogue import list_plan_tools
 from holdfast.workflows.plan.state import PlanState
 
 _STAYS = "the plan was not changed:"
@@ -78,8 +78,8 @@ async def check_new_tools(new: PlanBody, state: PlanState) -> list[str]:
     Raises `Refusal` if one cannot be called, or not with the arguments in the plan.
     """
     old, catalogue = state.context.plan, state.context.catalogue
-    before = tools_of(old)
-    added = [tool for tool in tools_of(new) if tool not in before]
+    before = list_plan_tools(old)
+    added = [tool for tool in list_plan_tools(new) if tool not in before]
     called = [step.tools[0] for step in new.steps if step.arguments is not None and step not in old.steps]
     await catalogue.look_up([*added, *called], state.root.frame)
     faults = [*catalogue.faults(new, but=before), *catalogue.find_misfits(new, kept=old.steps)]
@@ -105,6 +105,6 @@ def needs_approval(old: PlanBody, new: PlanBody, listed: Iterable[str]) -> bool:
     So it is where the plan asks people anything: whatever is changed beside a question, it may be asked for something
     else, too late, or in vain. And where steps would use tools that nobody gave the plan or its agent (`listed`).
     """
-    allowed = {*listed, *tools_of(old)}
+    allowed = {*listed, *list_plan_tools(old)}
     added = (tool for step in new.steps if step not in old.steps for tool in step.tools)
     return any(map(asks, old.steps)) or any(tool not in allowed for tool in added)

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.server.web.gate import require_identity
 from holdfast.server.web.live import Snapshot
-from holdfast.server.web.site import find_site, permit
+from holdfast.server.web.site import Site, find_site, permit
 
 QUIET_SECONDS = 15.0
 """Silence after which a comment is sent, so that a connection that is gone is noticed."""
@@ -30,16 +30,14 @@ async def stream_news(request: Request) -> Response:
         run = None
     seen = request.query_params.get("seen")
     watches = {"questions": live.changes()} | ({} if run is None else {"run": live.changes(run, seen)})
-    lines = site.streams.open(user, _events(watches))
-    return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
+    return _stream(site, user, watches)
 
 
 async def stream_question(request: Request) -> Response:
     """Tell of changes of a question's run, for the page of one who came by a link and sees nothing else."""
     identity, site, run = require_identity(request), find_site(request), str(request.path_params["run"])
     await site.find_runs(identity).access.require_question(run, request.path_params["id"])
-    lines = site.streams.open(identity.user, _events({"run": site.live.changes(run)}))
-    return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
+    return _stream(site, identity.user, {"run": site.live.changes(run)})
 
 
 async def stream_run(request: Request) -> Response:
@@ -49,6 +47,10 @@ async def stream_run(request: Request) -> Response:
     user = require_identity(request).user
     seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     watches = {"run": site.live.changes(run, seen)}
+    return _stream(site, user, watches)
+
+
+def _stream(site: Site, user: str, watches: Mapping[str, AsyncIterator[Snapshot]]) -> StreamingResponse:
     lines = site.streams.open(user, _events(watches))
     return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 
