@@ -172,7 +172,12 @@ async def test_an_answer_is_found_in_the_archive(house: Harness, message: str, t
     assert not await is_there(house, run)
 
 
-PROGRAM = "import asyncio, holdfast; print(asyncio.run(holdfast.ask('Ship?', options=['yes', 'no'], key='ship')))"
+PROGRAM = """
+import asyncio, holdfast, os
+
+print(asyncio.run(holdfast.ask("Ship?", options=["yes", "no"], key="ship")), flush=True)
+os._exit(0)  # a plain exit may abort in the SDK's threads (sdk-python issue 300)
+"""
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,4 +41,5 @@ async def observed(folder: Path, server: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(observed(Path(sys.argv[1]), sys.argv[2]))))
+    print(json.dumps(asyncio.run(observed(Path(sys.argv[1]), sys.argv[2]))), flush=True)
+    os._exit(0)  # a plain exit may abort in the SDK's threads (sdk-python issue 300)
