@@ -186,7 +186,7 @@ def _work(config: Config, settings: WorkerVariables, options: argparse.Namespace
         settings = settings.model_copy(update={"metrics_port": open_private_metrics()})
     else:
         open_metrics(settings.metrics_port)
-    asyncio.run(_run(config, settings, resources_of(config), options.make_current, lifeline))
+    asyncio.run(_run(config, settings, open_resources(config), options.make_current, lifeline))
     return 0
 
 
@@ -287,10 +287,10 @@ class Resources:
         await asyncio.gather(self.servers.close(), self.cache.close())
 
 
-def resources_of(config: Config) -> Resources:
+def open_resources(config: Config) -> Resources:
     """Import the packages of `[worker] imports`, and return every activity with what it needs. Raises `ConfigError`."""
     servers, cache = mcp_servers(config), _cache(config)
-    return Resources(activities_of(config, servers, cache, _checkpoints(config)), servers, cache)
+    return Resources(make_activities(config, servers, cache, _checkpoints(config)), servers, cache)
 
 
 def _checkpoints(config: Config) -> CheckpointStore:
@@ -308,7 +308,7 @@ def _cache(config: Config) -> CacheStore:
     return SealedCache(store, ring) if ring else store
 
 
-def activities_of(
+def make_activities(
     config: Config, servers: McpServers, cache: CacheStore, checkpoints: CheckpointStore | None = None
 ) -> Sequence[Callable[..., Any]]:
     """Import the packages of `[worker] imports`, and return every activity. Raises `ConfigError`.

@@ -50,7 +50,7 @@ class RecordedCase:
 
 
 @dataclass(frozen=True)
-class _Reply:
+class _RecordedReply:
     """What a model replied."""
 
     step: str
@@ -60,7 +60,7 @@ class _Reply:
 
 
 @dataclass(frozen=True)
-class _ToolCall:
+class _RecordedCall:
     """A call of a tool, of a function, or of a workflow of the author's own."""
 
     tool: str
@@ -81,8 +81,8 @@ class CaseRecorder:
         self._runs = [state.run]
         """The run, and those that it goes on from."""
         self._histories = Histories(tree, state.run)
-        self._replies: list[_Reply] = []
-        self.calls: list[_ToolCall] = []
+        self._replies: list[_RecordedReply] = []
+        self.calls: list[_RecordedCall] = []
         self.answers: list[PastReply] = []
         self._interrupted: list[str] = []
         """Where tools asked people in the middle of their work."""
@@ -140,7 +140,7 @@ class CaseRecorder:
             place = _make_pattern(call.address)
             n = 1 + sum((reply.step, _make_pattern(reply.address)) == (step, place) for reply in self._replies)
             value = ModelReply.model_validate(await self._histories.decode(call.result))
-            self._replies.append(_Reply(step, call.address, n, _write_reply(value)))
+            self._replies.append(_RecordedReply(step, call.address, n, _write_reply(value)))
         elif call.activity == agents.CALL_TOOL:
             self._notes.append(f"{call.address}: a local tool, which the test calls")
 
@@ -167,7 +167,7 @@ class CaseRecorder:
     def _take_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         if request.use is not None:
             self._notes.append(f"{request.step}: the agent is an object of your code, whose library asks its model")
-        self._replies.append(_Reply(request.step, request.address, request.n, _write_reply(reply)))
+        self._replies.append(_RecordedReply(request.step, request.address, request.n, _write_reply(reply)))
 
     async def _take_tool(self, call: Call, request: ToolRequest) -> None:
         arguments = request.input if request.args is None else request.args
@@ -186,7 +186,7 @@ class CaseRecorder:
         else:
             self._notes.append(f"{request.address}: {request.tool} was under way when the run ended")
             return
-        self.calls.append(_ToolCall(request.tool, request.address, call.at, arguments, result))
+        self.calls.append(_RecordedCall(request.tool, request.address, call.at, arguments, result))
 
     async def _take_own(self, child: ChildRun) -> None:
         arguments = await self._histories.decode(child.arguments[0] if child.arguments else None)
@@ -196,13 +196,13 @@ class CaseRecorder:
             result = {"error": (await self._histories.read_failure(child.failure)).message}
         else:
             return
-        self.calls.append(_ToolCall(child.type, child.address, child.at, arguments, result, is_workflow=True))
+        self.calls.append(_RecordedCall(child.type, child.address, child.at, arguments, result, is_workflow=True))
 
     # The parts of the test
 
     def _write_model(self) -> JSONObject:
         """Return the replies by step; by place where a step got others in another item, branch or import."""
-        by_step: dict[str, list[_Reply]] = defaultdict(list)
+        by_step: dict[str, list[_RecordedReply]] = defaultdict(list)
         for reply in self._replies:
             by_step[reply.step].append(reply)
         model: JSONObject = {}
@@ -210,7 +210,7 @@ class CaseRecorder:
             if (listed := _number(replies)) is not None:
                 model[step] = listed
                 continue
-            places: dict[str, list[_Reply]] = defaultdict(list)
+            places: dict[str, list[_RecordedReply]] = defaultdict(list)
             for reply in replies:
                 places[_make_pattern(reply.address)].append(reply)
             for place, there in places.items():
@@ -234,8 +234,8 @@ class CaseRecorder:
             self._notes.append(f"{where}: a tool asked people in the middle of its work; the test has only its result")
         return tools
 
-    def _group_calls(self) -> Mapping[str, Sequence[_ToolCall]]:
-        by_tool: dict[str, list[_ToolCall]] = defaultdict(list)
+    def _group_calls(self) -> Mapping[str, Sequence[_RecordedCall]]:
+        by_tool: dict[str, list[_RecordedCall]] = defaultdict(list)
         for call in self.calls:
             by_tool[call.tool].append(call)
         return by_tool
@@ -390,7 +390,7 @@ def _spell_out(result: JSON) -> JSONObject:
     return result if isinstance(result, dict) else {"output": result}
 
 
-def _number(replies: Iterable[_Reply], strict: bool = True) -> list[JSON] | None:
+def _number(replies: Iterable[_RecordedReply], strict: bool = True) -> list[JSON] | None:
     """Return replies by their numbers; None if two differ under one number.
 
     A number without a reply (a request that failed) gets the next one: it does not come to it again.
@@ -431,7 +431,7 @@ def _stands_in_line(address: str) -> bool:
     return not any(kind in ("branch", "map", "tool") for kind, _, _ in parts(address))
 
 
-def _stand_in_line(calls: Sequence[_ToolCall]) -> bool:
+def _stand_in_line(calls: Sequence[_RecordedCall]) -> bool:
     return len(calls) == 1 or all(_stands_in_line(call.address) for call in calls)
 
 

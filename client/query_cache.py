@@ -47,7 +47,7 @@ class QueryKey:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _KeptResult:
     value: Any
     place: Place
     """Before the query: what happened meanwhile may be in the value, and is asked once more."""
@@ -64,7 +64,7 @@ class QueryCache:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._kept: OrderedDict[QueryKey, _Result] = OrderedDict()
+        self._kept: OrderedDict[QueryKey, _KeptResult] = OrderedDict()
         self._asking: dict[tuple[QueryKey, Place], asyncio.Future[Any]] = {}
 
     async def ask(
@@ -91,7 +91,7 @@ class QueryCache:
 
     async def _query(self, key: QueryKey, place: Place, query: Callable[[], Awaitable[Any]]) -> Any:
         value = await query()
-        self._keep(key, _Result(value, place, time.monotonic()))
+        self._keep(key, _KeptResult(value, place, time.monotonic()))
         return value
 
     def _end(self, key: QueryKey, place: Place, asked: asyncio.Future[Any]) -> None:
@@ -99,7 +99,7 @@ class QueryCache:
         if not asked.cancelled():
             asked.exception()  # perhaps nobody waits for it any more
 
-    async def _is_sure(self, key: QueryKey, kept: _Result, task_queue: str) -> bool:
+    async def _is_sure(self, key: QueryKey, kept: _KeptResult, task_queue: str) -> bool:
         """Return whether a worker is there: without one the query says why there is none."""
         now = time.monotonic()
         if now - kept.sure < SURE_SECONDS:
@@ -109,7 +109,7 @@ class QueryCache:
         self._keep(key, replace(kept, sure=now))
         return True
 
-    def _keep(self, key: QueryKey, result: _Result) -> None:
+    def _keep(self, key: QueryKey, result: _KeptResult) -> None:
         self._kept[key] = result
         self._kept.move_to_end(key)
         while len(self._kept) > MOST_KEPT:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from temporalio.client import Client, WorkflowExecutionDescription
@@ -109,18 +109,26 @@ class Runs:
             permissions: What they may do; None: lists show everything, and a command is checked where it arrives.
         """
         answering = replace(self.answering, sender=sender)
-        return Runs(self.client, self.task_queue, answering, self.archive, permissions, self.reader, self.tree.cache)
+        return self._change(answering=answering, permissions=permissions)
 
     def with_archive(self, archive: Archive | None) -> Runs:
         """Return these runs with an archive, from which they are read as far as it goes."""
-        return Runs(
-            self.client, self.task_queue, self.answering, archive, self.permissions, self.reader, self.tree.cache
-        )
+        return self._change(archive=archive)
 
     def sharing_queries(self) -> Runs:
         """Return these runs for all who look at them through this process: what did not change is queried once."""
-        cache = QueryCache(self.client)
-        return Runs(self.client, self.task_queue, self.answering, self.archive, self.permissions, cache=cache)
+        return self._change(reader=None, cache=QueryCache(self.client))
+
+    def _change(self, **changes: object) -> Runs:
+        """Return these runs with other arguments of the constructor."""
+        given: dict[str, Any] = {
+            "answering": self.answering,
+            "archive": self.archive,
+            "permissions": self.permissions,
+            "reader": self.reader,
+            "cache": self.tree.cache,
+        }
+        return Runs(self.client, self.task_queue, **given | changes)
 
     async def start(
         self,

@@ -6,7 +6,7 @@ Queries add nothing to a workflow's history; updates do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -130,7 +130,8 @@ class Tree:
             NoWorker: No worker answered in time.
             UnknownRun: There is no such workflow, or it has ended.
         """
-        ask = partial(self._query_again, workflow, name, argument, type_, run, NOT_OPEN if unless_ended else None)
+        once = partial(self._query, workflow, name, argument, type_, run, NOT_OPEN if unless_ended else None)
+        ask = partial(self._ask_again, workflow, once)
         if self.cache is None:
             return await ask()
         described = await self.describe(workflow, run)
@@ -139,19 +140,11 @@ class Tree:
         result: Result = await self.cache.ask(QueryKey.of(workflow, run, name, argument, type_), described, ask)
         return result
 
-    async def _query_again(
-        self,
-        workflow: str,
-        name: str,
-        argument: object,
-        type_: type[Result],
-        run: str | None,
-        reject: QueryRejectCondition | None,
-    ) -> Result:
+    async def _ask_again(self, workflow: str, once: Callable[[], Awaitable[Result]]) -> Result:
         retries = dict(ASKED_AGAIN)
         while True:
             try:
-                return await self._query(workflow, name, argument, type_, run, reject)
+                return await once()
             except RPCError as error:
                 if retries.get(error.status, 0) == 0:
                     if error.status in _UNREACHED:

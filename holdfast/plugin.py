@@ -25,7 +25,7 @@ from holdfast.runtime.converters import add_encryption, join_converter, takes_ou
 from holdfast.runtime.encryption import keep_content_out_of_logs, load_key_ring
 from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.payloads import make_storage
-from holdfast.worker import Resources, open_door, resources_of
+from holdfast.worker import Resources, open_door, open_resources
 from holdfast.workflows import OWN_RUNNER, PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
 
 NAME = "holdfast"
@@ -88,7 +88,7 @@ class Plugin(SimplePlugin):
                 await self._resources.close()
 
     def _with_ours(self, activities: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
-        self._resources = resources_of(self.config)
+        self._resources = open_resources(self.config)
         ours = make_held_activities() if self.config.worker.hold else self._resources.activities
         return [*(activities or ()), *ours]
 

@@ -32,7 +32,7 @@ from holdfast.runtime.secrets import keeper
 from holdfast.testkit.clock import CLOCK_RUNNER
 from holdfast.testkit.fakes import OwnCaches, Tools
 from holdfast.testkit.own_workflows import OwnWorkflows
-from holdfast.worker import activities_of, create_worker, mcp_servers
+from holdfast.worker import create_worker, make_activities, mcp_servers
 from holdfast.workflows import WORKFLOWS
 
 INBOX = Key("inbox", token_hex(32), "person")
@@ -98,7 +98,7 @@ class TestEnvironment:
 
     def activities(self, config: Config, servers: McpServers, caches: OwnCaches) -> list[Callable[..., Any]]:
         """Return the activities of a worker."""
-        return list(activities_of(config, servers, caches))
+        return list(make_activities(config, servers, caches))
 
     async def _start_worker(self, config: Config, queue: str) -> ConfiguredRuns:
         client = self._environment.client

@@ -37,7 +37,7 @@ from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config
 from holdfast.testkit.fakes import OwnCaches
-from holdfast.worker import activities_of, create_worker
+from holdfast.worker import create_worker, make_activities
 
 SUITES = "v1.2.2"
 NAME = f"AgentDojo {SUITES}"
@@ -249,7 +249,7 @@ async def run_suites(folder: Path, share: int = 1) -> list[Row]:
     async with server() as client, AsyncExitStack() as exits:
         work = Path(exits.enter_context(TemporaryDirectory()))
         servers, caches = McpServers({}), OwnCaches()
-        activities = activities_of(Config(home=work, folder=work), servers, caches)
+        activities = make_activities(Config(home=work, folder=work), servers, caches)
         await exits.enter_async_context(create_worker(client, task_queue=QUEUE, activities=activities))
         board = Board(Runs(client, QUEUE), work)
         await asyncio.gather(*(board.run_case(case) for case in [*tasks, *pairs]))

@@ -102,7 +102,7 @@ class Site:
     """The parts that every request shares. A request finds it as `request.app.state.site`."""
 
     config: Config
-    runs: Runs
+    given_runs: Runs
     ui_url: str | None = None
     """Temporal's own UI; None if it is not known."""
     address: str = ""
@@ -110,9 +110,10 @@ class Site:
     record: Record | None = None
     """The record that this server fills; None where none is kept."""
 
-    def __post_init__(self) -> None:
-        """Have all readers of the site share what they query: each query may cost a run its place in a cache."""
-        object.__setattr__(self, "runs", self.runs.sharing_queries())
+    @cached_property
+    def runs(self) -> Runs:
+        """Return the runs, with queries that all readers share: each one may cost a run its place in a cache."""
+        return self.given_runs.sharing_queries()
 
     @cached_property
     def delivery(self) -> EventDelivery:

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
 def site(house: Harness, store: RecordStore) -> Site:
     site = site_of_house(house)
     record = Record(store, house.client, KEY)
-    return replace(site, runs=site.runs.with_archive(record), record=record)
+    return replace(site, given_runs=site.runs.with_archive(record), record=record)
 
 
 @pytest_asyncio.fixture

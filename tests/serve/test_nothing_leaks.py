@@ -50,7 +50,7 @@ async def ana(house: Harness, store: RecordStore) -> AsyncIterator[Desk]:
     site = inbox_of(house)
     record = Record(store, house.client, KEY)
     config = site.config.model_copy(update={"notify": NotifyTable(ops=told)})
-    site = replace(site, config=config, runs=site.runs.with_archive(record), record=record)
+    site = replace(site, config=config, given_runs=site.runs.with_archive(record), record=record)
     async with run_background(site, record), client_of(site) as client:
         yield Desk(client)
 

@@ -96,7 +96,7 @@ async def test_no_request_breaks_it_and_every_response_is_as_documented(alone: H
     question = await house.one(await house.start(RUN, {"topic": "tea"}))
     site = site_of_house(house, serve=ServeSection(blueprints=["blueprints"]))
     record = Record(open_store(site.config.record_place()), house.client)
-    site = replace(site, runs=site.runs.with_archive(record), record=record)
+    site = replace(site, given_runs=site.runs.with_archive(record), record=record)
     gate = Gate.of(site.config, record.store)
     _, token = gate.tokens.create("user:ana", scopes=ALL_WEB_SCOPES, life=None)
     (tmp_path / "schemathesis.toml").write_text(SETTINGS.format(token=token, question=question))

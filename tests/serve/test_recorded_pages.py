@@ -40,7 +40,7 @@ async def client(recording: Recording) -> AsyncIterator[httpx.AsyncClient]:
 def recorded_site(recording: Recording, **settings: Any) -> Site:
     site = site_of_house(recording.house, **settings)
     record = Record(recording.store, recording.house.client, KEY)
-    return replace(site, runs=site.runs.with_archive(record), record=record)
+    return replace(site, given_runs=site.runs.with_archive(record), record=record)
 
 
 async def forgotten(recording: Recording, text: str = ASK, *answers: str) -> tuple[str, Question]:

@@ -295,7 +295,7 @@ def site(house: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setattr(guard.DEPLOYMENT, "groups", GROUPS)
     store = open_store(f"sqlite:{tmp_path / 'record.sqlite'}")
     record = Record(store, house.client, KEY)
-    yield replace(site, runs=site.runs.with_archive(record), record=record)
+    yield replace(site, given_runs=site.runs.with_archive(record), record=record)
     store.close()
 
 

@@ -317,9 +317,11 @@ class Questions:
         digest = answers.digest if answers.key else None
         # All before the first question closes: each may raise.
         replies = [self._evaluate(answer, answers, proof) for answer in answers.answers]
-        return [_make_receipt(self._take(*evaluated, answers.key, digest)) for evaluated in replies]
+        return [_make_receipt(self._close_or_count(*evaluated, answers.key, digest)) for evaluated in replies]
 
-    def _take(self, entry: OpenQuestion, reply: Reply, settles: bool, key: str | None, digest: str | None) -> Closed:
+    def _close_or_count(
+        self, entry: OpenQuestion, reply: Reply, settles: bool, key: str | None, digest: str | None
+    ) -> Closed:
         return self._close(entry.question, reply, key, digest) if settles else self._count(entry, reply, key, digest)
 
     def _evaluate(self, answer: Answer, answers: AnswerBatch, proof: str) -> tuple[OpenQuestion, Reply, bool]:
