@@ -25,6 +25,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import parse_document
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.parts import Option
+from holdfast.blueprint.questions.kind import write_returned
 from holdfast.blueprint.source import PlacedDict, Source
 from holdfast.client.answering import Answering
 from holdfast.client.outcomes import archived_end
@@ -140,7 +141,7 @@ async def ask(
         try:
             return None if output is None else read_instance(schema, options.get("kind", "input"), output)
         except ValidationError as error:  # the model has rules that its JSON Schema cannot say
-            text = f"{message}\n\n{describe_problem(error)}"
+            text = write_returned(message, describe_problem(error))
     raise BadInput(f"no answer to {message!r} fits the model in {MOST_TRIES} tries; the last was that of the run {run}")
 
 

@@ -153,10 +153,9 @@ class QuestionRequest:
     """What people read of the item of a map in which it is asked."""
     attachments: Sequence[AttachedData] = ()
 
-    def asking_again(self, reason: str) -> QuestionRequest:
-        """Return the request for another answer, with the reason why the last one cannot be used in its message."""
-        message = f"{self.asked.message}\n\nThe last answer cannot be used: {reason}"
-        return replace(self, asked=self.asked.model_copy(update={"message": message}))
+    def ask_again(self, reason: str) -> QuestionRequest:
+        """Return the request for another answer, with the reason why the last one was given back in its message."""
+        return replace(self, asked=self.asked.give_back(reason))
 
 
 def open_question(

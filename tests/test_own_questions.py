@@ -17,6 +17,7 @@ from temporalio.worker import Worker
 from holdfast import Answer, Refusal, loads
 from holdfast.activities import all_activities
 from holdfast.client.history import histories
+from holdfast.protocol.events import QuestionReturned
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.conftest import RUNNERS, Replays, until
 from tests.flows import ASK, repeat, written
@@ -135,10 +136,21 @@ async def _both(listed: Callable[[], Awaitable[list[str]]]) -> bool:
 async def test_an_answer_that_breaks_a_rule_of_the_model_is_asked_for_again(desk: Desk) -> None:
     handle = await desk.start(Inquiry.run, {"message": "When?", "schema": "trip"})
     await desk.answer(handle, {"start": 9, "end": 3})
-    again = await desk.question(handle, "The last answer cannot be used: end: the end is before the start")
+    again = await desk.question(handle, "The answer was returned: end: the end is before the start\n\nWhen?")
     assert again.round == 2
     await desk.answer(handle, {"start": 3, "end": 9})
     assert await handle.result() == "3 to 9"
+
+
+async def test_an_answer_that_breaks_a_rule_of_the_model_is_told_as_given_back(desk: Desk) -> None:
+    handle = await desk.start(Inquiry.run, {"message": "When?", "schema": "trip"})
+    first = await desk.question(handle, "When?")
+    await desk.answer(handle, {"start": 9, "end": 3})
+    await desk.question(handle, "The answer was returned: ")
+    events = await desk.runs.watch.events(handle.id)
+    [returned] = [event.data for event in events if isinstance(event.data, QuestionReturned)]
+    assert (returned.id, returned.reason) == (first.id, "end: the end is before the start")
+    await handle.terminate()
 
 
 async def test_a_default_is_given_as_its_model_has_it(desk: Desk) -> None:

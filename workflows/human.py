@@ -17,7 +17,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
-from holdfast.protocol.events import OwnChildStarted
+from holdfast.protocol.events import OwnChildStarted, QuestionReturned
 from holdfast.protocol.names import PAUSED_MEMO, PIPELINE_WORKFLOW, STATE_MEMO
 from holdfast.protocol.questions import QuestionRequest
 from holdfast.protocol.runs import Definition, OwnState, PipelineState
@@ -233,7 +233,9 @@ class Human:
             try:
                 return reply, wording.read_answer(request.asked.read_output(reply.content))
             except ValidationError as error:  # the model has rules that its JSON Schema cannot say
-                request = request.asking_again(describe_problem(error))
+                reason = describe_problem(error)
+                self._host.note(request.address, QuestionReturned(id=reply.question, reason=reason))
+                request = request.ask_again(reason)
         return reply, None
 
     def _keep_reply(self, address: Address, reply: JSONObject) -> None:
@@ -254,6 +256,7 @@ class Human:
     async def _reply(self, request: QuestionRequest) -> Reply:
         self._open.add(request.address)
         try:
+            await self._host.until_resumed()  # it may have been paused before the question is asked again
             display = asyncio.create_task(self._host.view.keep_true())
             try:
                 reply = await self._host.ask(request)

@@ -131,7 +131,7 @@ class Interrupts:
         if path in self._waiting and interrupt.asked != self._asked[path].asked and interrupt.asked.consents:
             await self._close([path])  # an answer to the old form must not count as consent to this one
         if path not in self._waiting:
-            asked = add_problem(interrupt.asked, problem) if problem else interrupt.asked
+            asked = interrupt.asked.give_back(problem) if problem else interrupt.asked
             self._waiting[path] = asyncio.create_task(place.ask(asked, parents=parents))
         elif interrupt != self._asked[path]:
             place.host.change_question(place.address, interrupt.asked, parents)
@@ -164,11 +164,6 @@ class Interrupts:
 
     async def _close(self, paths: list[str]) -> None:
         await end([self._waiting.pop(path) for path in paths])
-
-
-def add_problem(asked: Asked, reason: str) -> Asked:
-    """Return the question as it is asked again after its answer was given back."""
-    return asked.model_copy(update={"message": f"The answer was returned: {reason}\n\n{asked.message}"})
 
 
 def _read_action(reply: Reply) -> InterruptAnswer:

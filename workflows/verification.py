@@ -15,7 +15,6 @@ from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.interrupts import add_problem
 from holdfast.workflows.replies import Reply
 
 VERDICT: JSONObject = {
@@ -59,7 +58,7 @@ async def ask_until_settled(step: Hitl, request: QuestionRequest, frame: Frame) 
         if not verdict.given_back:
             break
         remaining -= 1
-        request = replace(request, asked=add_problem(asked, verdict.reason or ""))
+        request = request.ask_again(verdict.reason or "")
     return asked, reply
 
 

@@ -400,6 +400,10 @@ class Asked(QuestionKind):
         """Return the question that is asked next, if accepted content does not settle this one."""
         return None
 
+    def give_back(self, reason: str) -> Self:
+        """Return the question as it is asked again after its answer was given back."""
+        return self.model_copy(update={"message": write_returned(self.message, reason)})
+
     def read_remarks(self, content: JSON) -> JSONObject:
         """Return what accepted content says beside the output: fields of the step's `reply`."""
         return {}
@@ -448,6 +452,11 @@ class Asked(QuestionKind):
     @property
     def _is_boolean(self) -> bool:
         return not self.choices and self.value_schema.get("type") == "boolean"
+
+
+def write_returned(message: str, reason: str) -> str:
+    """Return the message of a question that is asked again, as its answer was given back."""
+    return f"The answer was returned: {reason}\n\n{message}"
 
 
 def find_asked(name: str) -> type[Asked] | None:
