@@ -53,8 +53,8 @@ class Requirement:
     about: str = ""
     """For a tool that may be replaced: its purpose, by which another is found. For an agent object: the keys beside
     it that need turns with a model, and `model`; for its tool: the object. For a workflow: its task queue."""
-    idempotent: bool = False
-    """True if a call may be made twice, as the blueprint says."""
+    idempotent: bool | None = None
+    """Whether a call may be made twice, as the blueprint says; None: it says nothing."""
     among: tuple[str, ...] | None = None
     """The tools of which one may take the place of a missing one; empty: any that the worker has; None: none may."""
 

@@ -38,8 +38,8 @@ def explain(file: File, as_json: AsJson = False) -> None:
     parsed = _valid(file, as_json)
     assert parsed.blueprint is not None
     facts = asyncio.run(read_tool_facts(file, parsed))
-    demands, local = (None, ()) if facts is None else facts
-    description = explanation(parsed.blueprint, min(columns, WIDTH), demands, local)
+    known = (None,) if facts is None else facts
+    description = explanation(parsed.blueprint, min(columns, WIDTH), *known)
     if as_json:
         print_json(description.to_json())
     else:

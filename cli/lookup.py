@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from holdfast.blueprint.kinds import AgentTool
+from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.requirements import list_requirements
+from holdfast.blueprint.shapes import NO_TOOLS
 from holdfast.cli.output import say
 from holdfast.client.lookup import Checked, look_up_here
 from holdfast.runtime.config import Config, ConfigError, load_config_for
@@ -30,6 +32,7 @@ class ToolFacts(NamedTuple):
     """What their owners demand, by the tool's name."""
     local: Sequence[str]
     """Those that are called in the workflow's own task."""
+    shapes: ToolShapes = NO_TOOLS
 
 
 async def read_tool_facts(file: Path, parsed: Parsed) -> ToolFacts | None:
@@ -51,7 +54,8 @@ async def read_tool_facts(file: Path, parsed: Parsed) -> ToolFacts | None:
         name: AgentTool(name=name, approve=rule.approve, review=rule.review, risk=rule.risk)
         for name, rule in checked.rules.items()
     }
-    return ToolFacts(demands, checked.local)
+    twice = {need.name for need in tools if need.idempotent is not False}
+    return ToolFacts(demands, [name for name in checked.local if name in twice], checked.shapes)
 
 
 async def look_up_in(

@@ -50,6 +50,11 @@ class Checked:
     local: Sequence[str] = ()
     """The tools that are called in the workflow's own task."""
 
+    @property
+    def shapes(self) -> ToolShapes:
+        results = {name: Shape(form.result) for name, form in self.forms.items() if form.result is not None}
+        return ToolShapes({name: Shape(form.parameters) for name, form in self.forms.items()}, results)
+
     def judge(self, blueprint: Blueprint, placed: Placed) -> Checked:
         """Return the same with what is wrong in the blueprint by what its tools take and give.
 
@@ -57,9 +62,7 @@ class Checked:
             blueprint: One without problems as long as its tools are not known.
             placed: Makes a problem of a path, a code and a message.
         """
-        results = {name: Shape(form.result) for name, form in self.forms.items() if form.result is not None}
-        tools = ToolShapes({name: Shape(form.parameters) for name, form in self.forms.items()}, results)
-        found = list(_judge(blueprint, tools, placed, ())) if self.forms else []
+        found = list(_judge(blueprint, self.shapes, placed, ())) if self.forms else []
         return replace(self, problems=[*self.problems, *found])
 
 
@@ -79,7 +82,7 @@ def _make_required(requirement: Requirement) -> RequiredName:
     return RequiredName(
         kind=requirement.kind,
         name=requirement.name,
-        idempotent=requirement.idempotent,
+        idempotent=requirement.idempotent is True,
         about=requirement.about,
         among=requirement.among,
     )

@@ -9,11 +9,14 @@ from holdfast.blueprint.explain.cost import count_requests, limit_asks, limit_se
 from holdfast.blueprint.explain.demands import Demands, add_demands, demand_lines
 from holdfast.blueprint.explain.outline import EMPTY, WIDTH, Line, render
 from holdfast.blueprint.explain.page import Book, Page
+from holdfast.blueprint.explain.values import write_schema
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_sentence
 from holdfast.blueprint.kinds.description import Ask
+from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.kinds.references import tool_name
+from holdfast.blueprint.shapes import NO_TOOLS
 from holdfast.blueprint.words.amounts import Amount
 from holdfast.blueprint.words.text import RUN, enumerate_words, one_line
 
@@ -40,6 +43,8 @@ class Explanation:
     """Every question of the blueprint itself, in the order of the text; those of tools are not known."""
     model_requests_at_most: int | None
     """None if nothing bounds the number."""
+    output: JSONObject
+    """JSON Schema that every output of the run fits, as far as that is known before it runs; {} if nothing is."""
 
     def to_json(self) -> JSONObject:
         return {
@@ -47,11 +52,16 @@ class Explanation:
             "text": self.text,
             "asks": [ask.to_json() for ask in self.asks],
             "model_requests_at_most": self.model_requests_at_most,
+            "output": self.output,
         }
 
 
 def explain(
-    blueprint: Blueprint, width: int = WIDTH, demands: Demands | None = None, local: Sequence[str] = ()
+    blueprint: Blueprint,
+    width: int = WIDTH,
+    demands: Demands | None = None,
+    local: Sequence[str] = (),
+    shapes: ToolShapes = NO_TOOLS,
 ) -> Explanation:
     """Return the explanation of a blueprint.
 
@@ -60,6 +70,7 @@ def explain(
         width: Characters in a line of its text at most.
         demands: What the owners of its tools demand; None: that is not known.
         local: Those of its tools that are called in the workflow's own task.
+        shapes: What its tools take and give, as far as that is known.
 
     >>> from holdfast.blueprint.load import loads
     >>> print(explain(loads("steps: [{name: ask, kind: hitl, message: 'Which?'}]", name="tiny")).text, end="")
@@ -72,14 +83,17 @@ def explain(
     Model requests: none.
     A question without a deadline waits until it is answered.
     """
-    book, requests = Book(), count_requests(blueprint)
+    book, requests = Book(shapes=shapes), count_requests(blueprint)
     blueprint = add_demands(blueprint, demands or {})
-    own = Page(blueprint, book).sections()
+    page = Page(blueprint, book)
+    own = page.sections()
     imported = _imports(book)
     summary = _summary(blueprint, requests, book, are_known=demands is not None)
     heading = [_write_heading(blueprint.name, blueprint)]
     lines = _join_sections([heading, *own, demand_lines(demands or {}), _list_local(local), summary, *imported])
-    return Explanation(blueprint.name, render(lines, width), tuple(book.asks), requests.bound)
+    return Explanation(
+        blueprint.name, render(lines, width), tuple(book.asks), requests.bound, write_schema(page.values.facts.output)
+    )
 
 
 def _list_local(tools: Sequence[str]) -> list[Line]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from holdfast.blueprint.dependencies import reach_of_tools, resolve_agent
 from holdfast.blueprint.explain.agents import UsedAgent, asks_of_calls, describe_agent, list_asks
 from holdfast.blueprint.explain.outline import Line
 from holdfast.blueprint.explain.plans import compile_step
+from holdfast.blueprint.explain.values import ValueSentences, say_shape
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback, Step
 from holdfast.blueprint.kinds.description import RESCUE, AgentUse, Ask, NestedSteps, StepDescription
+from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.kinds.needs import describe_order, find_vocabularies
 from holdfast.blueprint.kinds.people_lists import people_asked
 from holdfast.blueprint.kinds.references import AGENT, ANY_TOOL, IMPORT
 from holdfast.blueprint.kinds.walk import answers_in
+from holdfast.blueprint.shapes import NO_TOOLS, find_facts
 from holdfast.blueprint.words.schemas import shape
 from holdfast.blueprint.words.text import (
     RUN,
@@ -37,6 +41,8 @@ class Book:
     imported: list[Blueprint] = field(default_factory=list)
     tools: bool = False
     """True if any tool is called."""
+    shapes: ToolShapes = NO_TOOLS
+    """What is known of tools."""
 
     def add_import(self, alias: str, child: Blueprint) -> None:
         if child not in self.imported:
@@ -54,13 +60,20 @@ class Page:
     prefix: str = ""
     agents: dict[str, UsedAgent] = field(default_factory=dict)
 
+    @cached_property
+    def values(self) -> ValueSentences:
+        """What is known of the values of this blueprint."""
+        return ValueSentences(find_facts(self.blueprint, self.book.shapes))
+
     def sections(self) -> list[list[Line]]:
         """Return the sections: input and context, steps, result, agents."""
         names = replace(RUN, answers=answers_in(self.blueprint.steps))
         steps, last = self._steps(self.blueprint.steps, names)
         output = self.blueprint.output
         result = last.previous if output is None else say_template(output, last)
-        end = Line(as_sentence(f"{'It' if self.depth else 'The run'} returns {result}"), depth=self.depth)
+        sentence = as_sentence(f"{'It' if self.depth else 'The run'} returns {result}")
+        form = "" if isinstance(output, dict) else say_shape(self.values.facts.output)
+        end = Line(f"{sentence} That is {form}." if form else sentence, depth=self.depth)
         return [self._inputs(), steps, [end], self._agents(names.after("the previous output"))]
 
     def _inputs(self) -> list[Line]:
@@ -88,9 +101,10 @@ class Page:
 
     def _step(self, step: AnyStep, names: Vocabulary, label: str, depth: int) -> list[Line]:
         """Return the lines of a step and of those nested in it, numbered consecutively."""
-        step = compile_step(step, self.blueprint)
+        written, step = step, compile_step(step, self.blueprint)
         description = step.describe(names)
-        lines = [Line(f"{step.label}: {_step_text(step, description, names)}", label, depth)]
+        values = self.values.list_for(written, description, names)
+        lines = [Line(f"{step.label}: {_step_text(step, description, names, values)}", label, depth)]
         self._record(step, description, self.prefix + label.rstrip("."), people_asked(step.asked(), names))
         number = 0
         for inner in [*description.inner, *_fallback(step, names)]:
@@ -167,7 +181,7 @@ class Page:
         self.book.tools |= any(not name.startswith((AGENT, IMPORT)) for name in called)
 
 
-def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary) -> str:
+def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary, values: Iterable[str]) -> str:
     """Return the kind's description, with what every step may add: condition, stops, schemas, error handling."""
     only = f"after {enumerate_words(step.needs)}, " if step.needs else ""
     only += f"if {condition(step.when, names)}, " if step.when is not None else ""
@@ -175,6 +189,7 @@ def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary) -
     after = "Then a person looks at the context, and may change it." if step.interrupt_after else ""
     sentences = [
         f"{only}{description.text}",
+        *values,
         *_schema_sentences(step),
         *_context_sentences(step),
         _FAILED.get(str(step.on_error), ""),

@@ -43,7 +43,7 @@ class AgentTool(Part):
     retry: Retry | None = Field(None, description="How often a call is tried.")
 
     def requires(self) -> Iterator[Requirement]:
-        yield Requirement("tool", self.name, ("name",), idempotent=self.idempotent is True)
+        yield Requirement("tool", self.name, ("name",), idempotent=self.idempotent)
 
 
 _SETTINGS = ("temperature", "max_tokens", "top_p", "seed", "stop_sequences", "presence_penalty", "frequency_penalty")

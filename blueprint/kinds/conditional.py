@@ -129,8 +129,9 @@ class Conditional(Step):
             NestedSteps(f"If it is {_key(key)}{colon_or_nothing(then)}", then, inside, key, key)
             for key, then in self.branches.items()
         ]
-        unknown = " Any other value fails the step." if self.default_branch is None else ""
-        return StepDescription(f"branches on {self._subject(names)}.{unknown}", (*blocks, *self._otherwise(inside)))
+        inner = (*blocks, *self._otherwise(inside))
+        unknown = "Any other value fails the step." if self.default_branch is None else ""
+        return StepDescription(f"branches on {self._subject(names)}.", inner, unless_covered=unknown)
 
     def draw(self, names: Vocabulary) -> Drawing:
         clause = self._yes_or_no(names)

@@ -92,6 +92,8 @@ class StepDescription:
     work: AgentUse | None = None
     """The agent that drives a plan, works on a step of it, or on one that is known only when it runs; of other steps
     `agents()` says which work."""
+    unless_covered: str = ""
+    """A sentence that is left out where each value by which the step decides has a branch."""
 
 
 Shape = Literal["end", "question", "condition", "agent", "tool", "plain", "fork", "store"]

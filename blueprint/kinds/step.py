@@ -118,7 +118,7 @@ class PlainStep(AskingStep):
     def requires(self) -> Iterator[Requirement]:
         if self.uses is not None and self.uses not in BUILTINS:
             among = () if self.finds_tool else None
-            yield Requirement("tool", self.uses, ("uses",), self.uses, self.idempotent is True, among)
+            yield Requirement("tool", self.uses, ("uses",), self.uses, self.idempotent, among)
         yield from super().requires()
 
     @property

@@ -43,20 +43,35 @@ def judge(blueprint: Blueprint, findings: Sink, tools: ToolShapes = NO_TOOLS) ->
         findings: Where its mistakes and warnings go.
         tools: What a worker, or its packages, say of tools.
     """
-    _walk(blueprint, Report(findings), tools)
+    walk(blueprint, Report(findings), tools)
 
 
 def find_output_shape(blueprint: Blueprint, tools: ToolShapes = NO_TOOLS) -> Shape:
     """Return what is known of the output of a blueprint."""
-    return _walk(blueprint, Report(None), tools)
+    return walk(blueprint, Report(None), tools).output
 
 
-def _walk(blueprint: Blueprint, report: Report, tools: ToolShapes) -> Shape:
+def walk(blueprint: Blueprint, report: Report, tools: ToolShapes) -> Walk:
+    """Return the walk over a blueprint, done."""
     imports = {alias: find_output_shape(inner, tools) for alias, inner in blueprint.imports.items()}
     learning = Walk(blueprint, Report(None), imports, tools, UNKNOWN)
     learning.walk()
-    writes = gather_writes(learning.outputs)
-    return Walk(blueprint, report, imports, tools, make_context(blueprint, writes)).walk()
+    done = Walk(blueprint, report, imports, tools, make_context(blueprint, gather_writes(learning.outputs)))
+    done.walk()
+    return done
+
+
+@dataclass(frozen=True)
+class DecidingExpression:
+    """An expression that decides something."""
+
+    step: AnyStep
+    key: str
+    """Its path in the step."""
+    expression: str
+    place: Place
+    block: Block | None = None
+    """The steps inside, where it is read after them, or before each of them."""
 
 
 @dataclass
@@ -70,7 +85,11 @@ class Walk:
     context: Shape
     outputs: list[tuple[AnyStep, Shape]] = field(default_factory=list)
     """Every step with what it gives, in the order of the walk."""
+    output: Shape = UNKNOWN
+    """What the blueprint gives."""
     ask_nobody: frozenset[str] = frozenset()
+    readings: list[DecidingExpression] = field(default_factory=list)
+    """Every expression that decides something, in the order of the walk."""
     whens: dict[str, str] = field(default_factory=dict)
     """The `when` of each step before that has one, by its name."""
 
@@ -80,19 +99,21 @@ class Walk:
         schema = self.blueprint.context_schema
         return UNKNOWN if schema is None else Shape(schema)
 
-    def walk(self) -> Shape:
-        """Walk over the whole blueprint; return what it gives."""
+    def walk(self) -> None:
+        """Walk over the whole blueprint."""
         every = placed_steps(self.blueprint.steps, "steps")
         self.ask_nobody = frozenset(step.name for _, step in every if not step.gives_reply)
         first = Shape(self.blueprint.inputs) if self.blueprint.inputs is not None else UNKNOWN
         start = Place(previous=first, names={"input": first, "context": self.context})
         end = self._walk_list(self.blueprint.steps, "steps", start)
-        if self.blueprint.output is None:
-            return end.previous
-        return self._reader("output", end).render(self.blueprint.output)
+        template = self.blueprint.output
+        self.output = end.previous if template is None else self._reader("output", end).render(template)
 
     def _reader(self, path: str, place: Place) -> ExpressionReader:
         return ExpressionReader(place, path, self.report, self.ask_nobody)
+
+    def _note(self, step: AnyStep, key: str, expression: str, place: Place, block: Block | None = None) -> None:
+        self.readings.append(DecidingExpression(step, key, expression, place, block))
 
     def _walk_list(self, steps: Sequence[AnyStep], path: str, place: Place) -> Place:
         """Walk over a list of steps; return what is known after it."""
@@ -113,6 +134,7 @@ class Walk:
 
     def _walk_step(self, step: AnyStep, path: str, place: Place) -> Place:
         if step.when is not None:
+            self._note(step, "when", step.when, place)
             self._check_condition(step.when, f"{path}.when", place)
         place, outside = self._assume(step, place), place
         # A person who decides about a failure may give another input.
@@ -129,6 +151,7 @@ class Walk:
         check_arguments(step, rendered, self.tools, path, self.report)
         for key, condition in step.conditions().items():
             if key != "when":
+                self._note(step, key, condition, inside)
                 self._check_value(step, condition, key, path, inside)
         output = self._find_output(step, input_, path, inside)
         self.outputs.append((step, output))
@@ -207,12 +230,14 @@ class Walk:
         end = self._walk_list(block.steps, f"{path}.{key}", begin)
         for read_key, template in block.reads.items():
             if (choice := block.choices.get(read_key)) is not None:
+                self._note(step, read_key, choice.expression, end, block)
                 self._check_choice(choice, read_key, path, end)
                 continue
             at = replace(begin, previous=place.previous) if ".init[" in read_key else end if block.loops else begin
             value = self._reader(f"{path}.{read_key}", at).render(template)
             check_operation(step, read_key, value, self.declared, path, self.report)
         for read_key, condition in block.conditions.items():
+            self._note(step, read_key, condition, end if block.loops else begin, block)
             self._check_condition(condition, f"{path}.{read_key}", end if block.loops else begin)
         return end
 

@@ -365,7 +365,7 @@ def test_programs_get_every_question_with_its_place_and_deadline() -> None:
     discount = told["asks"][2]
     assert (discount["by"], discount["on_timeout"], discount["choices"]) == (86400, "default", ("none", "5 %"))
     assert told["asks"][3]["who"] == ("group:sales",)
-    assert list(told) == ["blueprint", "text", "asks", "model_requests_at_most"]
+    assert list(told) == ["blueprint", "text", "asks", "model_requests_at_most", "output"]
 
 
 def test_what_an_agent_asks_is_among_the_questions_also_through_other_agents() -> None:
@@ -1004,3 +1004,70 @@ def test_an_explanation_never_steers_a_terminal(message: str, option: str, key: 
     text = explain(blueprint).text
     assert {char for char in text if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")} <= {"\n"}
     assert not set(text) & set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
+
+
+JUDGED = """
+agents:
+  judge:
+    model: echo
+    output_schema:
+      type: object
+      required: [score, verdict]
+      properties: {score: {type: integer, minimum: 0, maximum: 10}, verdict: {enum: [good, weak, bad]}}
+steps:
+  - {kind: hitl, name: tone, message: Which tone?, ask: decision, options: [warm, dry], sink_to: tone}
+  - kind: loop
+    name: revise
+    loop:
+      max_loops: 5
+      exit_expression: output.score >= 8 and steps.grade.output.verdict != 'bad'
+      body: [{name: write, input: "{{ context.tone }}"}, {name: grade, agent: judge, sink_to: last}]
+"""
+VERDICTS = "{good: [{name: g}], weak: [{name: w}], bad: [{name: b}]}"
+WAY = "{kind: conditional, name: way"
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("", ["Score from the output of grade is a whole number, at least 0, at most 10."]),
+        ("", ["Verdict from the output of grade is 'good', 'weak' or 'bad'."]),
+        ("- {name: a, when: context.tone == 'dry'}", ["In the context, tone is the answer to tone: 'warm' or 'dry'."]),
+        (
+            "- {name: a, when: context.last.verdict == 'bad'}",
+            ["In the context, last.verdict is 'good', 'weak' or 'bad'."],
+        ),
+        ("- {name: a, when: steps.tone.output == 'dry'}", []),
+        (
+            f"- {WAY}, condition_expression: steps.revise.output.verdict, branches: {VERDICTS}}}",
+            ["way: branches on verdict from the output of revise. If it is 'good':"],
+        ),
+        (
+            f"- {WAY}, condition_expression: context.tone, branches: {{warm: [{{name: g}}], dry: [{{name: d}}]}}}}",
+            ["way: branches on tone from the context. In the context, tone is the answer to tone. If it"],
+        ),
+        (
+            f"- {WAY}, condition_expression: context.other, branches: {{good: [{{name: g}}]}}}}",
+            ["Any other value fails the step."],
+        ),
+    ],
+)
+def test_what_conditions_compare_is_told_as_far_as_it_is_known(steps: str, said: list[str]) -> None:
+    """Each fact once, and not where the page says it already: at a question, or by the branches."""
+    text = " ".join(explain(loads(JUDGED + f"  {steps}")).text.split())
+    assert all(text.count(sentence) == 1 for sentence in said), text
+    assert " is 'warm' or 'dry'." not in text
+
+
+def test_the_items_of_a_list_are_told_and_what_a_run_returns() -> None:
+    inputs = (
+        "{type: object, properties: {bills: {type: array, items: {type: object, properties: {euros: {type: number}}}}}}"
+    )
+    steps = (
+        "[{kind: map, name: each, map: {iterable_input: input.bills, body: [{name: one, input: '{{ item.euros }}'}]}}]"
+    )
+    told = explain(loads(f"inputs: {inputs}\nsteps: {steps}"))
+    text = " ".join(told.text.split())
+    assert "Each item is an object with euros (a number; optional)." in text
+    assert "The run returns the output of each. That is a list, each item a number." in text
+    assert told.output == {"type": "array", "items": {"type": "number"}}

@@ -15,7 +15,7 @@ def test_explain_tells_people_and_programs(holdfast: Holdfast) -> None:
     assert (people.code, people.err) == (0, "")
     assert people.out.startswith("brief: Agree on a tone and a title.\n")
     programs = holdfast("explain", file, "--json").json
-    assert list(programs) == ["blueprint", "text", "asks", "model_requests_at_most"]
+    assert list(programs) == ["blueprint", "text", "asks", "model_requests_at_most", "output"]
     assert (programs["blueprint"], programs["text"], programs["model_requests_at_most"]) == ("brief", people.out, 0)
     assert [(one["step"], one["kind"], one["choices"]) for one in programs["asks"]] == [
         ("tone", "decision", ["warm", "formal"]),
@@ -111,6 +111,34 @@ def tidy(text: str) -> str:
 """
 
 
+STOCK = """
+from typing import Literal
+
+from holdfast import tool
+from pydantic import BaseModel
+
+class Stock(BaseModel):
+    count: int
+    state: Literal["full", "low", "empty"]
+
+@tool(reads_only=True)
+def look_up(article: str) -> Stock:
+    return Stock(count=3, state="low")
+"""
+
+
+def test_what_a_tool_gives_is_told_where_it_can_be_asked(tmp_path: Path) -> None:
+    command = Holdfast(tmp_path)
+    command.write("owned_stock.py", STOCK)
+    text = "steps: [{name: look, uses: look_up, input: nails}, {name: buy, when: output.state == 'low', input: more}]"
+    file = command.write("stock.yaml", text)
+    assert "It gives" not in command("explain", file).out
+    command.write("holdfast.toml", '[worker]\nimports = ["owned_stock"]\n')
+    told = " ".join(command("explain", file).out.split())
+    assert "It gives an object with count (a whole number) and state ('full', 'low' or 'empty')." in told
+    assert "State from the output of look is 'full', 'low' or 'empty'." in told
+
+
 def test_a_tool_that_is_called_in_the_workflows_task_is_named(tmp_path: Path) -> None:
     command = Holdfast(tmp_path)
     command.write("owned_words.py", LOCAL)
@@ -118,3 +146,5 @@ def test_a_tool_that_is_called_in_the_workflows_task_is_named(tmp_path: Path) ->
     file = command.write("tidy.yaml", "steps: [{name: t, uses: tidy, input: {text: x}}]")
     told = " ".join(command("explain", file).out.split())
     assert "Called in the workflow's own task, and again if its worker is lost: tidy." in told
+    once = command.write("once.yaml", "steps: [{name: t, uses: tidy, input: {text: x}, idempotent: false}]")
+    assert "Called in the workflow's own task" not in command("explain", once).out
