@@ -170,6 +170,8 @@ class OneJobInstance(InnerInstance):
             calls = [command.schedule_local_activity for command in done.successful.commands if _is_call(command)]
             self._local |= {call.seq for call in calls} if not by_query else set()
             self._depends_on_task |= bool(calls)
+        # A query may have brought the task of a result, and the next task bring what comes before the result in replay.
+        self._depends_on_task |= any(_is_local(job) for job in act.jobs)
         self._behavior = total.successful.versioning_behavior
         while self._queries and not self._local:
             _, query = self._queries.popitem()

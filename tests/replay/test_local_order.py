@@ -92,3 +92,12 @@ def test_a_local_activity_does_not_start_because_of_a_query() -> None:
     failed.resolve_activity.result.failed.failure.application_failure_info.non_retryable = True
     assert run.feed(failed, by_query=True) == []
     assert run.evictions == 1
+
+
+def test_a_query_right_after_a_result_evicts_as_it_may_have_brought_the_task_of_the_result() -> None:
+    run = begin()
+    assert run.questions
+    before = run.evictions
+    run.feed(end_local())
+    assert run.questions
+    assert run.evictions == before + 1
