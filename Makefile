@@ -62,10 +62,11 @@ drills: .venv/made
 cluster: .venv/made
 	$(BIN)/python -m drills --cluster $(or $(FOLDER),.cluster) --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
 
-# Runs of random blueprints under a simulated server, in every order in which things may come: make simulate SCHEDULES=1000000
+# Runs of random blueprints under a simulated server, in every order in which things may come, and one in a thousand on a
+# real one: make simulate SCHEDULES=1000000
 # SEED=7 repeats one of them, move by move, and shrinks it if it fails.
 simulate: .venv/made
-	$(BIN)/python -m drills.simulate --schedules $(or $(SCHEDULES),1000000) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m drills.simulate --schedules $(or $(SCHEDULES),1000000) --real $(if $(SEED),--seed $(SEED))
 
 BENCHMARKS := iteration "long_loop 1000" agents parked conversation look_up "record 60" "inbox 500" "scale 500 200" start processes
 

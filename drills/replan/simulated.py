@@ -33,7 +33,7 @@ class Payments(Activities):
     paid: Counter[str] = field(default_factory=Counter)
     """How often something was paid, by the digest of the arguments."""
 
-    def _run(self, name: str, argument: Payload, lost: bool) -> object:
+    def perform(self, name: str, argument: Payload, *, lost: bool = False) -> object:
         if name == "call_model":
             request = unpack(argument, ModelRequest)
             if request.step == "think":
@@ -42,7 +42,7 @@ class Payments(Activities):
             if any(tool.name == "helper" for tool in request.tools):  # called once: each call would pay
                 call = ToolCall(id="c1", name="helper", args={"input": "Pay"})
                 return ModelReply(tool_calls=[] if len(request.messages) > 1 else [call], output="paid", usage=_ONE)
-        return super()._run(name, argument, lost)
+        return super().perform(name, argument, lost=lost)
 
     def make_effect(self, request: ToolRequest) -> Completed | Interrupted:
         if request.tool == PAY:
@@ -60,14 +60,14 @@ class PaidWorld(World):
         self.activities = self.payments = Payments(shape=shape)
         self.asked = 0
 
-    def _choose_content(self, question: Question) -> JSON:
+    def choose_content(self, question: Question) -> JSON:
         info = question.info if isinstance(question.info, dict) else {}
         if question.asked.kind == "permission" and "done" in info:
             self.asked += 1
             return {"granted": self.payments.paid[make_digest(info["args"])] == 0}
         if question.asked.kind == "lost_call" and int(make_digest(question.id)[:4], 16) % 2:
             return {"outcome": "fail"}  # who cannot tell: the plan fails, and the next one asks again
-        return super()._choose_content(question)
+        return super().choose_content(question)
 
 
 def run_seed(seed: int) -> tuple[str, int, list[str]]:

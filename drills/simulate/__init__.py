@@ -12,6 +12,7 @@ replayed exactly by `--seed N`, and shrunk.
 - `blueprints.py`: the generator of the language, a table with a line for each kind of step.
 - `simulation.py`: one seed: the steps that may come next, and the promises. `choices.py`: what was chosen, to shrink.
 - `going_back.py`: forks of complete runs, by the reader of the client; `recording.py`: the histories that it reads.
+- `real.py`: the undisturbed run of a seed on a real server, to compare.
 - `breaks.py`: mistakes of the product, planted on purpose, each of which must be found.
 - `search.py`: many seeds.
 

@@ -10,12 +10,15 @@ import sys
 import time
 
 from drills.simulate.breaks import BREAKS
+from drills.simulate.real import run_seed_for_real
 from drills.simulate.sdk import check_version
 from drills.simulate.search import find_breaks, run_batches, split_seeds
 from drills.simulate.simulation import Failure, run_seed, shrink_failure
 
 MOST_OF_BREAK = 10_000
 """Schedules in which a break must be found."""
+ONE_IN = 1_000
+"""Of so many seeds one also runs on a real server."""
 MOST_FAILURES = 5
 """So many are shown, then the search ends."""
 
@@ -27,6 +30,8 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the first of them")
     parser.add_argument("--seed", type=int, metavar="N", help="run this one, and show each move; shrink it if it fails")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
+    help_ = "also run one seed in so many on a real server (1000), and compare; with --seed: that one"
+    parser.add_argument("--real", type=int, nargs="?", const=ONE_IN, metavar="N", help=help_)
     help_ = "plant each break with this word in its name, and run seeds until it is found"
     parser.add_argument("--breaks", nargs="?", const="", metavar="WORD", help=help_)
     options = parser.parse_args()
@@ -35,24 +40,37 @@ def main() -> int:
     if options.breaks is not None:
         return _plant(options.breaks, options.processes)
     if options.seed is not None:
-        return _show(options.seed)
-    return _run(options.first, options.schedules, options.processes)
+        return _show(options.seed) or (_show_real(options.seed) if options.real else 0)
+    return _run(options.first, options.schedules, options.processes, options.real)
 
 
-def _run(first: int, count: int, processes: int) -> int:
+def _run(first: int, count: int, processes: int, real: int | None) -> int:
     began, done, spent, failed = time.monotonic(), 0, 0.0, list[int]()
-    for batch in run_batches(split_seeds(first, count), processes):
+    compared, differing = 0, dict[int, str]()
+    for batch in run_batches(split_seeds(first, count), processes, real):
         done, spent = done + batch.seeds, spent + batch.seconds
         failed += batch.failed
-        if len(failed) >= MOST_FAILURES:
+        compared += batch.real
+        differing |= batch.differing
+        if len(failed) + len(differing) >= MOST_FAILURES:
             break
     took = time.monotonic() - began
     print(f"{done:,} schedules from seed {first}: {took:.0f} s, {spent / done * 1000:.0f} ms of processor time each")
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors, {processes} used")
     for seed in failed:
         _show(seed)
+    for seed, difference in differing.items():
+        print(f"seed {seed} on a real server: {difference}")
+    if real:
+        print(f"{compared} ran on a real server, too: {compared - len(differing)} as simulated")
     print(f"{len(failed)} promises were broken" if failed else "every promise held")
-    return 1 if failed else 0
+    return 1 if failed or differing else 0
+
+
+def _show_real(seed: int) -> int:
+    difference = run_seed_for_real(seed)
+    print(f"seed {seed} on a real server: {difference or 'as simulated'}")
+    return 0 if difference is None else 1
 
 
 def _plant(word: str, processes: int) -> int:

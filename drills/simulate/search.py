@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from drills.simulate.breaks import BREAKS, Break, plant
+from drills.simulate.real import run_seed_for_real
 from drills.simulate.simulation import SCHEDULES, Failure, forget_prepared, run_seed
 
 
@@ -20,6 +21,10 @@ class Batch(NamedTuple):
     seconds: float
     """Of processor time."""
     failed: list[int]
+    differing: dict[int, str]
+    """How seeds that also ran on a real server differ from the simulated run."""
+    real: int
+    """How many ran on a real server."""
 
 
 class Found(NamedTuple):
@@ -37,13 +42,14 @@ def split_seeds(first: int, count: int) -> list[range]:
     return [range(start, min(start + SCHEDULES, first + count)) for start in range(first, first + count, SCHEDULES)]
 
 
-def run_batches(batches: Sequence[range], processes: int) -> Iterator[Batch]:
-    """Run the batches, and yield what came of each."""
+def run_batches(batches: Sequence[range], processes: int, real: int | None = None) -> Iterator[Batch]:
+    """Run the batches, and yield what came of each; one seed in `real` also runs on a real server."""
+    run = partial(_run_batch, real=real)
     if processes == 1:
-        yield from map(_run_batch, batches)
+        yield from map(run, batches)
         return
     with multiprocessing.get_context("spawn").Pool(processes, _begin_process, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(_run_batch, batches)
+        yield from pool.imap_unordered(run, batches)
 
 
 def find_breaks(names: Sequence[str], most: int, processes: int) -> Iterator[Found]:
@@ -89,7 +95,11 @@ def _begin_process() -> None:
     logging.disable(logging.CRITICAL)
 
 
-def _run_batch(seeds: range) -> Batch:
+def _run_batch(seeds: range, real: int | None) -> Batch:
     began = time.process_time()
     failed = [seed for seed in seeds if run_seed(seed) is not None]
-    return Batch(len(seeds), time.process_time() - began, failed)
+    spent = time.process_time() - began
+    chosen = [seed for seed in seeds if real and seed % real == 0]
+    found = {seed: run_seed_for_real(seed) for seed in chosen}
+    differing = {seed: difference for seed, difference in found.items() if difference is not None}
+    return Batch(len(seeds), spent, failed, differing, len(chosen))

@@ -201,12 +201,13 @@ class Activities:
             lost: Whether it was handed out more often than it failed.
         """
         try:
-            value = self._run(name, argument, lost)
+            value = self.perform(name, argument, lost=lost)
         except ApplicationError as error:
             return fail(error)
         return succeed(value)
 
-    def _run(self, name: str, argument: Payload, lost: bool) -> object:
+    def perform(self, name: str, argument: Payload, *, lost: bool = False) -> object:
+        """Return the result of an activity. Raises `ApplicationError` if it fails; see `run`."""
         match name:
             case "call_model":
                 return make_reply(unpack(argument, ModelRequest))
@@ -446,7 +447,7 @@ class World:
     def _answer(self, id_: str, *people: str) -> None:
         workflow, question = self._known.pop(id_)
         self._settled.add(id_)
-        content = self._choose_content(question)
+        content = self.choose_content(question)
         for by in people or (self._choose_voter(id_),):
             self._votes.setdefault(id_, set()).add(by)
             key = f"key-{next(self._numbers)}"
@@ -462,7 +463,7 @@ class World:
         workflow, question = self._known.pop(id_)
         self._settled.add(id_)
         key = f"key-{next(self._numbers)}"
-        answer = Answer(question=id_, content=self._choose_content(question))
+        answer = Answer(question=id_, content=self.choose_content(question))
         batch = AnswerBatch(answers=[answer], by="user:ana", key=key)
         for n in range(2):
             self._send(workflow, ANSWER, pack(batch), self._hear(workflow, question, "user:ana", ()), f"{key}-{n}")
@@ -508,7 +509,7 @@ class World:
     def _signal(self, id_: str) -> None:
         workflow, question = self._known.pop(id_)
         self._settled.add(id_)
-        batch = AnswerBatch(answers=[Answer(question=id_, content=self._choose_content(question))], by="user:sue")
+        batch = AnswerBatch(answers=[Answer(question=id_, content=self.choose_content(question))], by="user:sue")
         self.server.signal(workflow, ANSWER, pack(batch))
 
     def _send_nonsense(self, id_: str) -> None:
@@ -521,7 +522,8 @@ class World:
 
         self._send(workflow, ANSWER, pack({"answers": [{"question": "no such question"}]}), hear, f"nonsense-{number}")
 
-    def _choose_content(self, question: Question) -> JSON:
+    def choose_content(self, question: Question) -> JSON:
+        """Return what people answer to a question."""
         asked = question.asked
         if asked.is_pause:
             return None
