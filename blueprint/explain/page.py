@@ -24,7 +24,6 @@ from holdfast.blueprint.words.text import (
     RUN,
     Vocabulary,
     as_sentence,
-    condition,
     constant,
     enumerate_words,
     one_line,
@@ -108,7 +107,8 @@ class Page:
         self._record(step, description, self.prefix + label.rstrip("."), people_asked(step.asked(), names))
         number = 0
         for inner in [*description.inner, *_fallback(step, names)]:
-            texts = (inner.title, describe_order(inner.steps, step.most_at_once))
+            order = "" if inner.waits is not None else describe_order(inner.steps, step.most_at_once)
+            texts = (inner.title, order)
             lines += [Line(text, depth=depth + 1) for text in texts if text]
             for nested, place in zip(inner.steps, find_vocabularies(inner.steps, inner.names), strict=False):
                 number += 1
@@ -183,12 +183,10 @@ class Page:
 
 def _step_text(step: AnyStep, description: StepDescription, names: Vocabulary, values: Iterable[str]) -> str:
     """Return the kind's description, with what every step may add: condition, stops, schemas, error handling."""
-    only = f"after {enumerate_words(step.needs)}, " if step.needs else ""
-    only += f"if {condition(step.when, names)}, " if step.when is not None else ""
     before = "A person looks at the context first, and may change it." if step.interrupt_before else ""
     after = "Then a person looks at the context, and may change it." if step.interrupt_after else ""
     sentences = [
-        f"{only}{description.text}",
+        f"{step.preconditions(names)}{description.text}",
         *values,
         *_schema_sentences(step),
         *_context_sentences(step),

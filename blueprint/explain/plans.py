@@ -8,7 +8,7 @@ from typing import cast
 
 from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.dependencies import resolve_agent
-from holdfast.blueprint.explain.units import PlanWords, access_ask, only_asks, worker_name
+from holdfast.blueprint.explain.units import PlanSteps, access_ask, only_asks, worker_name
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Plan, PlanBody, PlanStep
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS, AgentReference
 from holdfast.blueprint.kinds.description import PREVIOUS, AgentUse, Ask, Cost, Drawing, StepDescription
@@ -33,23 +33,23 @@ class CompiledPlan(Plan):
     blueprint: Blueprint
 
     @cached_property
-    def words(self) -> PlanWords:
-        return PlanWords(self.name, self.plan, compile_plan(self.plan)[0], self.blueprint, self.assignees)
+    def units(self) -> PlanSteps:
+        return PlanSteps(self.name, self.plan, compile_plan(self.plan)[0], self.blueprint, self.assignees)
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        plan, words = self.plan, self.words
+        plan, units = self.plan, self.units
         sentences = [
             self._write_opening(names),
             _driver_sentence(plan),
-            *self._worker_sentences(words.layout, names),
-            *_failure_sentences(plan, words.layout),
+            *self._worker_sentences(units.layout, names),
+            *_failure_sentences(plan, units.layout),
             *(
                 []
                 if plan.done is None
                 else [f"What {say_template(plan.done, names)} says was done is not done again unasked."]
             ),
         ]
-        people = total(unit.questions() for unit in words.steps(words.layout.units))
+        people = total(unit.count_questions() for unit in units.make(units.layout.units))
         if people != Amount():
             sentences.append(f"Questions of its steps to people: {people}.")
         if self.people(names):
@@ -58,7 +58,7 @@ class CompiledPlan(Plan):
         driven, read = plan.driver == "agent", plan.source is not None
         return StepDescription(
             " ".join(sentences),
-            (words.nested(words.layout.units),),
+            (units.nested(units.layout.units),),
             _asks_of_whole(plan),
             calls=read,
             work=AgentUse(plan.agent, self.name, driven=driven, read=read) if driven or read else None,
@@ -78,9 +78,9 @@ class CompiledPlan(Plan):
 
     def blocks(self) -> Mapping[str, Block]:
         """Return the units; none if the plan may change before it runs, or while an agent drives it."""
-        plan, words = self.plan, self.words
+        plan, units = self.plan, self.units
         is_fixed = plan.driver == "engine" and plan.source is None and not plan.confirm
-        return {"plan": Block(tuple(words.nested(words.layout.units).steps))} if is_fixed else {}
+        return {"plan": Block(tuple(units.nested(units.layout.units).steps))} if is_fixed else {}
 
     def cost(self) -> Cost:
         plan = self.plan

@@ -17,6 +17,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.plan import LoopUnit, Reference, StepUnit, Unit, asks, compile_plan, list_options, question_text
 from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, read_meaning
+from holdfast.blueprint.plan.layout import in_running_order
 from holdfast.blueprint.plan.references import replace_references
 from holdfast.blueprint.words.proposals import TABLES, ProposalWords
 from holdfast.blueprint.words.text import constant, one_line
@@ -120,7 +121,7 @@ class _Teller:
     calls: int = 0
 
     def tell_units(self, units: Sequence[Unit], depth: int) -> Iterator[ProposalLine]:
-        for unit in _in_running_order(units):
+        for unit in in_running_order(units):
             if isinstance(unit, LoopUnit):
                 yield from self._tell_loop(unit, depth)
             elif isinstance(unit, StepUnit):
@@ -243,13 +244,3 @@ class _Teller:
             "index": lambda: words.number,
         }
         return named[reference.kind]()
-
-
-def _in_running_order(units: Sequence[Unit]) -> Iterator[Unit]:
-    """Yield units in the order in which they run if one runs at a time."""
-    remaining, ids, ended = list(units), {unit.id for unit in units}, set[str]()
-    while remaining:
-        unit = next((unit for unit in remaining if ended >= ids & set(unit.waits)), remaining[0])
-        remaining.remove(unit)
-        ended.add(unit.id)
-        yield unit

@@ -24,7 +24,7 @@ from holdfast.blueprint.parts import Name, Part, Template
 from holdfast.blueprint.questions import Asked
 from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, as_sentence
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, enumerate_words
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -319,6 +319,16 @@ class Step(Part):
     def gives_plain_answer(self) -> bool:
         """True if the output is what a person gave, and not an object about it."""
         return self.answered_question is not None and not self.answered_question.yes_or_no
+
+    def list_waits(self, names: Vocabulary) -> list[str]:
+        """Return in words what the step comes after, beside the step before it."""
+        return [names.label(step) for step in self.needs]
+
+    def preconditions(self, names: Vocabulary) -> str:
+        """Return the clauses before what the step does: what it comes after, and its condition."""
+        waits = self.list_waits(names)
+        after = f"after {enumerate_words(waits)}, " if waits else ""
+        return after + (f"if {condition(self.when, names)}, " if self.when is not None else "")
 
     def describe(self, names: Vocabulary) -> StepDescription:
         """Return what the step does, in words; by default the first sentence about its kind."""

@@ -235,6 +235,8 @@ def _timeout_clause(step: HitlFields, then: str | None, names: Vocabulary) -> st
                 constant(default) if isinstance(default, str) and "{" not in default else say_template(default, names)
             )
             return f"the answer is {taken}"
+        case "skip" if step.question.skipping:
+            return step.question.skipping
         case "skip":
             without = step.question.output_without_answer
             return f"the run goes on {'without an answer' if without is None else f'with {constant(without)}'}"

@@ -34,7 +34,7 @@ from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Part, Template
 from holdfast.blueprint.reducers import Path, find_reducers
 from holdfast.blueprint.shape import NULL, TEXT, UNKNOWN, Shape, join_shapes, make_number, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict, plain
-from holdfast.blueprint.words.text import Vocabulary, json_list, one_line, say_template, value
+from holdfast.blueprint.words.text import Vocabulary, json_list, say_template, value
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 
 _ROOTS = frozenset({"input", "context", "steps", "previous_step", "output", "resume_input", "item", "history"})
 _TEMPLATE = re.compile(r"\s*\{\{((?:(?!\}\}|\{\{).)*)\}\}\s*", re.DOTALL)
-
-
-_FAILED_ITEM = {
-    "fail": "if one fails, so does the step",
-    "continue": "one that fails returns nothing",
-    "ask": "if one fails, a person decides what to do",
-}
 
 
 class Finalize(Part):
@@ -119,6 +112,12 @@ class Map(Step):
     """Run the body for every item of a list; the output is the list of the items' outputs, in their order."""
 
     other_names: ClassVar[tuple[str, ...]] = ("foreach", "for_each", "each")
+    failed_item: ClassVar[Mapping[str, str]] = {
+        "fail": "if one fails, so does the step",
+        "continue": "one that fails returns nothing",
+        "ask": "if one fails, a person decides what to do",
+    }
+    """What a failed item means, in words, by `on_item_error`."""
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:
@@ -203,10 +202,8 @@ class Map(Step):
         block = self.map
         input_text = say_template(self.input, names)
         inside = names.after(names.previous if self.input == PREVIOUS else input_text)
-        at_once = "one after the other" if block.max_concurrency == 1 else f"up to {block.max_concurrency} at once"
-        sentences = [
-            f"runs these steps for each item of {self._items(inside)}, {at_once}; {_FAILED_ITEM[block.on_item_error]}."
-        ]
+        these, failed = "this step" if len(block.body) == 1 else "these steps", self.failed_item[block.on_item_error]
+        sentences = [f"runs {these} for each item of {self._items(inside)}, {self._pace}; {failed}."]
         sentences += writes_sentences(block.init, "Before the first item", inside)
         end = block.finalize or Finalize()
         sentences += result_sentences(end.output_template, end.output, None, names.after("the list of results")) or [
@@ -219,10 +216,13 @@ class Map(Step):
             asks,
         )
 
+    @property
+    def _pace(self) -> str:
+        most = self.map.max_concurrency
+        return "one after the other" if most == 1 else f"up to {most} at once"
+
     def draw(self, names: Vocabulary) -> Drawing:
-        at_once = self.map.max_concurrency
-        how = f"up to {at_once} at once" if at_once > 1 else "one after the other"
-        lines = [f"for each item of {self._items(names)}", how]
+        lines = [f"for each item of {self._items(names)}", self._pace]
         return Drawing("fork", lines, framed=True, enters="item", skips="done", repeats="node")
 
     def cost(self) -> Cost:
@@ -237,7 +237,7 @@ class Map(Step):
         """Return the words for the list of a map; a bare identifier is a key of the context."""
         expression, number, most = self.map.iterable_input, self._item_count(), self.map.max_items
         if number is not None and not expression.lstrip().startswith("range"):
-            return f"a list of {number}: {one_line(expression, 80)}"
+            return f"a list of {number}: {value(expression, names).removeprefix('the list of ')}"
         is_key = expression.isidentifier() and expression not in names.roots
         words = value(f"context.{expression}" if is_key else expression, names)
         return words if number is not None or most is None else f"{words} (at most {most:,})"

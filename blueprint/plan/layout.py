@@ -142,6 +142,17 @@ def with_bodies(units: Iterable[Unit]) -> Iterator[Unit]:
             yield from with_bodies(unit.body)
 
 
+def in_running_order(units: Iterable[Unit]) -> Iterator[Unit]:
+    """Yield units in the order in which they run if one runs at a time."""
+    remaining = list(units)
+    ids, ended = {unit.id for unit in remaining}, set[str]()
+    while remaining:
+        unit = next((unit for unit in remaining if ended >= ids & set(unit.waits)), remaining[0])
+        remaining.remove(unit)
+        ended.add(unit.id)
+        yield unit
+
+
 def known_id(name: str | None, ids: Container[str]) -> str | None:
     """Return the known id that is meant: itself, else the one that differs by `step_` in front.
 

@@ -39,6 +39,9 @@ class OutcomeQuestion(Asked):
     """
 
     kind = "outcome"
+    declined_as = "denied"
+    declining = "Declining is a no."
+    skipping = "the step is skipped"
 
     answers: list[PlanOption] = []
     takes_others: bool = False

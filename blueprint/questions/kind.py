@@ -217,6 +217,8 @@ class Asked(QuestionKind):
     """What declining means unless `on_decline` is written."""
     declining: ClassVar[str] = ""
     """The same as a sentence, where it does not fail the step."""
+    skipping: ClassVar[str] = ""
+    """What `on_timeout: skip` means, as a clause; empty: the run goes on without an answer."""
 
     @model_validator(mode="wrap")
     @classmethod

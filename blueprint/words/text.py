@@ -18,7 +18,7 @@ LONGEST = 240
 """The most characters shown of one text of the author."""
 _LONGEST_VALUE = 60
 _LISTED = 12
-_LEXER = Environment(keep_trailing_newline=True)  # its lexer alone is used  # nosec B701
+_LEXER = Environment(keep_trailing_newline=True)  # for its lexer, and constants  # nosec B701
 
 
 class _NotSimple(Exception):
@@ -33,6 +33,8 @@ class Vocabulary:
     answers: Mapping[str, Asked] = field(default_factory=dict)
     """The steps whose output is a person's answer, with the question they ask."""
     keys: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the steps are called that have a label beside their name."""
     conversing: bool = False
     """True if an agent without an input works on a conversation."""
 
@@ -49,11 +51,16 @@ class Vocabulary:
 
     def name_of_result(self, step: str) -> str:
         """Return the name of a step's result."""
+        label = self.label(step)
         if step not in self.answers:
-            return f"the output of {step}"
+            return f"the output of {label}"
         question = self.answers[step]
         is_review = question.yes_or_no and not question.permits
-        return f"what was approved in {step}" if is_review else f"the answer to {step}"
+        return f"what was approved in {label}" if is_review else f"the answer to {label}"
+
+    def label(self, step: str) -> str:
+        """Return what a step is called."""
+        return self.labels.get(step, step)
 
 
 CONTEXT_PATHS = {
@@ -165,7 +172,15 @@ def _text(template: str, names: Vocabulary) -> str:
             return value(pieces[0][1], names)
     except (_NotSimple, ExpressionError):
         return quote(template)
-    return quote("".join(f"[{value(text, names)}]" if filled_in else text for filled_in, text in pieces))
+    return quote("".join(_say_piece(text, names) if filled_in else text for filled_in, text in pieces))
+
+
+def _say_piece(expression: str, names: Vocabulary) -> str:
+    """Return the words between brackets for an expression in a text; a text itself as it is, such as a brace."""
+    match parsed_expression(expression):
+        case nodes.Const(value=str(text)):
+            return text
+    return f"[{value(expression, names)}]"
 
 
 def _pieces(template: str) -> Iterator[tuple[bool, str]]:
@@ -196,6 +211,8 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
             return constant(node.value)
         case nodes.Neg(node=nodes.Const(value=number)):
             return f"-{constant(number)}"
+        case nodes.Dict():
+            return constant(_read_constant(node))
         case nodes.Name() | nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
             return _reference(node, names)
         case nodes.Getitem(node=of, arg=nodes.Const(value=0)):
@@ -215,9 +232,22 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
         case nodes.Add() | nodes.Sub():
             sign = "plus" if isinstance(node, nodes.Add) else "minus"
             return f"{_noun(node.left, names)} {sign} {_single(node.right, names)}"
+        case nodes.CondExpr(
+            test=nodes.Test(name="none", node=of), expr1=nodes.Const(value=""), expr2=nodes.Expr() as it
+        ):
+            if of == it:
+                return _noun(of, names)
+            raise _NotSimple
         case nodes.CondExpr(test=test, expr1=then, expr2=nodes.Expr() as otherwise):
             return f"{_single(then, names)} if {_clause(test, names)}, else {_single(otherwise, names)}"
     raise _NotSimple
+
+
+def _read_constant(node: nodes.Expr) -> object:
+    try:
+        return node.as_const(nodes.EvalContext(_LEXER))
+    except nodes.Impossible:
+        raise _NotSimple from None
 
 
 def _single(node: nodes.Node, names: Vocabulary) -> str:
@@ -233,7 +263,7 @@ def _reference(node: nodes.Node, names: Vocabulary) -> str:
     match owner, keys:
         case nodes.Name(name=root), _ if (root, *keys) in names.keys:
             return names.keys[(root, *keys)]
-        case nodes.Name(name="steps"), [step, "output", *rest]:
+        case nodes.Name(name="steps"), [step, ("output" | "answer"), *rest]:
             return _below(rest, names.name_of_result(step))
         case nodes.Name(name="steps"), [step, "reply", "by"]:
             return f"whoever answered {step}"

@@ -220,7 +220,7 @@ def test_a_map_says_for_what_how_many_at_once_and_what_of_failures() -> None:
         " body: [{name: look, input: '{{ index }}: {{ item.name }}'}]}}"
     )
     assert said == (
-        "runs these steps for each item of events from the context, up to 5 at once; one that fails returns nothing."
+        "runs this step for each item of events from the context, up to 5 at once; one that fails returns nothing."
         ' It returns the list of results. 1.1 look: returns "[the number of the item, from 0]: [the item\'s name]".'
     )
 
@@ -468,9 +468,9 @@ def test_a_step_behind_a_confirmation_says_that_it_needs_a_yes() -> None:
         {"id": "5", "instruction": "Each", "dependencies": ["2"], "loopover": [1, 2]},
     ]
     _, _, send, tell, each, *_ = parts(steps)
-    assert send.startswith("step 3: after step 1, only after a yes to step 2 (else it is skipped), works on")
-    assert tell.startswith("step 4: after step 2, if the answer to step 2 is 'refused' (else it is skipped), works on")
-    assert "only after a yes to step 2 (else it is skipped" in each
+    assert send.startswith("step 3: after step 1 and a yes to step 2, works on")
+    assert tell.startswith("step 4: after step 2, if the answer to step 2 is 'refused', works on")
+    assert "after a yes to step 2, runs" in each
 
 
 def test_a_french_plan_keeps_its_words_inside_the_sentences() -> None:
@@ -481,13 +481,13 @@ def test_a_french_plan_keeps_its_words_inside_the_sentences() -> None:
     ]
     assert parts(steps, goal="Prévenir tout le monde") == [
         'step 1: calls list_events (agenda) for "Lister les événements".',
-        "step 2: after step 1, asks a person to choose: \"Envoyer [the output of step 1] ?\" Choices: 'Oui, envoyer'"
-        " (a yes) or 'Non' (a no). Declining is a no.",
-        "step 3: after step 2, if the answer to step 2 is 'confirmé' (else it is skipped), works on \"Prévenir"
-        " l'équipe\".",
+        'step 2: after step 1, asks a person to choose: "Envoyer [the output of step 1] ?" Choices: Oui, envoyer'
+        " (a yes) or Non (a no). Declining is a no.",
+        "step 3: after step 2, if the answer to step 2 is 'confirmé', works on \"Prévenir l'équipe\".",
     ]
 
 
+RETURNS = " It returns the list of results."
 BODY = [{"id": "4", "instruction": "Update CURRENT_ITEM"}, {"id": "5", "instruction": "Tell RESULT_FROM_4"}]
 TOLD_BODY = [
     'step 4: works on "Update [the item]".',
@@ -501,7 +501,7 @@ def test_the_three_ways_to_write_a_loop_are_told_the_same() -> None:
     block = parts([first, *BODY], loop_blocks={"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}})
     head = parts([first, {"id": "all", "loopover": "RESULT_FROM_1", "start_step": "4"}, BODY[0], after_4])
     told = "after step 1, runs these steps for each item of the output of step 1 (at most 1,000), one after the other;"
-    told += " if one fails, the next one starts; if all fail, so does the loop."
+    told += " if one fails, the next one starts; if all fail, so does the loop." + RETURNS
     assert block == head == ['step 1: works on "List".', f"loop all: {told}", *TOLD_BODY]
     alone = parts([first, BODY[0] | {"loopover": "RESULT_FROM_1"}])
     assert alone[1:] == [f"loop_4: {told.replace('these steps', 'this step')}", TOLD_BODY[0]]
@@ -513,10 +513,12 @@ def test_a_loop_says_how_many_at_once_and_what_becomes_of_an_item_that_fails() -
 
     assert of() == (
         "loop_x: runs these steps for each item of a list of 2: 'Ann' and 2, one after the other; if one fails, the"
-        " next one starts; if all fail, so does the loop."
+        " next one starts; if all fail, so does the loop." + RETURNS
     )
-    assert of(max_parallel=5, on_item_error="fail").endswith(" and 2, up to 5 at once; if one fails, so does the loop.")
-    assert of(on_item_error="ask").endswith("one after the other; if one fails, a person decides what to do.")
+    assert of(max_parallel=5, on_item_error="fail").endswith(
+        f" and 2, up to 5 at once; if one fails, so does the loop.{RETURNS}"
+    )
+    assert of(on_item_error="ask").endswith(f"one after the other; if one fails, a person decides what to do.{RETURNS}")
     assert "the output of step 1 (at most 20), one" in parts(
         [{"id": "1", "instruction": "List"}, *BODY],
         loop_blocks={"x": {"over": "RESULT_FROM_1", "steps": ["4", "5"], "max_items": 20}},
@@ -537,8 +539,8 @@ def test_in_a_loop_inside_a_loop_it_is_said_whose_item_is_meant() -> None:
     assert towns.startswith("loop towns: runs these steps for each item of a list of 2: 'Paris' and 'Lyon', one")
     assert shops == 'shops: works on "Shops of [the item]".'
     assert inner.startswith(
-        "loop inner: after shops, if the item is not 'Lyon' (else it is skipped, with all that is in it), runs this"
-        " step for each item of the output of shops (at most 1,000), one after the other;"
+        "loop inner: after shops, if the item is not 'Lyon', runs this step for each item of the output of shops"
+        " (at most 1,000), one after the other;"
     )
     assert look == (
         'look: works on "[the item of loop inner] in [the item of loop towns], [the number of the item of loop inner,'
@@ -570,7 +572,7 @@ def test_a_condition_of_a_plan_is_said_in_words(written: str, words: str) -> Non
         {"id": "3", "instruction": "Three", "loopover": [1]},
         {"id": "4", "instruction": "Four", "condition": written},
     ]
-    assert f", if {words} (else it is skipped), works on" in parts(steps)[-1]
+    assert f", if {words}, works on" in parts(steps)[-1]
 
 
 def question(**keys: Any) -> str:
@@ -579,14 +581,14 @@ def question(**keys: Any) -> str:
 
 def test_a_question_of_a_plan_says_its_choices_what_they_mean_and_what_if_nobody_answers() -> None:
     assert question() == (
-        "asks a person to choose: \"Send?\" Choices: 'accept' (a yes) or 'refuse' (a no). Declining is a no."
+        'asks a person to choose: "Send?" Choices: accept (a yes) or refuse (a no); or own words. Declining is a no.'
     )
     assert question(instruction="ASK_INFO: Which day?") == 'asks a person for text: "Which day?" Declining is a no.'
     later = [{"text": "Oui", "type": 1}, {"text": "Plus tard"}]
-    assert "Choices: 'Oui' (a yes) or 'Plus tard'. If nobody answers within 2 days, the step fails." in question(
+    assert "Choices: Oui (a yes) or Plus tard. If nobody answers within 2 days, the step fails." in question(
         options=later, timeout="2d"
     )
-    assert "within 1 hour, it is skipped." in question(timeout="1h", on_timeout="skip")
+    assert "within 1 hour, the step is skipped." in question(timeout="1h", on_timeout="skip")
     assert "within 1 hour, the answer is 'refuse'." in question(timeout="1h", on_timeout="default", default="refuse")
 
 
@@ -602,7 +604,7 @@ def test_arguments_in_a_plan_are_told_and_cost_no_request() -> None:
     blocks = {"all": {"over": ["Ana", "Ben"], "steps": ["2"]}}
     said = plan(steps, loop_blocks=blocks)
     assert parts(steps, loop_blocks=blocks)[-1] == (
-        'step 2: calls mail with to: the item, text: "For [the output of step 1]" and copies: 2.'
+        'step 2: calls mail with to (the item), text ("For [the output of step 1]") and copies (2).'
     )
     assert said.model_requests_at_most == 1
 

@@ -201,7 +201,7 @@ def test_a_loop_of_a_plan_goes_round_in_a_frame_of_its_own_however_it_is_written
     block = plan([first, *BODY, after], loop_blocks={"all": {"over": "RESULT_FROM_1", "steps": ["4", "5"]}})
     head = plan([first, {"id": "all", "loopover": "RESULT_FROM_1", "start_step": "4"}, *BODY, after])
     for drawn in (block, head):
-        each = "for each item of the output of step 1"
+        each = "for each item of the output of step 1 (at most 1,000)"
         assert drawn.next("step 1") == {each: ""}
         assert drawn.next(each) == {"step 4": "item", "step 6": "done"}
         assert (drawn.next("step 4"), drawn.next("step 5")) == ({"step 5": ""}, {each: "next"})
@@ -217,7 +217,7 @@ def test_a_loop_inside_a_loop_goes_on_behind_what_it_waits_for() -> None:
         "shops": {"over": "RESULT_FROM_3", "steps": ["4", "5"], "condition": "RESULT_FROM_3 is not empty"},
     }
     drawn = plan(steps, loop_blocks=blocks)
-    towns, shops = "for each item of a list of 1: 'Paris'", "for each item of the output of step 3"
+    towns, shops = "for each item of a list of 1: 'Paris'", "for each item of the output of step 3 (at most 1,000)"
     assert (drawn.next(towns), drawn.next("step 3")) == ({"step 3": "item", "end": "done"}, {shops: ""})
     assert drawn.next(shops) == {"step 4": "item", towns: "done"}
     assert drawn.labels[drawn.id("loop shops")] == "loop shops\nif the output of step 3 is not empty"
