@@ -17,13 +17,13 @@ from holdfast.client.history import read_input, started_with
 from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.permissions import read_access
 from holdfast.client.places import describe_place, find_goal
-from holdfast.client.starting import check_start, start_pipeline
+from holdfast.client.starting import check_start, choose_limits, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
 from holdfast.protocol.names import LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, Past, PastLink, ResumePoint
-from holdfast.protocol.runs import Failure
+from holdfast.protocol.runs import Failure, HistoryLimits
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.run_failures import read_failure
@@ -87,6 +87,7 @@ class Successor:
         check_start(blueprint, state.input, new, self.answering.limits.input)
         policy = AccessPolicy.read(blueprint)
         own = {"run": new, "blueprint": blueprint, "access": policy, "guarded": bool(self.answering.keys)}
+        own["history_limits"] = choose_limits(self.client, definition.history_limits)
         own["past"] = past.model_copy(update={"by": link.by})
         access = (await read_access(self.described)).model_copy(update={"blueprint": blueprint.name, "written": policy})
         begun = state.model_copy(update={"paused": False, "kept": []})
@@ -137,7 +138,7 @@ class RunRetry:
         events = await below(self._tree, self._run)
         definition = await started_with(self._client, described)
         reader = PastReader(self._tree, self._run, events)
-        broken = await self._find_break(reader, described, events)
+        broken = await self._find_break(reader, described, events, definition.history_limits)
         past = await reader.read(broken, place=self._find_place(definition.blueprint, events, broken))
         link = PastLink(run=self._run, by=self._by, digest=digest_change(self._changed))
         successor = Successor(self._client, self._answering, described)
@@ -169,12 +170,18 @@ class RunRetry:
         return described
 
     async def _find_break(
-        self, reader: PastReader, described: WorkflowExecutionDescription, events: Sequence[Event]
+        self,
+        reader: PastReader,
+        described: WorkflowExecutionDescription,
+        events: Sequence[Event],
+        limits: HistoryLimits,
     ) -> Break:
         """Return where the run broke off. Raises `BadInput` if it would only fail there again."""
         failure = await read_run_failure(self._client, self._run)
         broken = await reader.find_break(failure, await read_end(self._client, described))
-        check_break(self._run, events, broken, failure, changed=self._changed is not None)
+        may_send_more = choose_limits(self._client, limits) != limits  # since the run began, values are stored outside
+        is_mended = failure is not None and failure.type == "too_large" and may_send_more
+        check_break(self._run, events, broken, failure, changed=self._changed is not None or is_mended)
         return broken
 
 
@@ -186,7 +193,7 @@ def check_break(run: str, events: Sequence[Event], broken: Break, failure: Failu
         events: Its events, in order.
         broken: Where it broke off.
         failure: Its failure; None for a run that was ended from outside.
-        changed: Whether another blueprint takes the place of the old one.
+        changed: Whether another blueprint takes the place of the old one, or larger values can be sent.
     """
     check_not_undone(run, events, _find_failed_step(events, broken))
     if failure is not None and not broken.repeats and not changed:

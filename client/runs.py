@@ -176,7 +176,7 @@ class Runs:
             if checked.problems:
                 raise BlueprintError(checked.problems)
             local_tools = checked.local
-        definition = define_run(self.answering, blueprint, run, history_limits, loss_policy, local_tools)
+        definition = define_run(self.client, self.answering, blueprint, run, history_limits, loss_policy, local_tools)
         state = PipelineState(input=input, started_by=self.answering.find_sender(started_by))
         await start_pipeline(
             self.client, self.task_queue, definition, state, self.access.describe_start(blueprint, started_by)

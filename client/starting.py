@@ -26,6 +26,7 @@ from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFL
 from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
 from holdfast.runtime.errors import BadInput, RunExists
+from holdfast.runtime.payloads import stores_large
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import Blueprint
@@ -50,7 +51,16 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
         raise BadInput(f"the input does not fit what {blueprint.name!r} wants: {details}{none}")
 
 
+def choose_limits(client: Client, limits: HistoryLimits | None = None) -> HistoryLimits:
+    """Return the limits of a run that a client starts: of one that stores large values outside none for a value."""
+    limits = limits or HistoryLimits()
+    stores = stores_large(client.data_converter.external_storage)
+    largest = None if stores else limits.value or HistoryLimits().value
+    return limits.model_copy(update={"value": largest})
+
+
 def define_run(
+    client: Client,
     answering: Answering,
     blueprint: Blueprint,
     run: str,
@@ -65,7 +75,7 @@ def define_run(
         guarded=bool(answering.keys),
         access=AccessPolicy.read(blueprint),
         size_limits=answering.limits,
-        history_limits=history_limits or HistoryLimits(),
+        history_limits=choose_limits(client, history_limits),
         loss_policy=loss_policy or LossPolicy(),
         local_tools=list(local_tools),
     )

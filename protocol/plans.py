@@ -27,6 +27,8 @@ ITEMS_FAILED = "items_failed"
 
 LONGEST_KEPT = 100_000
 """Largest number of characters of a plan's output that a failure carries."""
+LONGEST_BARE = 1_000_000
+"""Largest number of characters of a loop's result without its values that a failure carries."""
 UNFINISHED = "unfinished"
 """Error type of a step or a loop that was running when its plan failed or was cancelled."""
 

@@ -75,6 +75,9 @@ class HistoryLimits(Value):
     the deadlock detector, 100 did not."""
     undos: int = Field(1_000, ge=1)
     """Undos that a block keeps: those of a loop in it are carried from history to history."""
+    value: int | None = Field(2_000_000, ge=1)
+    """Bytes of what goes to another workflow, to an activity or to the next history: a server takes 2 MiB, and fails
+    the task of whoever sends more, again and again. None: large values are stored outside."""
 
 
 class LossPolicy(Value):

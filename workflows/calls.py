@@ -41,6 +41,7 @@ from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import await_end, is_cancelled
 from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
+from holdfast.workflows.sizes import check_size
 
 DESCRIBE_TOOLS = "describe_tools"
 FIND_TOOL = "find_tool"
@@ -72,9 +73,11 @@ class Activities:
         losses: LossPolicy,
         earlier: EarlierRun,
         local_tools: Sequence[str],
+        largest: int | None = None,
     ) -> None:
-        """`ready` is awaited before each start; `count` is given what a model has spent."""
+        """`ready` is awaited before each start; `count` is given what a model spent; `largest`: bytes of a request."""
         self._ready, self._count, self._losses, self._earlier = ready, count, losses, earlier
+        self._largest = largest
         self._local_tools, self._local = frozenset(local_tools), asyncio.Lock()
         self._calls: dict[tuple[str, str], int] = {}
         self._local_calls = 0
@@ -185,6 +188,7 @@ class Activities:
             if met.status != "begun":
                 return await self._earlier.meet_call(met, call.activity, call.request, call.result_type, place)
             call = call.mark_begun()
+        check_size([call.request], self._largest, f"the call ({call.summary})", Address(place))
         self.under_way += 1
         try:
             # The history keeps no request of a local call, by which a run that goes on from this one knows its place.

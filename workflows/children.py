@@ -22,7 +22,7 @@ from holdfast.blueprint.expressions.evaluation import names_in, names_in_express
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.parts import Retry
-from holdfast.protocol.address import Address, child_workflow_id, nested_workflow_id, root
+from holdfast.protocol.address import Address, child_workflow_id, name_at, nested_workflow_id, root
 from holdfast.protocol.events import (
     AgentStarted,
     AnyChildStarted,
@@ -74,6 +74,7 @@ from holdfast.workflows.concurrency import CancelledWithResult, deliver, is_clea
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.workflows.failures import find_failure, make_child_error
 from holdfast.workflows.frame import Frame, OwnStart, Runtime
+from holdfast.workflows.sizes import check_size
 
 Handle = workflow.ChildWorkflowHandle[Any, Any]
 Start = Callable[..., Awaitable[Handle]]
@@ -153,7 +154,9 @@ class Children:
         own = {"paused": host.paused, "permits": permits, "kept": host.hints, "ledgers": ledgers}
         state = state.model_copy(update=own)
         summary = f"{host.identity.blueprint}: {address.rpartition(';')[2]}"
-        start = prepare_start(name, [definition, state], result_type, summary, host.identity.blueprint)
+        args = [definition, state]
+        check_size(args, host.identity.history_limits.value, f"what {name_at(address)} starts with", address)
+        start = prepare_start(name, args, result_type, summary, host.identity.blueprint)
         return await self.run_counted(id_, start, definition.address, event, paused=state.paused)
 
     async def run_own(self, start: OwnStart, begun: Callable[[str], None]) -> RawValue:

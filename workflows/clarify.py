@@ -80,7 +80,9 @@ class ClarifyWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: ClarifyDefinition, state: ClarifyState) -> ClarifyResult:
-        output = await self.run_to_end(self._work(self._frame()))
+        return await self.run_to_end(self._work(self._frame()), self._make_result)
+
+    def _make_result(self, output: JSONObject) -> ClarifyResult:
         return ClarifyResult(output=output, reply=self.reply, **self.collect_spending())
 
     def _frame(self) -> Frame:

@@ -20,7 +20,7 @@ from holdfast.protocol.address import Address, child_workflow_id, name_at, root,
 from holdfast.protocol.events import OwnChildStarted, QuestionReturned
 from holdfast.protocol.names import PAUSED_MEMO, PIPELINE_WORKFLOW, STATE_MEMO
 from holdfast.protocol.questions import QuestionRequest
-from holdfast.protocol.runs import Definition, OwnState, PipelineState
+from holdfast.protocol.runs import Definition, HistoryLimits, OwnState, PipelineState
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.views import RunResult
 from holdfast.workflows.children import prepare_start
@@ -302,7 +302,12 @@ class HumanInTheLoop:
         instance = super().__new__(cls)
         info = workflow.info()
         state = workflow.memo_value(STATE_MEMO, OwnState(), type_hint=OwnState)
-        identity = RunIdentity(run=info.workflow_id, address=root(info.workflow_type), blueprint=info.workflow_type)
+        identity = RunIdentity(
+            run=info.workflow_id,
+            address=root(info.workflow_type),
+            blueprint=info.workflow_type,
+            history_limits=HistoryLimits(value=None),  # the author's client knows whether large values are stored
+        )
         host = Host(identity, state)
         host.children.starts = dict(state.starts)
         vars(instance).update(_holdfast=host, _holdfast_human=Human(host))

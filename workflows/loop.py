@@ -65,9 +65,12 @@ class LoopWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: LoopDefinition, state: LoopState) -> LoopResult:
-        ended = await self.run_to_undos(self._iterate())
-        if ended is None:
+        result = await self.run_to_undos(self._iterate(), self._make_result)
+        if result is None:
             return LoopResult(reason="cancelled", iterations=self.state.iteration, **self.collect_result())
+        return result
+
+    def _make_result(self, ended: tuple[Frame, str, JSON]) -> LoopResult:
         frame, reason, output = ended
         return LoopResult(
             output=output,
@@ -93,9 +96,12 @@ class LoopWorkflow(RunWorkflow):
             await self._propagate(frame)
 
     async def _finish(self, frame: Frame, reason: str) -> tuple[Frame, str, JSON]:
-        output = await self._guard(OUTPUT_FAILED, frame, self._render_output(frame))
-        self._note_completion(reason, output)
-        return frame, reason, output
+        return frame, reason, await self._guard(OUTPUT_FAILED, frame, self._render_output(frame))
+
+    def on_success(self, output: tuple[Frame, str, JSON]) -> None:
+        """See base class."""
+        _, reason, value = output
+        self._note_completion(reason, value)
 
     def on_failure(self, error: BaseException) -> None:
         """See base class."""

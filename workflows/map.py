@@ -51,8 +51,8 @@ class MapWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: MapDefinition, state: MapState) -> MapResult:
-        outputs = await self.run_to_undos(self._work(self._frame(state)))
-        return MapResult(outputs=[], **self.collect_result()) if outputs is None else self._make_result(outputs)
+        result = await self.run_to_undos(self._work(self._frame(state)), self._make_result)
+        return MapResult(outputs=[], **self.collect_result()) if result is None else result
 
     def _frame(self, state: MapState) -> Frame:
         definition = self.definition

@@ -64,7 +64,9 @@ class PipelineWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: Definition, state: RawValue) -> RunResult:
-        output = await self.run_to_end(self._work(definition.blueprint))
+        return await self.run_to_end(self._work(definition.blueprint), self._make_result)
+
+    def _make_result(self, output: JSON) -> RunResult:
         return RunResult(output=output, context=self.store.value, usage=self.host.progress.usage)
 
     async def _work(self, blueprint: Blueprint) -> JSON:
@@ -90,7 +92,6 @@ class PipelineWorkflow(RunWorkflow):
         output = None if output is FINISHED else output
         if blueprint.output is not None:
             output = self._render_output(blueprint.output, frame.after(output))
-        self.host.note(self.address, RunCompleted(output=output))
         return output
 
     def _render_output(self, template: JSON, frame: Frame) -> JSON:
@@ -99,6 +100,10 @@ class PipelineWorkflow(RunWorkflow):
         except ExpressionError as error:
             message = f"the steps have ended, but the output cannot be rendered: {error}"
             raise failure("expression_error", message, self.address) from None
+
+    def on_success(self, output: JSON) -> None:
+        """See base class."""
+        self.host.note(self.address, RunCompleted(output=output))
 
     def on_failure(self, error: BaseException) -> None:
         """See base class."""

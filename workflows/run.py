@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
 from temporalio import workflow
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.protocol.address import Address
+from holdfast.protocol.address import Address, name_at
 from holdfast.protocol.runs import Carried, Definition, Failure
 from holdfast.protocol.views import Status
 from holdfast.workflows.children import read_address
@@ -22,9 +22,11 @@ from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest, check_runner, outlast_task
+from holdfast.workflows.sizes import check_size, fit_failure
 from holdfast.workflows.undo_log import UndoLog
 
 Output = TypeVar("Output")
+Result = TypeVar("Result")
 
 
 @handles(Answers, Assignments, Events, Steering, Elicitations, View, held_by="host")
@@ -87,42 +89,46 @@ class RunWorkflow:
             **{**own, **where},
         )
 
-    async def run_to_end(self, work: Awaitable[Output]) -> Output:
+    async def run_to_end(self, work: Awaitable[Output], make_result: Callable[[Output], Result]) -> Result:
         """Return the result of the work, and keep what the workflow shows true until its end."""
         display = asyncio.create_task(self.host.view.keep_true())
+        limit = self.host.identity.history_limits.value
         try:
             output = await work
+            result = make_result(output)
+            check_size([result], limit, f"the result of {name_at(self.address)}", self.address)
+            self.on_success(output)
         except (asyncio.CancelledError, *HANDLED) as error:
             self.on_failure(error)
             if is_cancelled(error):
                 await self.close("cancelled")
                 raise
             await self.close("failed")
-            raise make_error(self.make_failure(error)) from drop_child_details(error)
+            raise make_error(fit_failure(self.make_failure(error), limit)) from drop_child_details(error)
         finally:
             display.cancel()
         await self.close("completed")
-        return output
+        return result
 
-    async def run_to_result(self, work: Awaitable[Output]) -> Output | None:
-        """Return the result of the work as `run_to_end` does; None if it was cancelled, for `collect_result` tells it.
+    async def run_to_result(self, work: Awaitable[Output], make_result: Callable[[Output], Result]) -> Result | None:
+        """Return what `run_to_end` does; None if the work was cancelled, for `collect_result` tells it.
 
         For workflows that spend much, or do what a person must know of: their parents count and tell it all the same.
         """
         try:
-            return await self.run_to_end(work)
+            return await self.run_to_end(work, make_result)
         except (asyncio.CancelledError, *HANDLED) as error:
             if not is_cancelled(error):
                 raise
             return None
 
-    async def run_to_undos(self, work: Awaitable[Output]) -> Output | None:
-        """Return the result of the work as `run_to_end` does; None if it was cancelled and has done what may be undone.
+    async def run_to_undos(self, work: Awaitable[Output], make_result: Callable[[Output], Result]) -> Result | None:
+        """Return what `run_to_end` does; None if the work was cancelled and has done what may be undone.
 
         `collect_result` then hands over how. Without any, a cancelled workflow is one to Temporal, too.
         """
         try:
-            return await self.run_to_end(work)
+            return await self.run_to_end(work, make_result)
         except (asyncio.CancelledError, *HANDLED) as error:
             if not is_cancelled(error) or self.undos is None or not self.undos.pending:
                 raise
@@ -131,6 +137,9 @@ class RunWorkflow:
     def collect_result(self) -> dict[str, Any]:
         """Return the fields that every result has."""
         return {"cancelled": self.host.progress.ended == "cancelled", **self.collect_spending()}
+
+    def on_success(self, output: Any) -> None:
+        """Note the end of the work, whose result can be sent. For subclasses."""
 
     def on_failure(self, error: BaseException) -> None:
         """End what is under way in a workflow that fails or is cancelled. For subclasses."""
@@ -191,7 +200,9 @@ class RunWorkflow:
         self.advance(**self.host.next_state, **self.collect_spending(), **self.collect_state())
         changed = self.host.earlier.next_input
         own = {"past": None, **({"input": changed[0]} if changed else {})}
-        workflow.continue_as_new(args=[self.definition.model_copy(update=own), self.state])
+        args = [self.definition.model_copy(update=own), self.state]
+        check_size(args, self.host.identity.history_limits.value, f"the state of {name_at(self.address)}", self.address)
+        workflow.continue_as_new(args=args)
 
     def collect_state(self) -> dict[str, Any]:
         """Return fields of the state that are kept elsewhere while the workflow runs. For subclasses."""

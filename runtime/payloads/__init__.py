@@ -29,7 +29,7 @@ from holdfast.runtime.payloads.directory import PayloadDirectory
 from holdfast.runtime.payloads.driver import PieceDriver
 from holdfast.runtime.payloads.store import PayloadsUnreachable, Store
 
-__all__ = ["THRESHOLD", "PayloadsUnreachable", "find_folder", "make_storage"]
+__all__ = ["THRESHOLD", "PayloadsUnreachable", "find_folder", "make_storage", "stores_large"]
 
 THRESHOLD = 16 * 1024
 """Bytes from which a payload is stored outside. With the SDK's 256 KiB a conversation would fill its history."""
@@ -49,6 +49,11 @@ def make_storage(place: str, *, store: bool = True, ring: KeyRing | None = None)
         driver_selector=lambda _context, _payload: chosen if store else None,
         payload_size_threshold=THRESHOLD,
     )
+
+
+def stores_large(storage: ExternalStorage | None) -> bool:
+    """Return whether a storage has a place for large payloads, and not only what reads claims of others."""
+    return storage is not None and not all(isinstance(driver, UnconfiguredStore) for driver in storage.drivers)
 
 
 def find_folder(place: str) -> Path | None:

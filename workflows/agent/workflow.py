@@ -85,8 +85,12 @@ class AgentWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
+        result = await self.run_to_result(self._work(), self._make_result)
+        return self._make_result(None) if result is None else result
+
+    def _make_result(self, output: JSON) -> AgentResult:
         return AgentResult(
-            output=await self.run_to_result(self._work()),
+            output=output,
             turns=self.state.turn,
             log=self.state.log,
             made=self.tool_calls.made,

@@ -68,7 +68,12 @@ class Host:
         self.earlier = EarlierRun(past)
         self.undo_logs = UndoLogs()
         self.activities = Activities(
-            self.until_resumed, self.count, identity.loss_policy, self.earlier, identity.local_tools
+            self.until_resumed,
+            self.count,
+            identity.loss_policy,
+            self.earlier,
+            identity.local_tools,
+            identity.history_limits.value,
         )
         self.children = Children(self)
         self.door = Door(identity, self.history, state)

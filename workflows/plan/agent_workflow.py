@@ -68,12 +68,14 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     @workflow.run
     async def run(self, definition: DrivenDefinition, state: DrivenState) -> PlanResult:  # type: ignore[override]
-        root = await self.run_to_result(self._drive())
-        if root is None:
-            return PlanResult(status="cancelled", **self.collect_result())
-        if definition.loop is not None:
-            return PlanResult(state=self._handed_over(), **self.collect_result())
-        return PlanResult(**self.collect_plan(root), **self.collect_result())
+        result = await self.run_to_result(self._drive(), self.make_plan_result)
+        return PlanResult(status="cancelled", **self.collect_result()) if result is None else result
+
+    def make_plan_result(self, scope: PlanScope) -> PlanResult:
+        """See base class; of a loop the state in which it hands back to the plan."""
+        if self.definition.loop is None:
+            return super().make_plan_result(scope)
+        return PlanResult(state=self._handed_over(), **self.collect_result())
 
     def on_failure(self, error: BaseException) -> None:
         """See base class: end the plan's steps, unless the workflow of an active loop has done so."""
@@ -96,9 +98,12 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         while not self._over(state):
             await self._turn()
             state = await self._hand_over(state)
-        if self.definition.loop is None:
-            self.note_end(state.root)
         return state.root
+
+    def on_success(self, output: PlanScope) -> None:
+        """See base class."""
+        if self.definition.loop is None:
+            super().on_success(output)
 
     async def _open_conversation(self) -> None:
         """Begin the plan; it is the agent's first message, with what is known of its tools."""

@@ -19,6 +19,7 @@ from holdfast.protocol.plans import (
     DrivenDefinition,
     DrivenState,
     PlanDefinition,
+    PlanResult,
     PlanSnapshot,
     ScheduledState,
     fit_output,
@@ -76,14 +77,20 @@ class PlanHandlers(RunWorkflow):
         self.plan_state = PlanState(PlanScope(context, frame), progress)
         return self.plan_state
 
-    def note_end(self, scope: PlanScope) -> None:
-        self.host.note(self.address, PlanCompleted(status=scope.plan_status(), note=write_note(scope)))
+    def on_success(self, output: PlanScope) -> None:
+        """See base class."""
+        self.host.note(self.address, PlanCompleted(status=output.plan_status(), note=write_note(output)))
 
-    def collect_plan(self, scope: PlanScope) -> dict[str, Any]:
-        """Return the fields of the result that say how the plan ended."""
+    def make_plan_result(self, scope: PlanScope) -> PlanResult:
+        """Return how the plan ended."""
         status = scope.plan_status()
-        plan = plain_plan(scope.context.plan) if status == "failed" else {}
-        return {"status": status, "output": make_output(scope), "plan": plan, "reply": self.state.progress.reply}
+        return PlanResult(
+            status=status,
+            output=make_output(scope),
+            plan=plain_plan(scope.context.plan) if status == "failed" else {},
+            reply=self.state.progress.reply,
+            **self.collect_result(),
+        )
 
     def collect_state(self) -> dict[str, Any]:
         """See base class."""

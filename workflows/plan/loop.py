@@ -28,12 +28,20 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext
 from holdfast.workflows.plan.definitions import make_frame
 from holdfast.workflows.plan.items import after_item
-from holdfast.workflows.plan.results import Ending, ended_early, failure_output, loop_result, unfinished_loop
+from holdfast.workflows.plan.results import (
+    Ending,
+    drop_values,
+    ended_early,
+    failure_output,
+    loop_result,
+    unfinished_loop,
+)
 from holdfast.workflows.plan.scheduler import Scheduler
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.run import RunWorkflow
+from holdfast.workflows.sizes import count_bytes
 
 
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -62,10 +70,19 @@ class PlanLoopWorkflow(RunWorkflow):
 
     @workflow.run
     async def run(self, definition: PlanLoopDefinition, state: PlanLoopState) -> PlanLoopResult:
-        result = await self.run_to_result(self._work())
-        if result is None:
-            result = self._broken_off(Ending.of_cancel())
+        result = await self.run_to_result(self._work(), self._make_result)
+        return self._make_cancelled() if result is None else result
+
+    def _make_result(self, result: UnitResult) -> PlanLoopResult:
         return PlanLoopResult(result=result, **self.collect_result())
+
+    def _make_cancelled(self) -> PlanLoopResult:
+        """Return the items of a loop that was cancelled; of many without the values."""
+        limit = self.host.identity.history_limits.value
+        result = self._make_result(self._broken_off(Ending.of_cancel()))
+        if limit is None or count_bytes([result]) <= limit:
+            return result
+        return result.model_copy(update={"result": drop_values(result.result)})
 
     def list_failure_fields(self, error: BaseException) -> dict[str, Any]:
         """See base class: the result, with the items so far."""
@@ -82,9 +99,11 @@ class PlanLoopWorkflow(RunWorkflow):
 
     async def _work(self) -> UnitResult:
         await run_dependents(self)
-        result = loop_result(self.loop, self.state.done, len(self.definition.items))
-        self.host.note(self.address, LoopCompleted(reason=result.status, iterations=len(self.state.done)))
-        return result
+        return loop_result(self.loop, self.state.done, len(self.definition.items))
+
+    def on_success(self, output: UnitResult) -> None:
+        """See base class."""
+        self.host.note(self.address, LoopCompleted(reason=output.status, iterations=len(self.state.done)))
 
     async def prepare(self) -> None:
         """See `Dependents`."""

@@ -14,6 +14,7 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, add_calls, name_tools
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
+    LONGEST_BARE,
     LONGEST_KEPT,
     UNFINISHED,
     Iteration,
@@ -28,6 +29,8 @@ from holdfast.workflows.failures import find_failure
 EMPTY_LOOP = "empty_loop"
 ITEMS_UNKNOWN = "items_unknown"
 """Why a loop, and what is in it, has no results: its workflow has not handed over what it did."""
+VALUES_LEFT_OUT = "values_left_out"
+"""Why the items of a loop have no values: with them, what its workflow hands over would be too large."""
 CALLS_UNKNOWN = "calls_unknown"
 """Why a step that failed names no calls of its tools: its agent's workflow has not handed over which it made."""
 
@@ -214,11 +217,38 @@ def collect_calls(result: UnitResult) -> list[MadeCall]:
 
 
 def failure_output(result: UnitResult) -> JSONObject:
-    """Return the output that the failure of a loop's workflow carries to its plan."""
-    value = result.model_dump(mode="json")
-    if len(write_text(value)) > LONGEST_KEPT:
-        value = result.model_copy(update={"iterations": [], "reason": ITEMS_UNKNOWN}).model_dump(mode="json")
-    return {"loop_result": value}
+    """Return the output that the failure of a loop's workflow carries to its plan; of many items without the values."""
+    for told, longest in ((result, LONGEST_KEPT), (drop_values(result), LONGEST_BARE)):
+        value = told.model_dump(mode="json", exclude_defaults=True)
+        if len(write_text(value)) <= longest:
+            return {"loop_result": value}
+    unknown = result.model_copy(update={"iterations": [], "reason": ITEMS_UNKNOWN})
+    return {"loop_result": unknown.model_dump(mode="json")}
+
+
+def drop_values(loop: UnitResult) -> UnitResult:
+    """Return the result of a loop with how each of its steps ended, and which tools it called, and no values.
+
+    >>> step = UnitResult(status="completed", data="long", made=[MadeCall(tool="send", args="1f", output="long")])
+    >>> item = Iteration(index=0, item="long", status="completed", results={"1": step})
+    >>> bare = drop_values(UnitResult(status="completed", iterations=[item]))
+    >>> "long" in bare.model_dump_json(), bare.iterations[0].results["1"].made[0].args
+    (False, '1f')
+    """
+    iterations = [
+        iteration.model_copy(
+            update={"item": None, "results": {id_: _keep_end(r) for id_, r in iteration.results.items()}}
+        )
+        for iteration in loop.iterations or []
+    ]
+    return loop.model_copy(update={"iterations": iterations, "reason": VALUES_LEFT_OUT})
+
+
+def _keep_end(result: UnitResult) -> UnitResult:
+    if result.iterations is not None:
+        return drop_values(result)
+    made = [call.model_copy(update={"arguments": None, "output": None}) for call in result.made]
+    return UnitResult(status=result.status, error=result.error, reason=result.reason, made=made)
 
 
 def result_in(cause: Failure) -> UnitResult | None:

@@ -25,15 +25,12 @@ class PlanWorkflow(PlanHandlers):
 
     @workflow.run
     async def run(self, definition: PlanDefinition, state: ScheduledState) -> PlanResult:
-        scope = await self.run_to_result(self._work())
-        if scope is None:
-            return PlanResult(status="cancelled", **self.collect_result())
-        return PlanResult(**self.collect_plan(scope), **self.collect_result())
+        result = await self.run_to_result(self._work(), self.make_plan_result)
+        return PlanResult(status="cancelled", **self.collect_result()) if result is None else result
 
     async def _work(self) -> PlanScope:
         frame = make_frame(self, self.definition)
         await self.begin_plan(frame)
         plan_state = self.take_up(frame)
         await Scheduler(plan_state, self.definition, self.next_round, lambda: self.host.history.is_long).run()
-        self.note_end(plan_state.root)
         return plan_state.root

@@ -1,0 +1,50 @@
+"""What leaves a workflow may be as large as a server takes: what is larger fails its step, and holds nothing up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.protocol.runs import HistoryLimits
+from tests.conftest import Harness
+
+LIMIT = 40_000
+GROWING = {"name": "grow", "input": "{{ context.text }}{{ input }}", "sink_to": "context.text"}
+STEPS: dict[str, tuple[list[Any], Any, str]] = {
+    "a call": (
+        [{"name": "say", "agent": {"model": "echo"}, "input": "{{ input }}{{ input }}{{ input }}"}],
+        15_000,
+        "the call (say)",
+    ),
+    "a child": (
+        [{"kind": "map", "name": "each", "map": {"iterable_input": "input", "body": [{"name": "one"}]}}],
+        [700] * 60,
+        "what each starts with",
+    ),
+    "a history": (
+        [{"kind": "loop", "name": "more", "loop": {"max_loops": 9, "checkpoint_every": 1, "body": [GROWING]}}],
+        15_000,
+        "the state of more",
+    ),
+    "a result": (
+        [{"name": "twice", "input": ["{{ input }}", "{{ input }}", "{{ input }}"]}],
+        15_000,
+        "the result of test",
+    ),
+}
+"""By what is too large: the steps, the characters of their input, and how it is named."""
+
+
+@pytest.mark.parametrize("large", STEPS)
+async def test_what_is_too_large_to_be_sent_fails(house: Harness, large: str) -> None:
+    steps, size, name = STEPS[large]
+    value = "x" * size if isinstance(size, int) else ["x" * one for one in size]
+    document = {"context": {"text": ""}, "steps": steps}
+    run = await house.start(json.dumps(document), value, history_limits=HistoryLimits(value=LIMIT))
+    outcome = await house.result(run)
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.type) == ("failed", "too_large")
+    assert outcome.error.message.startswith(f"{name} has ")
+    assert "run.completed" not in await house.types(run)

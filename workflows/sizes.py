@@ -1,0 +1,41 @@
+"""How large a value may be that leaves a workflow: for another one, for an activity, or for its own next history.
+
+Whoever sends more than a server takes would fail its task again and again, and stand still for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+
+from holdfast.protocol.address import Address
+from holdfast.protocol.runs import Failure
+from holdfast.workflows.failures import failure
+
+_WAY_OUT = "store large values outside ([payloads] external), or pass on less"
+_LARGE_FIELDS = ("items", "reached", "context", "output", "made", "ledgers", "undos")
+"""What a failure tells beside itself, in the order in which it is left out."""
+
+
+def count_bytes(values: Sequence[object]) -> int:
+    """Return the bytes of values as they are sent, before any encryption."""
+    return sum(payload.ByteSize() for payload in workflow.payload_converter().to_payloads(values))
+
+
+def check_size(values: Sequence[object], limit: int | None, name: str, address: Address) -> None:
+    """Raise a failure `too_large` for values that have more bytes together than the limit; None: there is none."""
+    if limit is not None and (count := count_bytes(values)) > limit:
+        message = f"{name} has {count:,} bytes, and at most {limit:,} can be sent: {_WAY_OUT}"
+        raise failure("too_large", message, address)
+
+
+def fit_failure(cause: Failure, limit: int | None) -> Failure:
+    """Return a failure that can be sent: of a large one without its largest parts."""
+    if limit is None:
+        return cause
+    for name in _LARGE_FIELDS:
+        if count_bytes([cause]) <= limit:
+            break
+        cause = cause.model_copy(update={name: Failure.model_fields[name].get_default()})
+    return cause
