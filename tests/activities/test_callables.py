@@ -157,3 +157,18 @@ async def test_an_asynchronous_generator_gives_a_list(house: Harness) -> None:
 async def test_the_body_of_a_generator_may_ask(house: Harness) -> None:
     run = await house.start("steps: [{name: a, uses: callables_lines, input: tea}]")
     assert (await house.one(run)).message == "More?"
+
+
+def list_them(items: list[str] = ["a"]) -> list[str]:  # noqa: B006 a default that a call could change
+    return items
+
+
+def test_a_description_is_made_anew_as_its_defaults_may_be_changed_by_who_got_it() -> None:
+    listed = Tool("listed", list_them)
+    listed.parameters()["properties"]["items"]["default"].append("b")
+    assert listed.parameters()["properties"]["items"]["default"] == ["a"]
+
+
+def test_the_check_of_a_tools_arguments_is_made_once() -> None:
+    listed = Tool("listed", list_them)
+    assert listed.checked() is listed.checked()
