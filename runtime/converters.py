@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, Self
 
+from pydantic import TypeAdapter
+from pydantic_core import SchemaSerializer
+from pydantic_core.core_schema import any_schema
 from temporalio.api.common.v1 import Payload
 from temporalio.api.errordetails.v1 import QueryFailedFailure
 from temporalio.api.failure.v1 import Failure as ProtoFailure
@@ -18,8 +22,8 @@ from temporalio.converter import (
     DataConverter,
     DefaultFailureConverterWithEncodedAttributes,
     DefaultPayloadConverter,
-    JSONPlainPayloadConverter,
     PayloadConverter,
+    SerializationContext,
 )
 from temporalio.exceptions import FailureError
 from temporalio.service import RPCError
@@ -27,15 +31,28 @@ from temporalio.service import RPCError
 from holdfast.protocol.values import Value
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
 
+_JSON = b"json/plain"
+"""The encoding that `SparseJson` has in payloads."""
+
 
 class SparseJson(PydanticJSONPlainPayloadConverter):
     """The converter for JSON by pydantic that omits default fields in values of the protocol.
 
     A model of an author's own keeps them: a default may be needed on the wire, such as a union's discriminator.
+
+    Temporal makes one for each workflow, and for each payload that it may store outside. They share what depends on no
+    workflow. The adapters of authors' types they do not share: the sandbox makes those types anew for each workflow.
     """
 
+    _schema_serializer = SchemaSerializer(any_schema())
+    _to_json_options = ToJsonOptions()
+
     def __init__(self) -> None:
-        super().__init__(ToJsonOptions())
+        """Make nothing: what is not shared is made when it is used."""
+
+    @cached_property
+    def _type_adapter(self) -> Callable[[Any], TypeAdapter[Any]]:  # type: ignore[override]  # the base class sets it
+        return lru_cache(TypeAdapter)
 
     def to_payload(self, value: object) -> Payload | None:
         """See base class."""
@@ -44,14 +61,18 @@ class SparseJson(PydanticJSONPlainPayloadConverter):
         data = self._schema_serializer.to_json(value, exclude_defaults=True)
         return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
 
-    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """See base class; a value of ours is read without an adapter.
-
-        Temporal makes a converter for each workflow, so the adapters that it caches stood once in each that waits.
-        """
+    def from_payload(self, payload: Payload, type_hint: Any = None) -> Any:
+        """See base class."""
         if isinstance(type_hint, type) and issubclass(type_hint, Value):
             return type_hint.model_validate_json(payload.data)
+        if _mentions_ours(type_hint):
+            return _make_adapter(type_hint).validate_json(payload.data)
         return super().from_payload(payload, type_hint)
+
+
+@lru_cache
+def _make_adapter(type_hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(type_hint)
 
 
 def _is_ours(value: object) -> bool:
@@ -61,9 +82,15 @@ def _is_ours(value: object) -> bool:
 class HoldfastPayloads(CompositePayloadConverter):
     """Temporal's payload converters, with `SparseJson` in place of plain JSON."""
 
+    _usual = {item.encoding.encode(): item for item in DefaultPayloadConverter.default_encoding_payload_converters}
+
     def __init__(self) -> None:
-        usual = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*(SparseJson() if isinstance(item, JSONPlainPayloadConverter) else item for item in usual))
+        """Share all but `SparseJson`, which keeps something of its workflow."""
+        self.converters = {**self._usual, _JSON: SparseJson()}
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """Return itself: no converter depends on a context."""
+        return self
 
 
 DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)

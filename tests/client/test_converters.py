@@ -1,0 +1,39 @@
+"""What the payload converters of the workflows on a worker share: Temporal makes one for each of them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from pydantic import BaseModel
+from temporalio.api.common.v1 import Payload
+
+from holdfast.protocol.agents import ToolSpec
+from holdfast.runtime.converters import HoldfastPayloads
+
+
+def test_values_of_ours_in_a_list_are_read_as_what_they_are() -> None:
+    converter = HoldfastPayloads()
+    specs = [ToolSpec(name="read", description="Read.")]
+    assert converter.from_payloads(converter.to_payloads([specs]), [list[ToolSpec]]) == [specs]  # type: ignore[list-item]
+
+
+def test_null_and_bytes_keep_the_encodings_of_temporal() -> None:
+    made = HoldfastPayloads().to_payloads([None, b"raw", {"a": 1}])
+    assert [payload.metadata["encoding"] for payload in made] == [b"binary/null", b"binary/plain", b"json/plain"]
+
+
+def test_a_type_of_an_author_goes_with_the_converter_that_has_read_it() -> None:
+    """The sandbox makes an author's types anew for each run: shared adapters would keep them for ever."""
+    adapted = _read_own_type()
+    gc.collect()
+    assert adapted() is None
+
+
+def _read_own_type() -> weakref.ref[type]:
+    class Own(BaseModel):
+        a: int
+
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=b'{"a": 1}')
+    assert HoldfastPayloads().from_payloads([payload], [Own]) == [Own(a=1)]
+    return weakref.ref(Own)
