@@ -16,7 +16,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.parts import Retry
-from holdfast.protocol.calls import NOT_LOCAL, ActivityRequest
+from holdfast.protocol.activity_request import NOT_LOCAL, ActivityRequest
 from holdfast.protocol.tool_errors import TIMEOUT
 
 LONGEST_PAUSE = 2.0

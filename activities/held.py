@@ -8,7 +8,7 @@ from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from holdfast.protocol.calls import NOT_LOCAL
+from holdfast.protocol.activity_request import NOT_LOCAL
 
 _NAMES = ("cache_get", "cache_put", "call_model", "call_tool", "describe_tools", "find_tool")
 """The activities that workflows may call locally."""

@@ -39,7 +39,7 @@ from holdfast.protocol import guard
 from holdfast.protocol.address import segment
 from holdfast.protocol.agents import InterruptAnswer, Interrupted, Parent, RaisedInterrupt, ToolRequest
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.door import check_bytes, check_value
+from holdfast.protocol.size_limits import check_bytes, check_value
 
 Data = TypeVar("Data")
 State = TypeVar("State")

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.registry import wrong
 from holdfast.protocol.agents import ModelReply, ToolCall
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.door import SizeLimit, check_bytes, check_value
+from holdfast.protocol.size_limits import SizeLimit, check_bytes, check_value
 
 
 def check_result(value: object, limit: SizeLimit, name: str) -> None:

@@ -1,7 +1,7 @@
 """The types of JSON values, and their equality, for every room.
 
-To the type checker a JSON value is anything: it is checked where it enters (`protocol/door.py`, schemas), not where it
-is passed on. Use `object` for a parameter that takes any value and looks into none.
+To the type checker a JSON value is anything: it is checked where it enters (`protocol/size_limits.py`, schemas), not
+where it is passed on. Use `object` for a parameter that takes any value and looks into none.
 """
 
 from typing import Any, TypeAlias

@@ -38,12 +38,12 @@ from holdfast.client.tree import Tree, UnknownRun, collect_events, collect_quest
 from holdfast.protocol.address import name_at, names_at
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.assignment import AssignmentCommand, AssignmentReceipt
-from holdfast.protocol.door import SizeLimits, check_value
 from holdfast.protocol.guard import Key, Proof, Scope, SignedCommand, sign
 from holdfast.protocol.incoming import SEND_EVENT, EventReceipt, SystemEvent
 from holdfast.protocol.names import ANSWER
 from holdfast.protocol.people import SIGN_IN, Groups, read_user, who_may, with_proved
 from holdfast.protocol.questions import Question
+from holdfast.protocol.size_limits import SizeLimits, check_value
 from holdfast.protocol.values import Value, make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import Ambiguous, NothingSent, is_missing

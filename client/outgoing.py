@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.answers import AnswerBatch, Refusal
-from holdfast.protocol.door import SizeLimit, check_bytes, check_values
+from holdfast.protocol.size_limits import SizeLimit, check_bytes, check_values
 
 
 def check_outgoing(values: Mapping[str, JSON], limit: SizeLimit) -> None:

@@ -18,8 +18,8 @@ from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
 from holdfast.blueprint.questions import Asked, InvalidAnswer
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.door import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
 from holdfast.protocol.questions import Question
+from holdfast.protocol.size_limits import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
 
 
 class BadUsage(ValueError):

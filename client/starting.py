@@ -21,10 +21,10 @@ from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.client.outgoing import check_outgoing
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.door import SizeLimit
 from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
+from holdfast.protocol.size_limits import SizeLimit
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.payloads import stores_large
 

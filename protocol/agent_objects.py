@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.calls import DescriptionRequest
+from holdfast.protocol.activity_request import DescriptionRequest
 from holdfast.protocol.values import Value
 
 DESCRIBE_AGENT = "describe_agent"

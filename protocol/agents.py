@@ -8,8 +8,8 @@ from typing import Literal
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import AnyAsked
+from holdfast.protocol.activity_request import ActivityRequest, DescriptionRequest
 from holdfast.protocol.agent_objects import ObjectUse
-from holdfast.protocol.calls import ActivityRequest, DescriptionRequest
 from holdfast.protocol.tool_rules import Consent, OwnerRule
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import Value

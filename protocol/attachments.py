@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from holdfast.protocol.calls import ActivityRequest
+from holdfast.protocol.activity_request import ActivityRequest
 from holdfast.protocol.values import Value
 
 ATTACHMENT = "attachment"

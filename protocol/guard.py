@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.access import THIS_MACHINE, AccessRules
-from holdfast.protocol.door import SizeLimits
+from holdfast.protocol.size_limits import SizeLimits
 
 Scope = Literal["answer", "steer"]
 ALL_SCOPES: frozenset[Scope] = frozenset(("answer", "steer"))

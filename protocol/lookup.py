@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.parts import RequirementKind, Retry
-from holdfast.protocol.calls import DescriptionRequest
+from holdfast.protocol.activity_request import DescriptionRequest
 from holdfast.protocol.tool_rules import OwnerRule
 from holdfast.protocol.values import Value
 

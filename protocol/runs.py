@@ -20,12 +20,12 @@ from holdfast.protocol.agents import MadeCall, Message, ReturnedCall, ToolSpec
 from holdfast.protocol.answers import Closed
 from holdfast.protocol.context import Change
 from holdfast.protocol.display import markdown, one_line
-from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.names import LONGEST_SUMMARY
 from holdfast.protocol.past import Past
 from holdfast.protocol.people import EVERYBODY, CanonicalName, People
+from holdfast.protocol.size_limits import SizeLimits
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import Value
 from holdfast.protocol.views import RefusedSignal

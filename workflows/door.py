@@ -30,10 +30,10 @@ from holdfast.protocol.access import (
 )
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import AnswerBatch, Closed, Refusal, read_answers
-from holdfast.protocol.door import SizeLimit, SizeLimits, check_answers, check_value, read_json
 from holdfast.protocol.guard import BadToken, SignedCommand, Verified
 from holdfast.protocol.people import CanonicalName, ProvedGroups, read_user, with_proved
 from holdfast.protocol.runs import Carried, HistoryLimits, LossPolicy
+from holdfast.protocol.size_limits import SizeLimit, SizeLimits, check_answers, check_value, read_json
 from holdfast.protocol.values import Value, make_digest
 from holdfast.protocol.views import RefusedSignal
 from holdfast.workflows.history import History

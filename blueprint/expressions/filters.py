@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.blueprint.expressions import calls, comparisons
+from holdfast.blueprint.expressions import comparisons, functions
 from holdfast.blueprint.expressions.bounds import MAX_ITEMS, MAX_TEXT, Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
 from holdfast.blueprint.expressions.predicates import apply_test
@@ -38,11 +38,11 @@ def _title(bounds: Bounds, value: JSON, /) -> str:
 
 
 def _trim(bounds: Bounds, value: JSON, /, chars: JSON = None) -> str:
-    return calls.strip(bounds, bounds.text(value), chars)
+    return functions.strip(bounds, bounds.text(value), chars)
 
 
 def _replace(bounds: Bounds, value: JSON, /, old: JSON, new: JSON, count: JSON = -1) -> str:
-    return calls.replace(bounds, value, old, new, count)
+    return functions.replace(bounds, value, old, new, count)
 
 
 def _truncate(
@@ -76,7 +76,7 @@ def _wordcount(bounds: Bounds, value: JSON, /) -> int:
 
 def _join(bounds: Bounds, value: JSON, /, d: JSON = "", attribute: JSON = None) -> str:
     parts = [bounds.display(part) for part in _parts(bounds, value, attribute)]
-    return calls.join_texts(bounds, bounds.text(d), parts)
+    return functions.join_texts(bounds, bounds.text(d), parts)
 
 
 def _string(bounds: Bounds, value: JSON, /) -> str:
@@ -174,7 +174,7 @@ def _list(bounds: Bounds, value: JSON, /) -> list[JSON]:
 def _items(bounds: Bounds, value: JSON, /) -> list[JSON]:
     if not isinstance(value, dict):
         raise ExpressionError(f"items needs an object, not {kind(value)}")
-    return calls.items(bounds, value)
+    return functions.items(bounds, value)
 
 
 def _first(bounds: Bounds, value: JSON, /) -> JSON:
@@ -318,7 +318,7 @@ def _parts(bounds: Bounds, value: JSON, attribute: JSON) -> Iterator[JSON]:
 
 def _keys(bounds: Bounds, name: str, elements: list[JSON], case_sensitive: JSON, attribute: JSON = None) -> list[JSON]:
     """Return the values that elements are compared by; as in Jinja, texts without regard to case."""
-    keys = calls.orderable(bounds, name, list(_parts(bounds, elements, attribute)))
+    keys = functions.orderable(bounds, name, list(_parts(bounds, elements, attribute)))
     return keys if case_sensitive or not keys or not isinstance(keys[0], str) else [key.lower() for key in keys]
 
 
@@ -341,10 +341,10 @@ def _size(name: str, value: JSON, most: int, least: int = 0) -> int:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "abs": calls.magnitude,
+    "abs": functions.magnitude,
     "batch": _batch,
     "capitalize": _capitalize,
-    "count": calls.length,
+    "count": functions.length,
     "d": _default,
     "default": _default,
     "dictsort": _dictsort,
@@ -356,9 +356,9 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "items": _items,
     "join": _join,
     "last": _last,
-    "length": calls.length,
+    "length": functions.length,
     "list": _list,
-    "lower": calls.lower,
+    "lower": functions.lower,
     "map": _map,
     "max": _max,
     "min": _min,
@@ -379,7 +379,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "trim": _trim,
     "truncate": _truncate,
     "unique": _unique,
-    "upper": calls.upper,
+    "upper": functions.upper,
     "wordcount": _wordcount,
 }
 

@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from holdfast.blueprint.expressions.calls import FUNCTIONS, METHODS
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
 from holdfast.blueprint.expressions.filters import FILTERS, unknown_filter
+from holdfast.blueprint.expressions.functions import FUNCTIONS, METHODS
 from holdfast.blueprint.expressions.predicates import TESTS, unknown_test
 from holdfast.blueprint.expressions.values import MAX_NUMBER
 from holdfast.blueprint.expressions.walk import EXPRESSIONS, STATEMENTS

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from holdfast.blueprint.expressions import calls, operators
+from holdfast.blueprint.expressions import functions, operators
 from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean, shorten
 from holdfast.blueprint.expressions.filters import apply_filter
@@ -225,7 +225,7 @@ def _positive(walker: Walker, node: nodes.Pos) -> JSON:
 
 
 def _concat(walker: Walker, node: nodes.Concat) -> str:
-    return calls.join_texts(walker, "", [walker.display(walker.require_value(part)) for part in node.nodes])
+    return functions.join_texts(walker, "", [walker.display(walker.require_value(part)) for part in node.nodes])
 
 
 # Filters, tests, calls
@@ -249,12 +249,12 @@ def _test(walker: Walker, node: nodes.Test) -> bool:
 def _call(walker: Walker, node: nodes.Call) -> JSON:
     if isinstance(node.node, nodes.Getattr):
         of = walker.require_value(node.node.node)
-        owner, method = calls.METHODS[node.node.attr]
+        owner, method = functions.METHODS[node.node.attr]
         if not isinstance(of, owner):
             raise ExpressionError(f"{write_source(node.node)}: {kind(of)} has no .{node.node.attr}()")
         return method(walker, of, *[walker.require_value(arg) for arg in node.args])
     assert isinstance(node.node, nodes.Name)  # as checked when it was parsed
-    return calls.FUNCTIONS[node.node.name](walker, *[walker.require_value(arg) for arg in node.args])
+    return functions.FUNCTIONS[node.node.name](walker, *[walker.require_value(arg) for arg in node.args])
 
 
 # Statements

@@ -2,7 +2,7 @@
 
 `judge` is the entry of the checks, `find_facts` that of the explanation. Both walk the steps (`walk`), know at each
 place what the names there give (`place`, `context`), and read every expression with that (`reader`, `operators`,
-`calls`); `judge` reports what cannot be meant (`rules`, `consents`, `branches`). Each kind says what its own output
+`functions`); `judge` reports what cannot be meant (`rules`, `consents`, `branches`). Each kind says what its own output
 looks like (`Step.output_shape`). May import `kinds`.
 
 Traps: a shape is an upper bound, so that something is an error only if no value of the shape could do; null is never

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from jinja2 import nodes
 
-from holdfast.blueprint.expressions.calls import FUNCTIONS
 from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.functions import FUNCTIONS
 from holdfast.blueprint.expressions.walk import Walker
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.knowledge import Branching

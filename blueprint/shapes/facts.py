@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from holdfast.blueprint.expressions.calls import FUNCTIONS
 from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.functions import FUNCTIONS
 from holdfast.blueprint.expressions.parse import parsed_expression
 from holdfast.blueprint.kinds import Blueprint, Step
 from holdfast.blueprint.kinds.knowledge import ToolShapes

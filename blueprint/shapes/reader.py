@@ -25,7 +25,7 @@ from holdfast.blueprint.shape import (
     make_shape,
 )
 from holdfast.blueprint.shapes import consents, rules
-from holdfast.blueprint.shapes.calls import call_function, call_method, filter_value
+from holdfast.blueprint.shapes.functions import call_function, call_method, filter_value
 from holdfast.blueprint.shapes.operators import ARITHMETIC, compare
 from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import find_chain, find_read

@@ -24,9 +24,9 @@ from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.parts import EVENT_NAME
 from holdfast.blueprint.people import USER, canonical_name, is_person
 from holdfast.protocol.access import CAPABILITIES, AccessPolicy
-from holdfast.protocol.door import SizeLimits
 from holdfast.protocol.guard import Scope
 from holdfast.protocol.people import ANYONE
+from holdfast.protocol.size_limits import SizeLimits
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 """Of a command or a template; it may have lines."""

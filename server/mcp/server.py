@@ -31,8 +31,8 @@ from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.door import check_value
 from holdfast.protocol.questions import Question
+from holdfast.protocol.size_limits import check_value
 from holdfast.runtime.config import Config
 from holdfast.runtime.distribution import find_version
 from holdfast.runtime.errors import BadCursor, BadInput, RunExists

@@ -17,7 +17,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import shown_path
 from holdfast.blueprint.model_problems import word_problem
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.door import SizeLimit, check_bytes, check_value, read_json
+from holdfast.protocol.size_limits import SizeLimit, check_bytes, check_value, read_json
 from holdfast.server.web.problems import Unfit
 
 Check = Callable[[int], None]

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import SandboxedEnvironment
 
-from holdfast.blueprint.expressions.calls import METHODS
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.evaluation import (
     check_expression,
@@ -21,6 +20,7 @@ from holdfast.blueprint.expressions.evaluation import (
     render,
 )
 from holdfast.blueprint.expressions.filters import FILTERS
+from holdfast.blueprint.expressions.functions import METHODS
 from holdfast.blueprint.expressions.parse import MAX_SOURCE
 from holdfast.blueprint.expressions.predicates import TESTS
 from holdfast.blueprint.expressions.values import write_text

@@ -8,8 +8,8 @@ from functools import reduce
 from random import Random
 from typing import Any, NamedTuple
 
-from holdfast.blueprint.expressions.calls import FUNCTIONS, METHODS
 from holdfast.blueprint.expressions.filters import FILTERS
+from holdfast.blueprint.expressions.functions import FUNCTIONS, METHODS
 from holdfast.blueprint.expressions.predicates import TESTS
 
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]

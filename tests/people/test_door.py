@@ -17,10 +17,10 @@ from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.door import LargeLimit, SizeLimit, SizeLimits
 from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Definition
+from holdfast.protocol.size_limits import LargeLimit, SizeLimit, SizeLimits
 from holdfast.runtime.errors import BadInput
 from tests.agents.turns import agent, call, turn
 from tests.conftest import Harness, until, worker_for

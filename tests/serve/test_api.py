@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from holdfast.protocol.answers import REFUSALS
-from holdfast.server.web.api.calls import WEB_PAGE
+from holdfast.server.web.api.routes import WEB_PAGE
 from holdfast.server.web.problems import STATUS_OF_ERROR, STATUS_OF_REFUSAL
 from tests.conftest import Harness, until
 from tests.serve.ground import WHO, client_of, person, site_of_house

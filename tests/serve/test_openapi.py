@@ -20,7 +20,7 @@ from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import open_store
 from holdfast.server.web.api import API, CALLS, openapi
-from holdfast.server.web.api.calls import PREFIX
+from holdfast.server.web.api.routes import PREFIX
 from holdfast.server.web.app import create_app
 from holdfast.server.web.credentials import ALL_WEB_SCOPES
 from holdfast.server.web.gate import Gate

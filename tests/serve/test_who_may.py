@@ -27,7 +27,7 @@ from holdfast.server.record.record import Record
 from holdfast.server.record.store import open_store
 from holdfast.server.web.addresses import question_address, run_address
 from holdfast.server.web.api import CALLS
-from holdfast.server.web.api.calls import PREFIX, ApiCall
+from holdfast.server.web.api.routes import PREFIX, ApiCall
 from holdfast.server.web.gate import Identity
 from holdfast.server.web.pages import PAGES
 from holdfast.server.web.sign_in import make_link_token

@@ -1,7 +1,7 @@
 """The workflow of an agent with tools; registered by the worker.
 
 `workflow.py` takes the turns: it asks the model, and hands what came to the others. They share `work.py`: the agent
-with its state, its tools and its output. `calls.py` makes the calls of a turn, and runs the commands of a planner
+with its state, its tools and its output. `agent_calls.py` makes the calls of a turn, and runs the commands of a planner
 (`commands.py`); `checks.py` looks at tools and calls before; `ending.py` has the tools with which an agent ends.
 `context.py` keeps what a request holds short (`conversation.py`), `mailbox.py` what people say. `object_turns.py` takes
 the turns of an agent object of the team's own code (`objects.py`). `plan/agent_workflow.py` derives the driver of a

@@ -9,7 +9,7 @@ from temporalio import workflow
 from holdfast.protocol.agent_objects import FINAL_OUTPUT, ObjectReference, ObjectUse
 from holdfast.protocol.agents import Completed, Message, ModelReply, ObjectCall, ObjectTool, ToolCall, ToolRequest
 from holdfast.workflows.agent import objects
-from holdfast.workflows.agent.calls import AgentCalls
+from holdfast.workflows.agent.agent_calls import AgentCalls
 from holdfast.workflows.agent.checks import Result
 from holdfast.workflows.agent.work import AgentWork
 from holdfast.workflows.approvals import add_defaults

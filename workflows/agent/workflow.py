@@ -20,7 +20,7 @@ from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall
 from holdfast.protocol.names import AGENT_WORKFLOW
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Failure
 from holdfast.workflows.agent import commands
-from holdfast.workflows.agent.calls import FINAL_RESULT, AgentCalls
+from holdfast.workflows.agent.agent_calls import FINAL_RESULT, AgentCalls
 from holdfast.workflows.agent.checks import Result, check_rules, describe_present
 from holdfast.workflows.agent.context import ModelContext
 from holdfast.workflows.agent.ending import EndingTools

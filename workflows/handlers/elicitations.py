@@ -10,8 +10,8 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.door import SizeLimit
 from holdfast.protocol.elicitations import ELICIT, ELICITED, Elicited, ElicitedQuery, PutElicitation
+from holdfast.protocol.size_limits import SizeLimit
 from holdfast.workflows.door import NOTHING, Door, read_value
 from holdfast.workflows.frame import AskingCall
 

@@ -21,7 +21,6 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Refusal
-from holdfast.protocol.door import LargeLimit, SizeLimit, check_value
 from holdfast.protocol.events import EventDropped, EventKept
 from holdfast.protocol.incoming import (
     CLAIM_EVENT,
@@ -40,6 +39,7 @@ from holdfast.protocol.incoming import (
     read_event,
 )
 from holdfast.protocol.questions import Question
+from holdfast.protocol.size_limits import LargeLimit, SizeLimit, check_value
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import deliver
 from holdfast.workflows.door import NOTHING, Door, check_may_answer, decode_payload, read_value

@@ -1,7 +1,7 @@
 """The JSON API, `/api/v1`: what the commands print with `--json`. See docs/api.md.
 
-A call is a row of a table: `calls.ApiCall` says its address, what it takes, gives and needs; the routes and the OpenAPI
-document (`openapi`) are made of the tables in `questions`, `runs` and `events`.
+A call is a row of a table: `routes.ApiCall` says its address, what it takes, gives and needs; the routes and the
+OpenAPI document (`openapi`) are made of the tables in `questions`, `runs` and `events`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from starlette.routing import BaseRoute
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.server.web.api.calls import ApiCall, Exchange, make_routes
 from holdfast.server.web.api.events import EVENT_CALLS, INCOMING_CALLS
 from holdfast.server.web.api.openapi import document
 from holdfast.server.web.api.questions import ANSWER_CALLS, COMMENT_CALLS, QUESTION_CALLS
+from holdfast.server.web.api.routes import ApiCall, Exchange, make_routes
 from holdfast.server.web.api.runs import RUN_CALLS, START_CALLS, STEERING_CALLS
 
 

@@ -22,7 +22,7 @@ from holdfast.protocol.events import Event
 from holdfast.protocol.incoming import LONGEST_KEY, EventReceipt, read_event
 from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.runtime.workers import NoWorker
-from holdfast.server.web.api.calls import ApiCall, Exchange
+from holdfast.server.web.api.routes import ApiCall, Exchange
 from holdfast.server.web.requests import WebInput
 
 EVENT_STREAM = "text/event-stream"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.server.web.api.calls import KEY_HEADER, KEY_PATTERN, LONGEST_KEY, PREFIX, ApiCall
+from holdfast.server.web.api.routes import KEY_HEADER, KEY_PATTERN, LONGEST_KEY, PREFIX, ApiCall
 from holdfast.server.web.problems import MEDIA_TYPE, ProblemJSON
 
 REFERENCE = "#/components/schemas/{model}"

@@ -33,7 +33,7 @@ from holdfast.protocol.questions import Question
 from holdfast.runtime.errors import BadInput, NoRecord
 from holdfast.server.record.entries import RecordedComment
 from holdfast.server.record.record import LONGEST_COMMENT, Record
-from holdfast.server.web.api.calls import LONGEST_KEY, WEB_PAGE, Answerer, ApiCall, Exchange, PageQuery, link_to_next
+from holdfast.server.web.api.routes import LONGEST_KEY, WEB_PAGE, Answerer, ApiCall, Exchange, PageQuery, link_to_next
 from holdfast.server.web.content import attachment_response
 from holdfast.server.web.credentials import WebScope
 from holdfast.server.web.gate import Identity

@@ -31,7 +31,7 @@ from holdfast.protocol.views import Status
 from holdfast.runtime.errors import RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.story import StoryRow, story
-from holdfast.server.web.api.calls import WEB_PAGE, ApiCall, Exchange, PageQuery, link_to_next
+from holdfast.server.web.api.routes import WEB_PAGE, ApiCall, Exchange, PageQuery, link_to_next
 from holdfast.server.web.requests import WebInput
 
 MOST_WAIT = 60.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jinja2 import nodes
 
-from holdfast.blueprint.expressions.calls import METHODS
+from holdfast.blueprint.expressions.functions import METHODS
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
 from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import describe_types, name_node
