@@ -5,6 +5,7 @@
 The worker and `holdfast serve`, with its recorder, are processes of their own; the server of Temporal is in memory.
 Beside `holdfast runs` and `questions` stands `holdfast --version`, which connects to nothing: the rest is the list.
 Answers are sent through the API by one program that has so many requests under way, each to another run's question.
+Beside them stand as many answers to handwritten workflows, sent with Temporal's client alone: what the machine allows.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -27,9 +29,12 @@ import httpx
 import psutil
 from temporalio.client import Client
 
+from benchmarks.by_hand import Answer, ByHand, Work
 from benchmarks.ground import server
+from benchmarks.hand_worker import HAND_QUEUE
 from benchmarks.inbox import WORKER, process, processor_seconds
 from benchmarks.table import Cell, print_table
+from benchmarks.worker_process import run_hand_worker
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.protocol.names import WAITING_ATTRIBUTE
@@ -43,6 +48,21 @@ ROUNDS = 4
 """How often every run of those that are answered is answered."""
 ASK = (
     f"name: parked\nsteps: {[{'kind': 'hitl', 'name': f'ask-{n}', 'message': 'May it be paid?'} for n in range(20)]}\n"
+)
+PROCESSORS = os.cpu_count() or 1
+HEAD = (
+    "answers at once",
+    "",
+    "a second",
+    "p50",
+    "p95",
+    "processor ms of the client",
+    "of serve",
+    "of the worker",
+    "of the server",
+    "of all",
+    "a second at most, by these",
+    "recorded after",
 )
 COMMANDS = ["--version", "runs", "runs --waiting", "questions"]
 LISTS = ["runs", "runs?status=waiting", "questions", "questions?for=me"]
@@ -73,6 +93,11 @@ async def park(client: Client, count: int) -> None:
 async def _await_waiting(client: Client, count: int) -> None:
     while (await client.count_workflows(f"{WAITING_ATTRIBUTE} IS NOT NULL")).count < count:
         await asyncio.sleep(0.2)
+
+
+def find_server() -> psutil.Process:
+    """Return the process of Temporal's server, which this one has started."""
+    return next(one for one in psutil.Process().children(recursive=True) if one.name().startswith("temporal"))
 
 
 @asynccontextmanager
@@ -143,37 +168,94 @@ async def list_ids(place: Place) -> dict[str, str]:
     return ids
 
 
-async def answer_all(place: Place, count: int, question: str, *, by_id: bool) -> list[Cell]:
-    """Answer the question of so many runs at once, by the name of its step or by its id, and return the row."""
+Send = Callable[[int], Awaitable[None]]
+"""Sends one answer, to the run of this number, and returns once it is accepted."""
+
+
+def send_by_api(place: Place, question: str, ids: Mapping[str, str]) -> Send:
+    """Return what answers through the API: by the id of the question where it is known, else by its name.
+
+    Each answer has a connection of its own, as from a program of its own; httpx took a sixth of all processor time.
+    """
+    url, token = place.api.base_url, place.api.headers["Authorization"]
+
+    async def send(number: int) -> None:
+        named = ids.get(f"parked-{number}", question)
+        body = json.dumps({"answers": [{"question": named, "content": f"yes {number}"}]}).encode()
+        head = [
+            f"POST {url.path}runs/parked-{number}/answers HTTP/1.1",
+            f"Host: {url.netloc.decode()}",
+            f"Authorization: {token}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+        ]
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write("\r\n".join([*head, "", ""]).encode() + body)
+        response = (await reader.read()).decode()
+        writer.close()
+        if (
+            not response.startswith("HTTP/1.1 200")
+            or json.loads(response.partition("\r\n\r\n")[2])[0]["status"] != "answered"
+        ):
+            raise RuntimeError(response)
+
+    return send
+
+
+def send_by_hand(client: Client, iteration: int) -> Send:
+    """Return what answers the handwritten workflows of `benchmarks.by_hand` straight, with Temporal's client."""
+
+    async def send(number: int) -> None:
+        handle = client.get_workflow_handle_for(ByHand.run, f"hand-{number}")
+        await handle.execute_update(ByHand.answer, Answer(question=f"q{iteration}", text=f"yes {number}"))
+
+    return send
+
+
+async def answer_all(label: str, send: Send, count: int, processes: Sequence[psutil.Process | None]) -> list[Cell]:
+    """Answer so many runs at once, and return the row.
+
+    Args:
+        label: What the row says first.
+        send: Sends one answer.
+        count: The number of runs.
+        processes: Whose processor time is counted: the client's, that of `serve`, the worker's, the server's.
+    """
     times: list[float] = []
-    ids = await list_ids(place) if by_id else {}
 
     async def answer(number: int) -> None:
-        named = ids.get(f"parked-{number}", question)
-        body = {"answers": [{"question": named, "content": f"yes {number}"}]}
         before = time.perf_counter()
-        response = await place.api.post(f"runs/parked-{number}/answers", json=body)
-        if response.status_code != 200:
-            raise RuntimeError(response.text)
-        assert response.json()[0]["status"] == "answered", response.text
+        await send(number)
         times.append(time.perf_counter() - before)
 
-    used = [processor_seconds(one) for one in (place.serve, place.worker)]
+    used = [0.0 if one is None else -processor_seconds(one) for one in processes]
     before = time.perf_counter()
     await asyncio.gather(*(answer(number) for number in range(count)))
     seconds = time.perf_counter() - before
-    serve, worker = (processor_seconds(one) - was for one, was in zip((place.serve, place.worker), used, strict=True))
-    rate, p95 = f"{count / seconds:.0f}", f"{quantiles(times, n=20)[-1]:.1f} s"
-    each = [f"{1000 * used / count:.1f}" for used in (serve, worker)]
-    return [
-        "id" if by_id else "name of the step",
-        count,
-        rate,
-        f"{median(times):.1f} s",
-        p95,
-        *each,
-        f"{await await_record(place, count, question):.0f} s",
-    ]
+    used = [0.0 if one is None else total + processor_seconds(one) for total, one in zip(used, processes, strict=True)]
+    each = [f"{1000 * one / count:.1f}" for one in (*used, sum(used))]
+    times_of_all = f"{median(times):.1f} s", f"{quantiles(times, n=20)[-1]:.1f} s"
+    return [label, count, f"{count / seconds:.0f}", *times_of_all, *each, f"{PROCESSORS * count / sum(used):.0f}"]
+
+
+async def park_by_hand(client: Client, count: int) -> None:
+    """Start so many handwritten workflows, and wait until each asks."""
+    work = Work(iterations=2, thinks="no")
+    start = partial(client.start_workflow, ByHand.run, work, task_queue=HAND_QUEUE)
+    for first in range(0, count, STARTED_TOGETHER):
+        numbers = range(first, min(first + STARTED_TOGETHER, count))
+        handles = await asyncio.gather(*(start(id=f"hand-{number}") for number in numbers))
+        await asyncio.gather(*(handle.query(ByHand.waiting) for handle in handles))
+
+
+async def answer_by_hand(client: Client, folder: Path, count: int, server: psutil.Process) -> list[list[Cell]]:
+    """Answer handwritten workflows without any API between, and return a row for each of two rounds."""
+    with run_hand_worker(client, folder) as worker:
+        await park_by_hand(client, count)
+        processes = [psutil.Process(), None, psutil.Process(worker.pid), server]
+        label = "by hand, without an API"
+        return [await answer_all(label, send_by_hand(client, n), count, processes) for n in (1, 2)]
 
 
 async def await_record(place: Place, count: int, question: str) -> float:
@@ -186,8 +268,20 @@ async def await_record(place: Place, count: int, question: str) -> float:
     return time.perf_counter() - before
 
 
+async def answer_by_api(place: Place, count: int, server: psutil.Process) -> list[list[Cell]]:
+    """Answer the parked runs through the API, by name and by id in turn, and return a row for each round."""
+    processes, rows = [psutil.Process(), place.serve, place.worker, server], []
+    for n in range(ROUNDS):
+        question, by_id = f"ask-{n}", n % 2 == 1
+        send = send_by_api(place, question, await list_ids(place) if by_id else {})
+        row = await answer_all("by the id" if by_id else "by the name of its step", send, count, processes)
+        rows.append([*row, f"{await await_record(place, count, question):.0f} s"])
+    return rows
+
+
 async def main(count: int, answers: int) -> None:
     """Park, measure and print."""
+    answers = min(answers, count)
     async with server() as client, deployment(client) as place:
         before = time.perf_counter()
         await park(client, count)
@@ -196,17 +290,9 @@ async def main(count: int, answers: int) -> None:
         rows += [await time_list(place, path) for path in LISTS]
         title = f"First pages with {count} parked runs (parking took {parked:.0f} s)"
         print_table(title, ("", "first time", "later", "processor time of the command, or of serve"), rows)
-        head = (
-            "answers at once",
-            "a second",
-            "p50",
-            "p95",
-            "ms of serve each",
-            "ms of the worker each",
-            "recorded after",
-        )
-        rounds = [await answer_all(place, min(answers, count), f"ask-{n}", by_id=n % 2 == 1) for n in range(ROUNDS)]
-        print_table("Answers through the API", head, rounds)
+        temporal = find_server()
+        by_hand = await answer_by_hand(client, place.folder, answers, temporal)
+        print_table("Answers at once", HEAD, [*by_hand, *await answer_by_api(place, answers, temporal)])
 
 
 if __name__ == "__main__":

@@ -29,6 +29,10 @@ class WorkerProcess:
                 [sys.executable, *command], env=environment, cwd=HOME, stdout=file, stderr=file
             )
 
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
     def seconds(self) -> float:
         """Return the processor time so far, in seconds."""
         fields = self._read("stat").rpartition(")")[2].split()
