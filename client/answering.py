@@ -240,7 +240,7 @@ class Answering:
         if not await is_polled(tree.client, described.task_queue, certain=True):
             return OpenQuestions(run, self.memory.of(run), ended, "no worker answers")
         try:
-            views = [] if ended else await _views(tree, run, BUSY_LOOKS if patient else 1)
+            views = [] if ended else await _views(tree, described, BUSY_LOOKS if patient else 1)
         except NoWorker as error:
             if patient and isinstance(error, Busy) and error.is_alive:
                 raise
@@ -670,16 +670,16 @@ def _check_signal(question: Question, by: str | None) -> None:
         raise NothingSent(f"question {question.id} is claimed by {claimant}; nothing was sent.")
 
 
-async def _views(tree: Tree, run: str, looks: int) -> list[WorkflowView]:
+async def _views(tree: Tree, described: WorkflowExecutionDescription, looks: int) -> list[WorkflowView]:
     """Return the views of a run, queried so many times more while a worker is busy."""
     # After a worker was killed, its workflows look for some seconds as if it were only busy.
     for _ in range(looks - 1):
         try:
-            return await tree.views(run)
+            return await tree.views(described.id, described)
         except Busy as error:
             if not error.is_alive:
                 raise
-    return await tree.views(run)
+    return await tree.views(described.id, described)
 
 
 _SECRETS = [name for name, kind in list_kinds_for_steps().items() if kind.hidden]

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from temporalio.client import WorkflowExecutionDescription
+
 from holdfast.client.archive import ArchivedEvents
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import is_inside, parts
@@ -78,7 +80,9 @@ class Reading:
         return self.runs[max(firsts)] if firsts else None
 
 
-async def read_chain(tree: Tree, workflow: str, run: str, start: int) -> Reading:
+async def read_chain(
+    tree: Tree, workflow: str, run: str, start: int, described: WorkflowExecutionDescription | None = None
+) -> Reading:
     """Return a workflow's events from `start` on, up to one run of its continue-as-new chain; see `_back_from`.
 
     Args:
@@ -86,12 +90,14 @@ async def read_chain(tree: Tree, workflow: str, run: str, start: int) -> Reading
         workflow: The workflow's id.
         run: Temporal's id of the run to begin with, the latest of the chain.
         start: The first offset.
+        described: The server's description of that run, where it is at hand.
 
     Raises:
         UnknownRun: That run is forgotten.
         NoWorker: No worker answers.
     """
-    return await _back_from(tree, await tree.view(workflow, run), start)
+    view = await tree.view(workflow, run, described=described)
+    return await _back_from(tree, view, start, described=described)
 
 
 async def chain(
@@ -135,14 +141,20 @@ async def _read_archived(tree: Tree, workflow: str, start: int, last_iterations:
     return await tree.archive.events(workflow, start, last_iterations)
 
 
-async def _back_from(tree: Tree, latest: WorkflowView, start: int, last_iterations: int | None = None) -> Reading:
-    """Return the events of a chain from an offset on, read back from the run whose view this is.
+async def _back_from(
+    tree: Tree,
+    latest: WorkflowView,
+    start: int,
+    last_iterations: int | None = None,
+    described: WorkflowExecutionDescription | None = None,
+) -> Reading:
+    """Return the events of a chain from an offset on, read back from the run whose view and description this is.
 
     Runs of the chain that Temporal has forgotten are left out: the first offset shows it.
     """
     view, spans, runs, iterations = latest, list[list[Event]](), dict[int, str](), 0
     while True:
-        span = await _span(tree, view, max(start, view.first_offset))
+        span = await _span(tree, view, max(start, view.first_offset), described if view is latest else None)
         spans.append(span)
         runs[view.first_offset] = view.temporal_run
         iterations += sum(isinstance(event.data, LoopIteration) for event in span)
@@ -286,11 +298,13 @@ def _is_foreign(event: Event) -> bool:
     return any(kind in ("import", "agent", "plan") for kind, _, _ in parts(event.address))
 
 
-async def _span(tree: Tree, view: WorkflowView, offset: int) -> list[Event]:
+async def _span(
+    tree: Tree, view: WorkflowView, offset: int, described: WorkflowExecutionDescription | None
+) -> list[Event]:
     """Return the events of one run of a chain from an offset on, page by page."""
     events: list[Event] = []
     while offset < view.next_offset:
-        page = await tree.query(view.workflow, EVENTS, offset, list[Event], view.temporal_run)
+        page = await tree.query(view.workflow, EVENTS, offset, list[Event], view.temporal_run, described=described)
         if not page:
             break
         events += page

@@ -29,7 +29,7 @@ async def read_state(tree: Tree, answering: Answering, run: str) -> RunState:
         return RunState(run, end.status, end.blueprint, [] if end.view is None else [end.view], past)
     if described is None:
         raise UnknownRun(run)
-    views = await tree.views(run)
+    views = await tree.views(run, described)
     closed = STATUSES.get(described.status) if described.status else None
     if closed is not None:
         views = [as_ended(view, closed) for view in views]

@@ -144,5 +144,5 @@ class QuestionReader:
         """Query a workflow. Raises `UnknownRun` or `NoWorker`."""
         if not await is_polled(self.tree.client, described.task_queue):
             raise NoWorker(described.task_queue)  # a query would take many seconds to fail
-        view = await self.tree.view(described.id, unless_ended=True)
+        view = await self.tree.view(described.id, unless_ended=True, described=described)
         return OpenInWorkflow(began, place, view.questions, view.events, view.questions)

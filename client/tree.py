@@ -115,6 +115,7 @@ class Tree:
         run: str | None = None,
         *,
         unless_ended: bool = False,
+        described: WorkflowExecutionDescription | None = None,
     ) -> Result:
         """Query a workflow, again if the server drops the query or a worker loses it.
 
@@ -125,6 +126,7 @@ class Tree:
             type_: The type that the result is parsed as.
             run: Temporal's run id; by default the current run of the workflow.
             unless_ended: Ask no workflow that has ended.
+            described: The server's description of the workflow, where it is at hand: it is not asked for again.
 
         Raises:
             NoWorker: No worker answered in time.
@@ -134,7 +136,7 @@ class Tree:
         ask = partial(self._ask_again, workflow, once)
         if self.cache is None:
             return await ask()
-        described = await self.describe(workflow, run)
+        described = described or await self.describe(workflow, run)
         if unless_ended and described.status != WorkflowExecutionStatus.RUNNING:
             raise UnknownRun(workflow)
         result: Result = await self.cache.ask(QueryKey.of(workflow, run, name, argument, type_), described, ask)
@@ -243,12 +245,19 @@ class Tree:
         except (WorkflowUpdateFailedError, RPCError):
             return None
 
-    async def view(self, workflow: str, run: str | None = None, *, unless_ended: bool = False) -> WorkflowView:
-        """Return the view of one workflow, with every page of its open questions. Raises as `query` does.
+    async def view(
+        self,
+        workflow: str,
+        run: str | None = None,
+        *,
+        unless_ended: bool = False,
+        described: WorkflowExecutionDescription | None = None,
+    ) -> WorkflowView:
+        """Return the view of one workflow, with every page of its open questions. Args and errors as of `query`.
 
         Who looks for questions that can be answered asks `unless_ended`: one that was terminated shows them for ever.
         """
-        view = await self.query(workflow, VIEW, 0, WorkflowView, run, unless_ended=unless_ended)
+        view = await self.query(workflow, VIEW, 0, WorkflowView, run, unless_ended=unless_ended, described=described)
         every = await self._every_question(view)
         questions = [question for question in every if question.asked.for_people]
         events = [question for question in every if not question.asked.for_people]
@@ -276,9 +285,9 @@ class Tree:
             questions |= {question.id: question for question in listed}
         return list(questions.values())
 
-    async def views(self, run: str) -> list[WorkflowView]:
+    async def views(self, run: str, described: WorkflowExecutionDescription | None = None) -> list[WorkflowView]:
         """Return the views of a run and of its children under way, the run's own first. Raises as `query` does."""
-        own = await self.view(run)
+        own = await self.view(run, described=described)
         below = await asyncio.gather(*(self._below(child) for child in own.children))
         return [own, *(view for views in below for view in views)]
 

@@ -39,6 +39,8 @@ class ListedWorkflow:
     closed: datetime | None
     signature: str
     """Changes when the people change that are awaited, or the run is paused: at once with every question."""
+    first_run: str | None = None
+    """Temporal's id of the first run of its chain; None from visibility, which does not tell it."""
 
     @property
     def run(self) -> str:
@@ -80,7 +82,8 @@ def read_listed(execution: WorkflowExecution) -> ListedWorkflow:
     root = (above.workflow_id, above.run_id) if above.workflow_id else (execution.id, execution.run_id)
     blueprint = attributes.get(BLUEPRINT_KEY) or execution.workflow_type
     signature = f"{sorted(values.items())} {sorted(execution.raw_info.memo.fields)}"
-    return ListedWorkflow(execution.id, execution.run_id, root, blueprint, execution.close_time, signature)
+    first = execution.raw_info.first_run_id or None
+    return ListedWorkflow(execution.id, execution.run_id, root, blueprint, execution.close_time, signature, first)
 
 
 class FirstRuns:
@@ -105,7 +108,10 @@ class FirstRuns:
         return RecordedRun(self._client.namespace, sighting.run, self._cached[place], blueprint)
 
     async def _find(self, sighting: ListedWorkflow) -> str:
-        own = sighting.temporal_run if sighting.workflow == sighting.run else None
+        is_run = sighting.workflow == sighting.run
+        if is_run and sighting.first_run is not None:
+            return sighting.first_run
+        own = sighting.temporal_run if is_run else None
         return await first_run(self._client, sighting.run, own) or sighting.temporal_run
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
 from holdfast.blueprint.expressions.values import write_text
@@ -72,12 +73,14 @@ class Reader:
         self._with_blueprint: set[str] = set()
         """The open runs whose blueprint needs no further look."""
 
-    async def read(self, progress: WorkflowProgress) -> ReadWorkflow:
-        """Record what a workflow has new.
+    async def read(
+        self, progress: WorkflowProgress, described: WorkflowExecutionDescription | None = None
+    ) -> ReadWorkflow:
+        """Record what a workflow has new; its description is asked for unless it is at hand.
 
         Raises `UnknownRun` if Temporal has forgotten it, and `NoWorker`.
         """
-        read = await read_chain(self._tree, progress.workflow, progress.temporal_run, progress.next_offset)
+        read = await read_chain(self._tree, progress.workflow, progress.temporal_run, progress.next_offset, described)
         closed = await self._read_closed_questions(progress.workflow, read)
         entries = [
             *_gap(progress, read),

@@ -165,7 +165,7 @@ class Recorder:
         if progress.complete:
             return 0
         if sighting.closed is None or described.status not in STATUSES:
-            return (await self._reader.read(progress)).recorded
+            return (await self._reader.read(progress, described)).recorded
         return await self._finish(replace(progress, closed=sighting.closed), sighting.closed)
 
     async def _list_closed(self) -> None:
@@ -213,13 +213,15 @@ class Recorder:
         """Read an open workflow if its history has grown; return the number of new entries."""
         watch = self._watches[sighting.temporal_run]
         described = await self._describe(sighting)
+        if described is not None:
+            sighting = read_listed(described)  # it says more than a list does
         length = 0 if described is None else described.history_length
         recorded = 0 if described is None else await self._note_obstacles(sighting, described)
         if length == watch.length:
             watch.put_off(moved=False)
             return recorded
         try:
-            recorded += (await self._reader.read(await self._read_progress(sighting))).recorded
+            recorded += (await self._reader.read(await self._read_progress(sighting), described)).recorded
         except (UnknownRun, NoWorker, RPCError) as error:
             log.info("workflow %s could not be read into the record yet: %s", sighting.workflow, error)
             watch.put_off(moved=False)

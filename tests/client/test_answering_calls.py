@@ -61,6 +61,19 @@ async def test_an_answer_to_a_step_walks_the_tree_once(house: Harness) -> None:
     }
 
 
+async def test_who_shares_queries_describes_a_run_once_for_an_answer_by_name(house: Harness) -> None:
+    run = await house.start("steps: [{kind: hitl, name: ask, message: Go?}]")
+    await house.one(run)
+    runs, metrics = await counted(house)
+    await runs.sharing_queries().answer(run, [Answer(question="ask", content="yes")])
+    assert calls(metrics) == {
+        "DescribeWorkflowExecution": 1,
+        "DescribeTaskQueue": 1,
+        "QueryWorkflow": 1,
+        "UpdateWorkflowExecution": 1,
+    }
+
+
 TWO_CALLS = {"QueryWorkflow": 1, "UpdateWorkflowExecution": 1}
 
 

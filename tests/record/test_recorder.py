@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
 from uuid import uuid4
 
 import pytest
 import yaml
 
+from holdfast.client.tree import Tree
+from holdfast.server.record import progress
 from holdfast.server.record.entries import ASKED, ENDED, GAP
 from holdfast.server.record.record import Record
-from holdfast.server.record.recorder import choose_pause
+from holdfast.server.record.recorder import Recorder, choose_pause
 from holdfast.server.record.story import story
 from holdfast.server.record.verification import RecordCheck, verify
 from tests.conftest import Harness, until, worker_for
@@ -43,6 +46,22 @@ async def test_an_open_question_is_recorded_as_it_is_shown(recording: Recording)
     question = await recording.house.one(run)
     [asked] = [e for e in await recording.until_recorded(run, "question.asked") if e.type == "question.asked"]
     assert (asked.question, asked.shown) == (question.id, question.model_dump(mode="json"))
+
+
+async def test_a_workflow_that_has_something_new_is_described_once(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await recording.house.start(ASK)
+    await recording.house.one(run)
+
+    async def describe(*_: object) -> NoReturn:
+        raise AssertionError("it was described before")
+
+    monkeypatch.setattr(Tree, "describe", describe)
+    monkeypatch.setattr(progress, "first_run", describe)
+    sharing = recording.house.runs.sharing_queries()
+    recording.recorder = Recorder(sharing.tree, recording.store, KEY, sharing.task_queue)
+    assert await recording.until_recorded(run, "question.asked")
 
 
 LONG = "Which one? " + "A word. " * 100
