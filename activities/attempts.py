@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import NoReturn
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from holdfast.blueprint.parts import Retry
 from holdfast.protocol.activity_request import NOT_LOCAL, ActivityRequest
 from holdfast.protocol.tool_errors import TIMEOUT
 
+MOST_MET = 10_000
+_met: dict[str, int] = {}
+"""The last runs of workflows that have made local calls in this process: which attempt of a task it met first."""
 LONGEST_PAUSE = 2.0
 """Seconds between two beats. A cancellation arrives with one, so that a call hears of it within seconds."""
 
@@ -76,6 +80,26 @@ def refuse_local(name: str) -> None:
     """Raise `not_local` in a call in the workflow's own task; the workflow then makes an ordinary one."""
     if activity.info().is_local:
         raise ApplicationError(f"{name} is not called locally", type=NOT_LOCAL)
+
+
+async def leave_failing_task(name: str) -> None:
+    """Raise `not_local` in a local call of a run whose workflow task had failed when this process met it first.
+
+    A local call that ends its worker fails its task. An ordinary one follows, which the server backs off, and which is
+    named if it loses its workers. The server is asked once for each run: the next process asks anew.
+    """
+    info = activity.info()
+    if not info.is_local:
+        return
+    assert info.workflow_id is not None and info.workflow_run_id is not None
+    if info.workflow_run_id not in _met:
+        handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+        with suppress(RPCError):  # the server is away: the task cannot be completed either
+            _met[info.workflow_run_id] = (await handle.describe()).raw_description.pending_workflow_task.attempt
+        if len(_met) > MOST_MET:
+            del _met[next(iter(_met))]
+    if _met.get(info.workflow_run_id, 1) > 1:
+        raise ApplicationError(f"{name} is not called locally: its workflow task has failed", type=NOT_LOCAL)
 
 
 async def _send_beats(failures: int) -> None:

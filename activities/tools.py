@@ -17,7 +17,14 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.agents import AgentActivities
-from holdfast.activities.attempts import count_failures, limit_time, refuse_local, run_attempt, was_lost
+from holdfast.activities.attempts import (
+    count_failures,
+    leave_failing_task,
+    limit_time,
+    refuse_local,
+    run_attempt,
+    was_lost,
+)
 from holdfast.activities.failure_types import classify_error, explain_unused, replace_surrogates
 from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
 from holdfast.activities.interrupt import (
@@ -95,6 +102,7 @@ class ToolActivities:
         effect: its worker was lost, or its time is over.
         """
         async with count_failures(request):
+            await leave_failing_task(request.tool)
             if request.tool.startswith(MCP):
                 return await self._call_mcp(request)
             with secret_scope(self._secrets) as scope:
@@ -183,6 +191,7 @@ class ToolActivities:
         """Return the tools as a model sees them: name, description, arguments."""
         specs: list[ToolSpec] = []
         async with run_attempt(request):
+            await leave_failing_task("the description of tools")  # it imports their modules
             for name in request.tools:
                 specs += await (self._described_or_problem(name) if request.lenient else self.described(name))
         return specs

@@ -164,7 +164,6 @@ class FailedTask(NamedTuple):
 
     message: str
     at: datetime
-    timed_out: bool = False
 
     @property
     def since(self) -> str:
@@ -174,13 +173,8 @@ class FailedTask(NamedTuple):
     def advise(self, workflow: str) -> str:
         """Return the way out: of a history that this build does not follow there is none by waiting."""
         run = read_run(workflow)
-        if self.timed_out:
-            return (
-                "A tool with local=True is called in it, and may end the worker: without local=True, and with the "
-                "workers restarted, it is called as all others, and named if it ends them"
-            )
         if NOT_FOLLOWED not in self.message:
-            return "It is retried until the cause is fixed; the worker's log has the traceback"
+            return "It is retried until the cause is fixed; the worker's log says more"
         return (
             "The workers' code has changed so that it does not follow this history: go back to the build that wrote it "
             f"(`holdfast replay {run}` tells whether a build follows it), or end the run: holdfast cancel {run} --force"
@@ -350,7 +344,7 @@ async def read_failed_task(client: Client, events: Iterable[HistoryEvent]) -> Fa
             return FailedTask(message, event.event_time.ToDatetime(UTC))
         if event.HasField("workflow_task_timed_out_event_attributes"):
             message = "it timed out, as its worker was lost in it, or is too slow"
-            return FailedTask(message, event.event_time.ToDatetime(UTC), timed_out=True)
+            return FailedTask(message, event.event_time.ToDatetime(UTC))
         if event.HasField("workflow_task_completed_event_attributes"):
             return None
     return None

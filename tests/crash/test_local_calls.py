@@ -13,8 +13,9 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.cli.doctor.findings import Finding
 from holdfast.cli.doctor.runs import check_runs
 from holdfast.cli.doctor.server import Deployment
-from holdfast.client.obstacles import MOST_FAILED_TASKS
+from holdfast.client.obstacles import MOST_LOSSES
 from holdfast.protocol.answers import Answer
+from holdfast.protocol.runs import LossPolicy
 from holdfast.runtime.config import load_config
 from holdfast.runtime.workers import NoWorker
 from tests.conftest import Harness, until
@@ -52,13 +53,13 @@ def start_worker(machines: Machines) -> None:
     machines.start_worker(HOLDFAST_IMPORTS="tests.tools,tests.workers.tools")
 
 
-async def begin(machines: Machines, times: int) -> tuple[Harness, str]:
+async def begin(machines: Machines, times: int, losses: LossPolicy | None = None) -> tuple[Harness, str]:
     """A run whose next local call kills its worker so many times."""
     house = await machines.house()
     start_worker(machines)
     text = TEXT.format(folder=machines.folder, times=times)
     await until(lambda: knows_local(house, house.load(text)), "a worker that says which tools are local")
-    run = await house.start(text, check=True)
+    run = await house.start(text, check=True, loss_policy=losses or LossPolicy())
     question = await asked(house, run, "Go?")
     await house.runs.answer(run, [Answer(question=question.id, content="go")], signal=True)
     return house, run
@@ -78,29 +79,48 @@ async def lose(machines: Machines, times: int) -> None:
 
 
 async def test_a_worker_killed_in_a_local_call_makes_all_of_its_task_again(machines: Machines) -> None:
-    house, run = await begin(machines, 2)
-    await lose(machines, 2)
-    question = await asked(house, run, "call 3?")
+    house, run = await begin(machines, 1)
+    await lose(machines, 1)
+    question = await asked(house, run, "call 2?")
     await house.answer(run, "yes", question)
     assert await house.output(run) == {"one": "yes", "other": "ordinary 1"}
-    assert [calls(machines.folder, name) for name in ("before", "call", "ordinary")] == [3, 3, 1]
+    assert [calls(machines.folder, name) for name in ("before", "call", "ordinary")] == [2, 2, 1]
     await house.replay()
     [history] = await house.histories(run)
     assert [event.event_type for event in history.events].count(EventType.EVENT_TYPE_MARKER_RECORDED) == 2
 
 
+LOST_LOCALLY = 2
+"""Workers that a local call can end: the one that has the run in its cache, and another one."""
+
+
+async def test_a_local_call_that_kills_its_workers_becomes_an_ordinary_one(machines: Machines) -> None:
+    house, run = await begin(machines, LOST_LOCALLY + 1)
+    await lose(machines, LOST_LOCALLY)
+    await until(lambda: has_completed(house, run, "ordinary"), "the other branch, which goes on meanwhile")
+    await lose(machines, 1)
+    await asked(house, run, f"call {LOST_LOCALLY + 2}?")
+    assert calls(machines.folder, "before") == LOST_LOCALLY + 1
+    await house.runs.control.cancel(run)
+    await house.replay()
+
+
+async def has_completed(house: Harness, run: str, name: str) -> bool:
+    with suppress(NoWorker):
+        return any(step.name == name for step in await house.runs.watch.completed_steps(run))
+    return False
+
+
 async def test_a_local_call_that_kills_every_worker_is_named(machines: Machines) -> None:
-    losses = MOST_FAILED_TASKS + 2
-    house, run = await begin(machines, losses)
+    losses = LOST_LOCALLY + MOST_LOSSES + 2
+    house, run = await begin(machines, losses, LossPolicy(heartbeat=4, backoff=0.05, factor=1))
     await lose(machines, losses - 1)
 
     async def find() -> list[Finding]:
         return [one for one in await check_runs(Deployment(house.client, load_config(), embedded=False)) if one.remedy]
 
     [finding] = await until(find, "the finding")
-    assert finding.message.startswith(f"{run}: its workflow task fails since")
-    assert "its worker was lost in it" in finding.message and "without local=True" in finding.message
-    assert finding.remedy is not None and f"holdfast cancel {run} --force" in finding.remedy
+    assert f"{run}: the call 'call' (call_tool) has lost its worker " in finding.message
     await lose(machines, 1)
     await asked(house, run, f"call {losses + 1}?")
     await house.runs.control.cancel(run)
