@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -300,7 +301,8 @@ def _words(member: Any) -> list[str]:
 
 
 def _allowed_name(value: Any) -> str:
-    allowed = re.sub(r"[^A-Za-z0-9_-]+", "-", str(value)).strip("-")
+    plain = unicodedata.normalize("NFKD", str(value).replace("ß", "ss")).encode("ascii", "ignore").decode()
+    allowed = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-")
     return "a name has letters, digits, _ and -" + (f", such as {allowed[:100]!r}" if allowed else "")
 
 

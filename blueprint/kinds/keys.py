@@ -9,7 +9,7 @@ from holdfast.blueprint.parts import Part
 from holdfast.blueprint.words.text import enumerate_words
 
 _ELSEWHERE = {
-    "compensate": "a step is undone by a step of your own: run it where on_error: continue has set steps.NAME.error",
+    "compensate": "a step of a `block` says how it is undone: undo: {uses: TOOL}",
     "meta": "nothing here reads it: remove it, or write a comment",
     "pipeline_config": "nothing here reads it: remove it",
     "plugins": "write a step that checks the output, or an output_schema",

@@ -171,6 +171,7 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("steps: [{name: größte Länge}]", "such as 'grosste-Lange')"),
         ("steps: [{name: a b}]", "1:16 steps[0].name: 'a b' is not a valid name (a name has letters, digits, _ and -"),
         ("steps: [{name: 5}]", "1:16 steps[0].name: 'name' must be text, not 5 (put it into quotes)"),
         ("steps: [{uses: t}]", "1:9 steps[0].name: 'name' is missing (Unique in its list and the lists around it:"),

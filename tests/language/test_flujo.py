@@ -104,7 +104,7 @@ def test_what_the_config_of_an_import_does_not_have_is_told(config: str, path: s
     ("text", "hint"),
     [
         ("steps: [{name: s, meta: {x: 1}}]", "remove it"),
-        ("steps: [{name: s, compensate: b}]", "on_error: continue"),
+        ("steps: [{name: s, compensate: b}]", "undo: {uses: TOOL}"),
         ("steps: [{kind: StateMachine, name: m}]", "'states'"),
         ("steps: [{name: s, input: '{{#if x}}y{{/if}}'}]", "{% if"),
         ("steps:\n  - {name: s, input: 'x' y: z}", "commas separate values"),
