@@ -244,7 +244,7 @@ def _look_up(config: Config) -> int:
 
 async def _find_missing(config: Config, request: LookUp) -> LookedUp:
     import_packages(config)
-    DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
+    _name_groups(config)
     servers = mcp_servers(config)
     agents = AgentActivities(config.worker.imports, _aliases(config))
     tools = ToolActivities(config.worker.imports, servers, open_backends(config), _checkpoints(config), agents)
@@ -492,7 +492,12 @@ def open_door(config: Config, inbox: Path | None = None) -> None:
     DEPLOYMENT.keys = config.answer_keys(every=True)
     DEPLOYMENT.inbox = inbox_key(inbox) if inbox else None
     DEPLOYMENT.access, DEPLOYMENT.limits = config.access_rules(), config.limits
+    _name_groups(config)
+
+
+def _name_groups(config: Config) -> None:
     DEPLOYMENT.groups = {name: list(members) for name, members in config.groups.items()}
+    DEPLOYMENT.sign_in_has_groups = config.serve.sign_in_has_groups
 
 
 @asynccontextmanager

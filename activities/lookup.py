@@ -110,7 +110,7 @@ def _make_reference(wanted: RequiredName) -> ObjectReference:
 
 def _check_group(name: str) -> None:
     groups = sorted(DEPLOYMENT.groups)
-    if canonical_name(name) in groups:
+    if canonical_name(name) in groups or not DEPLOYMENT.knows_all_groups:
         return
     hint = did_you_mean(name, groups) or f"known: {', '.join(groups) or 'none'}"
     raise wrong("unknown_group", f"no group {name!r} ({hint}; groups are named in [groups] of holdfast.toml)")

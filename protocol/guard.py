@@ -71,6 +71,8 @@ class Guard:
     """The key of the embedded set's inbox, whose tokens are valid too; commands need none for it."""
     groups: dict[str, list[str]] = field(default_factory=dict)
     """Members (`user:NAME`) by name of the group."""
+    sign_in_has_groups: bool = False
+    """Whether a proxy or a provider says who is in which group; `groups` then need not name them."""
     access: AccessRules = THIS_MACHINE
     """Who may do what with the runs of the deployment."""
     limits: SizeLimits = SizeLimits()
@@ -79,6 +81,11 @@ class Guard:
 
     After 2,000 Temporal refuses every update, and nobody could answer a parked run any more.
     """
+
+    @property
+    def knows_all_groups(self) -> bool:
+        """Whether there are no groups but `groups`: a server with a key that proves a person may sign in others."""
+        return not self.sign_in_has_groups and not any(key.proves == "person" for key in self.keys)
 
     @property
     def valid_keys(self) -> Sequence[Key]:

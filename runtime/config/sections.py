@@ -306,7 +306,7 @@ class EncryptionSection(Section):
 Database = Annotated[
     str,
     _match(
-        r"sqlite:(?!//|:).+|postgresql://([^/?#@:\s]+@)?[^/?#@\s]+/[^?#\s]+(\?\S*)?",
+        r"sqlite:(?!//|:).+|postgresql://([^/?#@:\s]+@)?[^/?#@\s]*/[^?#\s]+(\?\S*)?",
         "must be sqlite:PATH or postgresql://USER@HOST/DATABASE; one with a password goes into the variable of url_env",
     ),
 ]
@@ -399,6 +399,11 @@ class ServeSection(Section):
     link_login: bool = False
     """True to let the holder of a link in a message answer its question; the answer is proved by `link`."""
     oidc: OidcSection | None = None
+
+    @property
+    def sign_in_has_groups(self) -> bool:
+        """Whether a proxy or a provider says who is in which group, beside `[groups]`."""
+        return self.groups_header is not None or (self.oidc is not None and self.oidc.groups_claim is not None)
 
     @model_validator(mode="after")
     def _complete(self) -> ServeSection:

@@ -99,6 +99,12 @@ async def test_git_ignores_the_state_folder(tmp_path: Path) -> None:
         assert (tmp_path / ".holdfast" / ".gitignore").read_text() == "*\n"
 
 
+@pytest.mark.parametrize("store", ["postgresql:///record?host=/run/postgresql", "postgresql://holdfast@db:5432/record"])
+def test_a_record_is_in_a_database_by_its_name_or_behind_a_socket(tmp_path: Path, store: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(f'[record]\nstore = "{store}"\n')
+    assert load_config(tmp_path).record.store == store
+
+
 def test_models_are_read_by_name(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text('[models.fast]\nmodel = "scripted:a.yaml"\napi_key_env = "A_KEY"\n')
     fast = load_config(tmp_path).models["fast"]

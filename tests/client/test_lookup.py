@@ -67,6 +67,14 @@ async def test_everything_that_is_missing_is_told_at_its_place(house: Harness, m
     assert "did you mean 'look_up'?" in found.problems[4].message
 
 
+async def test_a_group_that_a_sign_in_proves_need_not_be_in_the_file(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DEPLOYMENT, "sign_in_has_groups", True)
+    found = await house.runs.look_up(house.load("steps: [{kind: hitl, name: ask, assignees: [group:payers]}]"))
+    assert found.problems == []
+
+
 async def test_nothing_starts_where_something_is_missing(house: Harness) -> None:
     blueprint = house.load("steps: [{kind: hitl, name: ask, message: Go on?}, {name: one, uses: look_upp}]")
     with pytest.raises(BlueprintError, match=r"steps\[1\].uses"):

@@ -207,8 +207,8 @@ def _check_recipients(command: AssignmentCommand, question: Question) -> None:
 
 def _is_unknown_group(name: str) -> bool:
     """Return whether nobody is in this group. Where sign-ins prove groups, the file of the worker does not name all."""
-    proved = any(key.proves == "person" for key in guard.DEPLOYMENT.keys)
-    return name.startswith(GROUP) and name.removeprefix(GROUP) not in guard.DEPLOYMENT.groups and not proved
+    deployment = guard.DEPLOYMENT
+    return name.startswith(GROUP) and name.removeprefix(GROUP) not in deployment.groups and deployment.knows_all_groups
 
 
 def _check_quorum(before: Question, after: Question) -> None:
