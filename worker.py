@@ -28,7 +28,7 @@ from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import Worker, WorkerDeploymentConfig, WorkflowRunner
+from temporalio.worker import Interceptor, Worker, WorkerDeploymentConfig, WorkflowRunner
 
 from holdfast.activities import (
     AgentActivities,
@@ -41,6 +41,7 @@ from holdfast.activities import (
     ModelActivities,
     ModelAlias,
     NoCheckpoints,
+    SizeInterceptor,
     ToolActivities,
     all_activities,
     store_at,
@@ -72,6 +73,7 @@ from holdfast.runtime.health import (
     serve_privately,
     serve_routes,
 )
+from holdfast.runtime.payloads import stores_large
 from holdfast.runtime.payloads.checkpoints import open_checkpoints
 from holdfast.runtime.probe import ALIVE, LOOPBACK
 from holdfast.runtime.replay import replay
@@ -119,7 +121,7 @@ def create_worker(
         no_remote_activities=not activities,
         workflow_runner=runner,
         unsandboxed_workflow_runner=own_runner,
-        interceptors=[MetricsInterceptor()],
+        interceptors=[MetricsInterceptor(), *choose_interceptors(client)],
         activity_executor=ThreadPoolExecutor(settings.max_activities, thread_name_prefix="activity"),
         max_concurrent_activities=settings.max_activities,
         max_concurrent_workflow_tasks=settings.max_workflow_tasks,
@@ -129,6 +131,11 @@ def create_worker(
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         deployment_config=versioning(settings),
     )
+
+
+def choose_interceptors(client: Client) -> list[Interceptor]:
+    """Return what measures the results of our activities, for a client that does not store large values outside."""
+    return [] if stores_large(client.data_converter.external_storage) else [SizeInterceptor()]
 
 
 def versioning(settings: WorkerSettings) -> WorkerDeploymentConfig | None:

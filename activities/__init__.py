@@ -16,6 +16,7 @@ from holdfast.activities.metrics import MetricsInterceptor
 from holdfast.activities.models import ModelActivities
 from holdfast.activities.registry import agent, tool
 from holdfast.activities.secrets import SecretStore, secret
+from holdfast.activities.sizes import SizeInterceptor
 from holdfast.activities.tools import ToolActivities
 from holdfast.blueprint.questions import Clarification, Decision, Hold, Input, Permission, Review
 
@@ -76,6 +77,7 @@ __all__ = [
     "McpServers",
     "MemoryCheckpoints",
     "MetricsInterceptor",
+    "SizeInterceptor",
     "ModelActivities",
     "ModelAlias",
     "NoCheckpoints",

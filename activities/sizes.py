@@ -5,13 +5,41 @@ There it would be too late: a workflow that takes over two seconds to walk a val
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic_core import to_json
+from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from holdfast.activities.registry import wrong
+from holdfast.protocol.activity_request import ActivityRequest
 from holdfast.protocol.agents import ModelReply, ToolCall
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.size_limits import SizeLimit, check_bytes, check_value
+from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, check_bytes, check_value
+
+
+class SizeInterceptor(Interceptor):
+    """Fails calls of ours whose result is larger than a server takes: it would be made again and again, without end.
+
+    For workers that do not store large values outside.
+    """
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """See base class."""
+        return _MeasuredCalls(next)
+
+
+class _MeasuredCalls(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        result = await self.next.execute_activity(input)
+        request = input.args[0] if input.args else None
+        if isinstance(request, ActivityRequest):
+            count = sum(payload.ByteSize() for payload in activity.payload_converter().to_payloads([result]))
+            if count > LARGEST_VALUE:
+                text = f"the result has {count:,} bytes, and at most {LARGEST_VALUE:,} can be sent"
+                raise wrong("too_large", f"{text}: store large values outside ([payloads] external), or return less")
+        return result
 
 
 def check_result(value: object, limit: SizeLimit, name: str) -> None:

@@ -24,7 +24,7 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
-from holdfast.protocol.size_limits import SizeLimit
+from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.payloads import stores_large
 
@@ -55,7 +55,7 @@ def choose_limits(client: Client, limits: HistoryLimits | None = None) -> Histor
     """Return the limits of a run that a client starts: of one that stores large values outside none for a value."""
     limits = limits or HistoryLimits()
     stores = stores_large(client.data_converter.external_storage)
-    largest = None if stores else limits.value or HistoryLimits().value
+    largest = None if stores else limits.value or LARGEST_VALUE
     return limits.model_copy(update={"value": largest})
 
 

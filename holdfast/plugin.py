@@ -25,7 +25,7 @@ from holdfast.runtime.converters import add_encryption, join_converter, takes_ou
 from holdfast.runtime.encryption import keep_content_out_of_logs, load_key_ring
 from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.payloads import make_storage
-from holdfast.worker import Resources, open_door, open_resources
+from holdfast.worker import Resources, choose_interceptors, open_door, open_resources
 from holdfast.workflows import OWN_RUNNER, PASSED_THROUGH, RUNNER, WORKFLOWS, Runner
 
 NAME = "holdfast"
@@ -65,6 +65,7 @@ class Plugin(SimplePlugin):
         if self.config.worker.hold and not config.get("activities"):
             config["no_remote_activities"] = True
         config = super().configure_worker(config)
+        config["interceptors"] = [*config.get("interceptors", ()), *choose_interceptors(config["client"])]
         config["activity_executor"] = config.get("activity_executor") or _executor()
         return _with_own_runner(config)
 

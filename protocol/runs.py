@@ -25,7 +25,7 @@ from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.names import LONGEST_SUMMARY
 from holdfast.protocol.past import Past
 from holdfast.protocol.people import EVERYBODY, CanonicalName, People
-from holdfast.protocol.size_limits import SizeLimits
+from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimits
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import Value
 from holdfast.protocol.views import RefusedSignal
@@ -75,7 +75,7 @@ class HistoryLimits(Value):
     the deadlock detector, 100 did not."""
     undos: int = Field(1_000, ge=1)
     """Undos that a block keeps: those of a loop in it are carried from history to history."""
-    value: int | None = Field(2_000_000, ge=1)
+    value: int | None = Field(LARGEST_VALUE, ge=1)
     """Bytes of what goes to another workflow, to an activity or to the next history: a server takes 2 MiB, and fails
     the task of whoever sends more, again and again. None: large values are stored outside."""
 

@@ -23,6 +23,8 @@ MOST_BYTES = 64 * 1024 * 1024
 MOST_VALUES = 200_000
 """The highest limit that may be set: counting so many takes 0.1 s, and validators walk a value several times."""
 MOST_LEVELS = 200
+LARGEST_VALUE = 2_000_000
+"""Bytes of a value that Temporal keeps: a server takes 2 MiB."""
 LONGEST_KEY = 4096
 """Bytes. A key becomes part of the paths in messages."""
 INTEGERS = range(-(2**63), 2**63)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.activities import tool
 from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import Harness
 
@@ -48,3 +50,22 @@ async def test_what_is_too_large_to_be_sent_fails(house: Harness, large: str) ->
     assert (outcome.status, outcome.error.type) == ("failed", "too_large")
     assert outcome.error.message.startswith(f"{name} has ")
     assert "run.completed" not in await house.types(run)
+
+
+@tool(name="sizes_fill", idempotent=True)
+def fill(size: int, log: str) -> str:
+    """Returns a text of so many characters."""
+    with Path(log).open("a") as file:
+        file.write("called\n")
+    return "x" * size
+
+
+@pytest.mark.parametrize(("size", "status"), [(1_990_000, "completed"), (2_000_001, "failed")])
+async def test_a_result_that_no_server_takes_fails_its_call_which_is_not_made_again(
+    house: Harness, tmp_path: Path, size: int, status: str
+) -> None:
+    log = tmp_path / "log"
+    steps = [{"name": "fill", "uses": "sizes_fill", "arguments": {"size": size, "log": str(log)}}]
+    outcome = await house.result(await house.start(json.dumps({"steps": steps})))
+    assert (outcome.status, log.read_text()) == (status, "called\n")
+    assert status == "completed" or (outcome.error is not None and outcome.error.type == "too_large")
