@@ -44,13 +44,14 @@ ERRORS = {
 """A blueprint with one of these cannot run."""
 
 WARNINGS = {
+    "any_text": "A loop ends with any text that a person or a model writes, also with a no.",
     "constant_condition": "A condition is the same however the run goes.",
     "few_questions": "A clarification needs more facts than it may ask questions.",
     "late_append": "A list that grows between iterations is read after the loop, without the last iteration's value.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
     "optional_key": "A key is read that the value may leave out: the expression then fails.",
     "null_in_text": "A text prints an output that may be null: the text then has the word null.",
-    "shared_write": "Concurrent items of a map write the same path of the context: the map may fail.",
+    "shared_write": "Items of a map, branches or steps that run at once write one path: what they are in may fail.",
     "unlimited_history": "A conversation keeps every turn: each request to its model is longer than the one before.",
     "unlimited_loop": "A loop has no limit of its own, and asks nobody.",
     "unproved_person": "Who may answer depends on who answered before, and nothing proves who that was.",

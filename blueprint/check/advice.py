@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from holdfast.blueprint.dependencies import find_reach
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.expressions.evaluation import names_in
 from holdfast.blueprint.findings import Findings
-from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds import AnyStep, Blueprint
+from holdfast.blueprint.kinds.shared_writes import warn_of_list
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.positions import Parts
+from holdfast.blueprint.reducers import find_reducers
 from holdfast.blueprint.source import PlacedDict
 
 
@@ -20,6 +23,7 @@ def advise(blueprint: Blueprint, tree: PlacedDict, prefix: Parts = ()) -> list[P
     _warn_of_unused(blueprint, findings)
     _warn_of_unproved_people(blueprint, findings)
     _warn_of_late_lists(blueprint, findings)
+    _warn_of_shared_writes(blueprint, findings)
     for path, step in placed_steps(blueprint.steps, "steps"):
         step.advise(path, blueprint, findings)
     return [replace(problem, severity="warning") for problem in findings.problems]
@@ -36,6 +40,17 @@ def _warn_of_unproved_people(blueprint: Blueprint, findings: Findings) -> None:
                     message = f"nothing proves who answered {chain[1]}: `by` is what the sender says"
                     hint = f"write proof: person in {chain[1]}, or set [answers] keys in holdfast.toml"
                     findings.add(f"{path}.{key}", "unproved_person", message, hint)
+
+
+def _warn_of_shared_writes(blueprint: Blueprint, findings: Findings) -> None:
+    """Warn of steps in lists with `needs` that may run at once and write one path of the context."""
+    reduced = find_reducers(blueprint.context_schema)
+    lists: list[tuple[str, Sequence[AnyStep], int | None]] = [("steps", blueprint.steps, blueprint.max_parallel)]
+    for path, step in placed_steps(blueprint.steps, "steps"):
+        lists += [(f"{path}.{key}", block.steps, step.most_at_once) for key, block in step.blocks().items()]
+    for path, steps, most in lists:
+        if most != 1:
+            warn_of_list(steps, path, reduced, findings)
 
 
 def _warn_of_late_lists(blueprint: Blueprint, findings: Findings) -> None:

@@ -19,7 +19,10 @@ from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     object_form,
 )
+from holdfast.blueprint.kinds.shared_writes import find_writes, warn_of_branches
+from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Template
+from holdfast.blueprint.reducers import find_reducers
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, join_shapes, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, condition, enumerate_words, say_template, say_unquoted
@@ -175,6 +178,19 @@ class Parallel(Step):
             check_known(branch, "branch", self.branches, f"{path}.field_mapping.{branch}", findings)
             for index, target in enumerate(paths):
                 check_path(target, f"{path}.field_mapping.{branch}[{index}]", findings)
+
+    def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        if self.merge_strategy not in ("context_update", "error_on_conflict") or self.until or self.choose is not None:
+            return
+        reduced = find_reducers(blueprint.context_schema)
+        writes = {
+            name: list(find_writes(placed_steps(steps, f"{path}.branches.{name}"), reduced))
+            for name, steps in self.branches.items()
+        }
+        for name, paths in (self.field_mapping or {}).items():
+            kept = [tuple(one.removeprefix("context.").split(".")) for one in paths]
+            writes[name] = [write for write in writes[name] if any(write.path[: len(one)] == one for one in kept)]
+        warn_of_branches(writes, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:
         inside = names.after(names.previous if self.input == PREVIOUS else say_template(self.input, names))

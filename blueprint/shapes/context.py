@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from holdfast.blueprint.findings import is_literal
 from holdfast.blueprint.json_values import JSON
@@ -14,6 +16,7 @@ from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, find_type, join_shape
 
 _SCRATCHPAD = "scratchpad"
 """The part of the context that conversations and agents write, too."""
+_DEEPEST = 4
 _WRITING = ("context_set", "context_merge")
 
 
@@ -34,6 +37,36 @@ class Writes:
             self.is_open = True
         for key in shape.keys:
             self.add(key, shape.find_key(key) or UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known of the context while a blueprint is walked."""
+
+    blueprint: Blueprint
+    shape: Shape
+    writes: Writes = field(default_factory=Writes)
+
+    @cached_property
+    def declared(self) -> Shape:
+        """What the author says of the context: a write that breaks it fails."""
+        schema = self.blueprint.context_schema
+        return UNKNOWN if schema is None else Shape(schema)
+
+    def find_holder(self, target: str) -> tuple[str, JSON] | None:
+        """Return the path above a target, and its first value, where that can hold no keys and nothing replaces it."""
+        keys = read_path(target)
+        for count in range(1, len(keys)):
+            value = _read_value(keys[:count], self.blueprint.context)
+            if value is not None and not isinstance(value, dict):
+                return None if self._may_hold(keys[:count]) else (".".join(keys[:count]), value)
+        return None
+
+    def _may_hold(self, path: tuple[str, ...]) -> bool:
+        """Return whether something may write an object to a path, or to one above it."""
+        above = [shapes for other, shapes in self.writes.by_path.items() if other == path[: len(other)]]
+        is_written = any(shape.may_be("object") for shapes in above for shape in shapes)
+        return is_written or self.writes.is_open or is_edited(self.blueprint)
 
 
 def read_path(target: str) -> tuple[str, ...]:
@@ -75,6 +108,19 @@ def make_context(blueprint: Blueprint, writes: Writes) -> Shape:
         return make_object(_nest(answers), is_closed=False, lists_keys=False)
     properties = {key: _find_value(key, blueprint.context, writes) for key in keys}
     return make_object(properties | _nest(answers), is_closed=False, lists_keys=True)
+
+
+def is_same(one: Shape, other: Shape) -> bool:
+    """Return whether the same is known of the types, values and keys of two values."""
+    return bool(_sum_up(one, 0) == _sum_up(other, 0))
+
+
+def _sum_up(shape: Shape, level: int) -> JSON:
+    keys: dict[str, JSON] = {}
+    if level < _DEEPEST:
+        keys = {key: _sum_up(shape.find_key(key) or UNKNOWN, level + 1) for key in shape.keys}
+    values: list[JSON] = sorted(json.dumps(value, sort_keys=True) for value in shape.values or ())
+    return [sorted(shape.types), values if shape.values is not None else None, keys]
 
 
 def _find_answers(writes: Writes, first: JSON) -> Iterator[tuple[tuple[str, ...], Shape]]:

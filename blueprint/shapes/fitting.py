@@ -12,7 +12,8 @@ from holdfast.blueprint.json_values import JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.shape import Shape
-from holdfast.blueprint.shapes.report import Report, describe_types, describe_values
+from holdfast.blueprint.shapes.context import Context
+from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote
 
 _DEEPEST = 4
 _WRITE = re.compile(r"\.(set|append|merge)\.value")
@@ -83,17 +84,27 @@ def check_write(target: str, verb: str, value: Shape, context: Shape, path: str,
     return None
 
 
-def check_writes(step: AnyStep, output: Shape, context: Shape, path: str, report: Report) -> None:
+def _check_holder(target: str, context: Context, path: str, report: Report) -> None:
+    """Report a write below a value that the context begins with, and that can hold no keys."""
+    if (holder := context.find_holder(target)) is not None:
+        name, value = holder
+        message = f"context.{name} begins as {'a list' if isinstance(value, list) else quote(value)}, and holds no keys"
+        hint = f"write beside it, or let it begin as an object: {name.rpartition('.')[2]}: {{}}"
+        report.add(path, "bad_shape", message, hint)
+
+
+def check_writes(step: AnyStep, output: Shape, context: Context, path: str, report: Report) -> None:
     """Report what of a step's output cannot be written where the step says."""
     if step.sink_to is not None:
-        check_write(step.sink_to, "set", output, context, f"{path}.sink_to", report)
+        check_write(step.sink_to, "set", output, context.declared, f"{path}.sink_to", report)
+        _check_holder(step.sink_to, context, f"{path}.sink_to", report)
     if step.updates_context and output.types == {"object"}:
         for key in sorted(output.required):
             if (value := output.find_key(key)) is not None:
-                check_write(key, "set", value, context, f"{path}.updates_context", report)
+                check_write(key, "set", value, context.declared, f"{path}.updates_context", report)
 
 
-def check_operation(step: AnyStep, key: str, value: Shape, context: Shape, path: str, report: Report) -> None:
+def check_operation(step: AnyStep, key: str, value: Shape, context: Context, path: str, report: Report) -> None:
     """Report a write before, between or after iterations that would fail.
 
     Args:
@@ -103,7 +114,9 @@ def check_operation(step: AnyStep, key: str, value: Shape, context: Shape, path:
     if (match := _WRITE.search(key)) is None or key.endswith("]"):
         return
     place = key.removesuffix(".value") + ".target"
-    check_write(_read_at(step, place), match[1], value, context, f"{path}.{place}", report)
+    target = _read_at(step, place)
+    check_write(target, match[1], value, context.declared, f"{path}.{place}", report)
+    _check_holder(target, context, f"{path}.{place}", report)
 
 
 def _read_at(step: AnyStep, place: str) -> str:

@@ -197,7 +197,7 @@ def _add(judged: JudgedText, node: nodes.BinExpr, left: Shape, right: Shape) -> 
     message = f"{name_node(node.left)} is {describe_types(left)}, and {name_node(node.right)} {describe_types(right)}"
     hint = "`~` joins values as text" if is_text else "`+` adds numbers, texts or lists"
     judged.report("bad_shape", f"{message}: they cannot be added", hint)
-    return TEXT if is_text else NUMBER
+    return left  # nothing comes of it, so that what it is written to stays what it is
 
 
 def _compute(judged: JudgedText, node: nodes.BinExpr, left: Shape, right: Shape) -> Shape:

@@ -28,13 +28,14 @@ from holdfast.blueprint.shapes import consents, rules
 from holdfast.blueprint.shapes.functions import call_function, call_method, filter_value
 from holdfast.blueprint.shapes.operators import ARITHMETIC, compare
 from holdfast.blueprint.shapes.place import JudgedText
-from holdfast.blueprint.shapes.report import find_chain, find_read
+from holdfast.blueprint.shapes.report import find_chain, find_read, name_node
 
 _LOOP = make_object(
     {"index": NUMBER, "index0": NUMBER, "first": BOOLEAN, "last": BOOLEAN, "length": NUMBER}, is_closed=True
 )
 _CERTAIN = (nodes.Const, nodes.Compare, nodes.Not, nodes.Test)
 """Expressions that are never null."""
+_READ = (nodes.Name, nodes.Getattr, nodes.Getitem)
 _DEFAULTS = ("default", "d")
 _TYPES_OF_TESTS = {
     "string": "text",
@@ -97,6 +98,15 @@ class ExpressionReader(JudgedText):
         """Report a choice that is the same after a no."""
         with suppress(ExpressionError):  # reported with the names
             consents.check_choice_after_no(self, parsed_expression(expression))
+
+    def check_exit(self, condition: str) -> None:
+        """Warn of a loop that ends with any text that a person or a model writes."""
+        with suppress(ExpressionError):  # reported with the names
+            for node in _split(parsed_expression(condition)):
+                shape = self.look_at(node)
+                if isinstance(node, _READ) and shape.is_text and not shape.values:
+                    message = f"{name_node(node)} is a text, and any text ends the loop, also a no"
+                    self.warn("any_text", message, f"compare it: {name_node(node)} == 'stop'")
 
     def check_decided(self, condition: str, shape: Shape) -> None:
         """Warn of a condition that is the same however the run goes."""
@@ -354,6 +364,14 @@ _READERS: dict[type[nodes.Node], Callable[[ExpressionReader, Any], Shape]] = {
     nodes.Test: ExpressionReader._read_test,
     nodes.Call: ExpressionReader._read_call,
 }
+
+
+def _split(node: nodes.Node) -> list[nodes.Node]:
+    """Return the parts of a condition that are tested for truth."""
+    match node:
+        case nodes.And(left=left, right=right) | nodes.Or(left=left, right=right):
+            return [*_split(left), *_split(right)]
+    return [node]
 
 
 def _narrow(shape: Shape, node: nodes.Node | None, test: nodes.Node, *, holds: bool) -> Shape:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.expressions.texts import read_structure
@@ -15,7 +14,7 @@ from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
 from holdfast.blueprint.shapes.branches import check_branches
-from holdfast.blueprint.shapes.context import gather_writes, make_context
+from holdfast.blueprint.shapes.context import Context, Writes, gather_writes, is_same, make_context
 from holdfast.blueprint.shapes.fitting import (
     check_arguments,
     check_import,
@@ -33,6 +32,8 @@ _VALUES = ("condition_expression", "iterable_input")
 
 
 NO_TOOLS = ToolShapes()
+_MOST_WALKS = 3
+"""How often what the steps write is learnt anew from what they wrote before, until nothing new comes of it."""
 
 
 def judge(blueprint: Blueprint, findings: Sink, tools: ToolShapes = NO_TOOLS) -> None:
@@ -54,9 +55,21 @@ def find_output_shape(blueprint: Blueprint, tools: ToolShapes = NO_TOOLS) -> Sha
 def walk(blueprint: Blueprint, report: Report, tools: ToolShapes) -> Walk:
     """Return the walk over a blueprint, done."""
     imports = {alias: find_output_shape(inner, tools) for alias, inner in blueprint.imports.items()}
-    learning = Walk(blueprint, Report(None), imports, tools, UNKNOWN)
-    learning.walk()
-    done = Walk(blueprint, report, imports, tools, make_context(blueprint, gather_writes(learning.outputs)))
+
+    def learn(context: Context) -> Context:
+        learning = Walk(blueprint, Report(None), imports, tools, context)
+        learning.walk()
+        writes = gather_writes(learning.outputs)
+        return Context(blueprint, make_context(blueprint, writes), writes)
+
+    context = Context(blueprint, make_context(blueprint, Writes()))
+    for _ in range(_MOST_WALKS):
+        before, context = context, learn(context)
+        if is_same(before.shape, context.shape):
+            break
+    else:
+        context = learn(Context(blueprint, UNKNOWN))
+    done = Walk(blueprint, report, imports, tools, context)
     done.walk()
     return done
 
@@ -82,7 +95,7 @@ class Walk:
     report: Report
     imports: Mapping[str, Shape]
     tools: ToolShapes
-    context: Shape
+    context: Context
     outputs: list[tuple[AnyStep, Shape]] = field(default_factory=list)
     """Every step with what it gives, in the order of the walk."""
     output: Shape = UNKNOWN
@@ -93,18 +106,12 @@ class Walk:
     whens: dict[str, str] = field(default_factory=dict)
     """The `when` of each step before that has one, by its name."""
 
-    @cached_property
-    def declared(self) -> Shape:
-        """What the author says of the context: a write that breaks it fails."""
-        schema = self.blueprint.context_schema
-        return UNKNOWN if schema is None else Shape(schema)
-
     def walk(self) -> None:
         """Walk over the whole blueprint."""
         every = placed_steps(self.blueprint.steps, "steps")
         self.ask_nobody = frozenset(step.name for _, step in every if not step.gives_reply)
         first = Shape(self.blueprint.inputs) if self.blueprint.inputs is not None else UNKNOWN
-        start = Place(previous=first, names={"input": first, "context": self.context})
+        start = Place(previous=first, names={"input": first, "context": self.context.shape})
         end = self._walk_list(self.blueprint.steps, "steps", start)
         template = self.blueprint.output
         self.output = end.previous if template is None else self._reader("output", end).render(template)
@@ -156,7 +163,7 @@ class Walk:
         output = self._find_output(step, input_, path, inside)
         self.outputs.append((step, output))
         self._check_update(step, output, path)
-        check_writes(step, output, self.declared, path, self.report)
+        check_writes(step, output, self.context, path, self.report)
         return self._after(step, output, path, outside)
 
     def _assume(self, step: AnyStep, place: Place) -> Place:
@@ -235,10 +242,12 @@ class Walk:
                 continue
             at = replace(begin, previous=place.previous) if ".init[" in read_key else end if block.loops else begin
             value = self._reader(f"{path}.{read_key}", at).render(template)
-            check_operation(step, read_key, value, self.declared, path, self.report)
+            check_operation(step, read_key, value, self.context, path, self.report)
         for read_key, condition in block.conditions.items():
             self._note(step, read_key, condition, end if block.loops else begin, block)
             self._check_condition(condition, f"{path}.{read_key}", end if block.loops else begin)
+            if block.loops:
+                self._reader(f"{path}.{read_key}", end).check_exit(condition)
         return end
 
     def _after(self, step: AnyStep, output: Shape, path: str, place: Place) -> Place:

@@ -294,6 +294,35 @@ def test_what_a_key_begins_with_is_read_before_an_answer(first: str, codes: list
     assert [problem.code for problem in parse(ANSWERED % first).problems] == codes
 
 
+COUNTED = """
+context: {total: 0, name: "", found: [], at: {}}
+steps:
+  - kind: loop
+    name: l
+    loop: {max_loops: 3, body: [{kind: hitl, name: a, message: "?"}, %s]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("{name: x, input: '{{ context.total + output }}', sink_to: total}", "they cannot be added"),
+        ("{name: x, input: '{{ context.name + 1 }}', sink_to: name}", "they cannot be added"),
+        ("{name: x, input: '{{ context.found + output }}', sink_to: found}", "they cannot be added"),
+        ("{name: x, input: 1, sink_to: total.first}", "context.total begins as 0, and holds no keys"),
+        ("{name: x, input: 1, sink_to: found.x}", "context.found begins as a list, and holds no keys"),
+        ("{name: x, input: '{{ context.total + (output | int) }}', sink_to: total}", None),
+        ("{name: x, input: '{{ context.found + [output] }}', sink_to: found}", None),
+        ("{name: x, input: 1, sink_to: at.first}", None),
+        ("{name: y, input: {a: 1}, sink_to: total}, {name: x, input: 1, sink_to: total.first}", None),
+        ("{name: y, uses: any_tool, sink_to: total}, {name: x, input: '{{ context.total + output }}'}", None),
+    ],
+)
+def test_what_a_key_begins_with_says_what_may_be_written_and_added(step: str, said: str | None) -> None:
+    problems = parse(COUNTED % step).problems
+    assert [said is not None and said in problem.message for problem in problems] == [True] * (said is not None)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_no_example_has_a_mistake_or_reads_a_key_that_is_not_listed(path: Path) -> None:
     found = examine(path)

@@ -144,6 +144,7 @@ def test_an_output_that_may_be_null_in_a_text_is_told_with_its_cause(warned, ste
 
 
 LOOP = "%ssteps: [{kind: loop, name: l, loop: {exit_expression: input.x, body: [%s]%s}}]"
+ANSWER = "{kind: hitl, name: h, message: Go on?}"
 PERSON = "{kind: conditional, name: c, condition_expression: input, branches: {a: {kind: hitl, name: h, message: Go?}}}"
 
 
@@ -207,6 +208,53 @@ def test_what_items_that_run_at_once_all_write_is_told(warned, many, write, warn
     assert [(one.code, one.path) for one in found] == [("shared_write", path) for path in warns]
 
 
+@pytest.mark.parametrize(
+    ("more", "one", "other", "warns"),
+    [
+        ("", "sink_to: k, input: '{{ input.a }}'", "sink_to: k", True),
+        ("", "sink_to: k.a", "sink_to: context.k", True),
+        (", merge_strategy: error_on_conflict", "sink_to: k", "sink_to: k", True),
+        (", merge_strategy: overwrite", "sink_to: k", "sink_to: k", False),
+        (", until: first", "sink_to: k", "sink_to: k", False),
+        (", field_mapping: {b: [other]}", "sink_to: k", "sink_to: k", False),
+        ("", "sink_to: k.a", "sink_to: k.b", False),
+        ("", "sink_to: k, input: 1", "sink_to: k, input: 1", False),
+    ],
+)
+def test_branches_that_write_one_path_are_told(warned, more, one, other, warns) -> None:
+    branches = f"{{a: [{{name: x, {one}}}], b: [{{name: y, {other}}}]}}"
+    found = warned(f"steps: [{{kind: parallel, name: p, branches: {branches}{more}}}]")
+    assert [(one.code, one.path) for one in found] == [("shared_write", "steps[0].branches.b[0].sink_to")] * warns
+
+
+@pytest.mark.parametrize(
+    ("head", "needs", "warns"), [("", "", True), ("", "needs: [a], ", False), ("max_parallel: 1\n", "", False)]
+)
+def test_steps_beside_one_another_that_write_one_path_are_told(warned, head, needs, warns) -> None:
+    first = "{name: a, sink_to: k}"
+    second = f"{{name: b, {needs}sink_to: k, input: '{{{{ input.x }}}}'}}"
+    found = warned(f"{head}steps: [{first}, {second}, {{name: c, needs: [a, b]}}]")
+    assert [(one.code, one.path) for one in found] == [("shared_write", "steps[1].sink_to")] * warns
+
+
+@pytest.mark.parametrize(
+    ("body", "exit", "warns"),
+    [
+        (ANSWER, "output", True),
+        (ANSWER, "iteration > 3 or output", True),
+        ("{name: a, agent: {model: echo}}", "steps.a.output", True),
+        (ANSWER, "output == 'stop'", False),
+        (ANSWER, "not output", False),
+        ("{name: a, uses: any_tool}", "output", False),
+        ("{name: a, agent: {model: echo, output_schema: {type: boolean}}}", "output", False),
+    ],
+)
+def test_a_loop_that_any_text_ends_is_told(warned, body, exit, warns) -> None:
+    block = f'{{max_loops: 5, exit_expression: "{exit}", body: [{body}]}}'
+    found = warned(f"steps: [{{kind: loop, name: l, loop: {block}}}]")
+    assert [one.code for one in found] == ["any_text"] * warns
+
+
 def test_a_comment_silences_the_warnings_of_its_line_or_of_the_line_below(warned) -> None:
     at_the_end = AGENTS.replace('"agent:older"]}', '"agent:older"]}  # holdfast: ignore unused_agent')
     assert told(warned(at_the_end)) == [("unused_agent", 7, "agents.older")]
@@ -225,7 +273,7 @@ def test_a_reason_may_stand_behind_a_second_mark(warned) -> None:
     ("comment", "code", "says"),
     [
         ("ignore unused_agnet", "unknown_ignore", "did you mean 'unused_agent'?"),
-        ("ignore xyz", "unknown_ignore", "warnings: constant_condition, few_questions"),
+        ("ignore xyz", "unknown_ignore", "warnings: any_text, constant_condition, few_questions"),
         ("ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("please ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("ignore unused_agent", "unneeded_ignore", "line 1 has no unused_agent"),
