@@ -96,11 +96,7 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame, execute: Execute) 
             inner.note(StepSkipped(name=step.name, kind=step.kind, when=step.when))
             inner.scope.remember(step.name, None, "skipped", reason=CONDITION_FALSE)
             return previous
-        inner.note(StepStarted(name=step.name, kind=step.kind, title=step.shown_title))
-        inner.scope.replies.pop(step.name, None)  # of an attempt before
-        await inner.within_limits()
-        inner.meter.count(Usage(steps=1))
-        frame.host.count(Usage(steps=1))
+        await begin_step(step, inner)
         output = await execute(step, inner)
         _record(step, inner, output)
     except Skip as skip:
@@ -114,6 +110,15 @@ async def _attempt(step: AnyStep, frame: Frame, inner: Frame, execute: Execute) 
         return await _handle_failure(step, frame, inner, error)
     inner.note(StepCompleted(name=step.name, kind=step.kind, output=output))
     return output
+
+
+async def begin_step(step: AnyStep, inner: Frame) -> None:
+    """Note that a step begins, and count it, if the limits allow one more; for a plan's driver, too."""
+    inner.note(StepStarted(name=step.name, kind=step.kind, title=step.shown_title))
+    inner.scope.replies.pop(step.name, None)  # of an attempt before
+    await inner.within_limits()
+    inner.meter.count(Usage(steps=1))
+    inner.host.count(Usage(steps=1))
 
 
 def _record(step: AnyStep, inner: Frame, output: object) -> None:

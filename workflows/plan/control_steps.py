@@ -22,6 +22,7 @@ from holdfast.protocol.tool_errors import kind_of_result, useful
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
+from holdfast.workflows.interpreter import begin_step
 from holdfast.workflows.plan.navigation import (
     ControlCall,
     ControlError,
@@ -31,7 +32,7 @@ from holdfast.workflows.plan.navigation import (
 )
 from holdfast.workflows.plan.results import end_by_error, make_failed, make_skipped, name_error
 from holdfast.workflows.plan.step_run import StepRun
-from holdfast.workflows.plan.units import ask_for_driver
+from holdfast.workflows.plan.units import ask_for_driver, compile_step_question
 from holdfast.workflows.tool_calls import ToolErrorFailure
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
@@ -61,7 +62,8 @@ def _workable(at: ControlCall, step_id: str) -> StepRun:
 
 async def _begin(run: StepRun) -> None:
     if run.result.status == "pending":
-        await run.start()
+        run.mark()
+        await begin_step(compile_step_question(run) if asks(run.step) else run.work, run.frame)
 
 
 def _end(at: ControlCall, run: StepRun, result: UnitResult) -> None:

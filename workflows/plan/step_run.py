@@ -10,12 +10,10 @@ from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.parts import ToolErrors
 from holdfast.blueprint.plan import StepUnit, asks, compile_work
 from holdfast.blueprint.plan.work import PlanWork
-from holdfast.protocol.events import StepStarted
 from holdfast.protocol.plans import UnitResult
-from holdfast.protocol.usage import Usage
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.plan.scope import PlanScope, choose_people, choose_segment
+from holdfast.workflows.plan.scope import PlanScope, choose_people
 
 
 @dataclass(frozen=True)
@@ -66,15 +64,6 @@ class StepRun:
         """Return whether a list is wanted of the step, as a loop goes through what an agent gives."""
         by_agent = not self.step.tools and not asks(self.step)
         return by_agent and self.scope.layout.feeds_loop(self.id)
-
-    async def start(self) -> None:
-        """Begin the step, if the limits allow one more."""
-        frame = self.frame
-        frame.note(StepStarted(name=self.id, kind=choose_segment(self.unit), title=self.step.title))
-        self.mark()
-        await frame.within_limits()
-        frame.meter.count(Usage(steps=1))
-        frame.host.count(Usage(steps=1))
 
     def mark(self, **changes: Any) -> None:
         """Change the record of the step, which is under way."""
