@@ -199,6 +199,8 @@ def check_break(run: str, events: Sequence[Event], broken: Break, failure: Failu
     if failure is not None and not broken.repeats and not changed:
         message = f"{run} failed on what it already had ({failure.type}: {failure.message})"
         way_on = "Mend the blueprint, and retry with it: --blueprint FILE"
+        if failure.type == "too_large":
+            way_on += "; or store large values outside ([payloads] external), and retry"
         raise BadInput(f"{message}; a retry would fail the same way. {way_on}")
 
 

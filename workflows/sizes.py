@@ -23,6 +23,11 @@ def count_bytes(values: Sequence[object]) -> int:
     return sum(payload.ByteSize() for payload in workflow.payload_converter().to_payloads(values))
 
 
+def can_be_sent(value: object, limit: int | None) -> bool:
+    """Return whether a value has no more bytes than the limit; None: there is none."""
+    return limit is None or count_bytes([value]) <= limit
+
+
 def check_size(values: Sequence[object], limit: int | None, name: str, address: Address) -> None:
     """Raise a failure `too_large` for values that have more bytes together than the limit; None: there is none."""
     if limit is not None and (count := count_bytes(values)) > limit:
@@ -32,10 +37,8 @@ def check_size(values: Sequence[object], limit: int | None, name: str, address: 
 
 def fit_failure(cause: Failure, limit: int | None) -> Failure:
     """Return a failure that can be sent: of a large one without its largest parts."""
-    if limit is None:
-        return cause
     for name in _LARGE_FIELDS:
-        if count_bytes([cause]) <= limit:
+        if can_be_sent(cause, limit):
             break
         cause = cause.model_copy(update={name: Failure.model_fields[name].get_default()})
     return cause

@@ -76,3 +76,17 @@ async def test_more_than_a_server_takes_fails_a_plan_and_does_not_hold_it_up(pla
     outcome = await plans.harness.result(run)
     assert (outcome.status, outcome.error.type if outcome.error else None) == ("failed", "too_large")
     assert outcome.output["status"] == "failed"
+
+
+async def test_a_large_loop_that_is_cancelled_tells_its_items_without_their_values(plans: Plans) -> None:
+    args = {"log": str(plans.log), "event": "x" * 5_000}
+    ask = step("2", "ASK_INFO: Go on?", condition="LOOP_INDEX equals 5", dependencies=["1"])
+    steps = [step("1", tools=["plan_update"], arguments=args), ask]
+    plan = {"steps": steps, "loop_blocks": {"all": loop(list(range(COUNT)), "1", "2")}}
+    run = await plans.start(plan, {}, history_limits=HistoryLimits(value=40_000))
+    await plans.harness.one(run)
+    await plans.harness.runs.control.cancel(run)
+    told = (await plans.harness.result(run)).output["loops"]["all"]
+    assert (told["status"], told["reason"]) == ("cancelled", "values_left_out")
+    done = [(item["steps"]["1"]["status"], item["steps"]["1"]["data"]) for item in told["iteration_results"]]
+    assert done == [("completed", None)] * 6

@@ -33,6 +33,7 @@ from holdfast.workflows.failures import failure, find_failure
 from holdfast.workflows.handlers import handles
 from holdfast.workflows.loop_guard import add_call, is_repetition
 from holdfast.workflows.run import RunWorkflow
+from holdfast.workflows.sizes import can_be_sent
 from holdfast.workflows.tool_calls import name_tool_error
 from holdfast.workflows.toolbox import ASK_PERSON, describe_person, describe_tools, list_tools_of_workers
 
@@ -86,7 +87,14 @@ class AgentWorkflow(RunWorkflow):
     @workflow.run
     async def run(self, definition: AgentDefinition, state: AgentState) -> AgentResult:
         result = await self.run_to_result(self._work(), self._make_result)
-        return self._make_result(None) if result is None else result
+        return self._make_cancelled() if result is None else result
+
+    def _make_cancelled(self) -> AgentResult:
+        """Return what an agent did that was cancelled; if that is too much, without what its tools returned."""
+        result = self._make_result(None)
+        if can_be_sent(result, self.host.identity.history_limits.value):
+            return result
+        return result.model_copy(update={"returned": [], "log": []})
 
     def _make_result(self, output: JSON) -> AgentResult:
         return AgentResult(

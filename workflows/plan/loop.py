@@ -41,7 +41,7 @@ from holdfast.workflows.plan.scope import ItemScope, PlanScope
 from holdfast.workflows.plan.state import PlanState
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.run import RunWorkflow
-from holdfast.workflows.sizes import count_bytes
+from holdfast.workflows.sizes import can_be_sent
 
 
 @workflow.defn(name=PLAN_LOOP_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
@@ -78,9 +78,8 @@ class PlanLoopWorkflow(RunWorkflow):
 
     def _make_cancelled(self) -> PlanLoopResult:
         """Return the items of a loop that was cancelled; of many without the values."""
-        limit = self.host.identity.history_limits.value
         result = self._make_result(self._broken_off(Ending.of_cancel()))
-        if limit is None or count_bytes([result]) <= limit:
+        if can_be_sent(result, self.host.identity.history_limits.value):
             return result
         return result.model_copy(update={"result": drop_values(result.result)})
 
