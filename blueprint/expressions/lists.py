@@ -78,3 +78,23 @@ def spoken_items(text: str) -> list[JSON] | JSONObject | None:
         return value
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return None if any(sign in line for line in lines for sign in ",;") else lines
+
+
+def typed_items(text: str) -> list[JSON] | None:
+    r"""Return the items that a person types where a list is asked for; None for what may be one item or several.
+
+    They are JSON, bullets, numbered lines, a line each, or in one line with commas between. A line of several words
+    without any mark may be a sentence that names several.
+
+    >>> typed_items("Ana\nBen"), typed_items("Ana, Ben Cy"), typed_items("- Ana Mar"), typed_items("Ana")
+    (['Ana', 'Ben'], ['Ana', 'Ben Cy'], ['Ana Mar'], ['Ana'])
+    >>> typed_items("Ana and Ben"), typed_items('{"a": [1]}'), typed_items("[1,")
+    (None, None, None)
+    """
+    value = list_in(text)
+    if value is not None or text.lstrip().startswith(("[", "{")):
+        return value if isinstance(value, list) else None
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) == 1 and "," in lines[0]:
+        lines = [part.strip() for part in lines[0].split(",") if part.strip()]
+    return None if len(lines) == 1 and " " in lines[0] else list(lines)

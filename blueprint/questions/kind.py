@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from holdfast.blueprint.expressions.lists import typed_items
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import list_misfits
@@ -132,7 +133,8 @@ class QuestionKind(BaseModel):
         """Return the JSON Schema of an answer: its `title`, `description` and `examples` tell people what is asked.
 
         `x-hint` says how a person answers in words. Of its properties, `x-placeholder` shows what to type, `x-error`
-        what is wrong, `x-widget: long_text` gives a text several lines, and `x-order` (a number) their order.
+        what is wrong, `x-widget: long_text` gives a text several lines, `x-widget: lines` a list a line for each item,
+        and `x-order` (a number) their order.
         """
         raise NotImplementedError
 
@@ -445,11 +447,20 @@ class Asked(QuestionKind):
 
     def read(self, text: str) -> JSON:
         """Return the content that short words stand for; None if they stand for none."""
+        if self._is_list:
+            return typed_items(text)
         return YES.get(text.strip().lower()) if self._is_boolean else None
 
     def read_corrections(self, changes: JSONObject) -> JSON:
         """Return the content for an object that holds only what is to be changed; None if it is no such object."""
         return None
+
+    @property
+    def _is_list(self) -> bool:
+        """True if the answer is a list that is no choice of options, and whose items may be texts."""
+        items = self.value_schema.get("items")
+        of_texts = not isinstance(items, dict) or items.get("type", "string") == "string"
+        return not self.choices and self.value_schema.get("type") == "array" and of_texts
 
     @property
     def _is_boolean(self) -> bool:

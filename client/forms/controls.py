@@ -182,6 +182,8 @@ def _choose_widget(schema: JSONObject, root: JSONObject, level: int) -> Widget:
             return "boolean"
         case "object" if _is_form(schema) and level < MOST_LEVELS:
             return "group"
+        case "array" if schema.get("x-widget") == "lines":
+            return "lines"
         case "array" if isinstance(schema.get("items"), dict) and level < MOST_LEVELS:
             return _widget_of_list(schema, root)
     return "json"

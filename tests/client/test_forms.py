@@ -51,6 +51,7 @@ TRIP = {
         ({"type": "array", "items": {"enum": ["a"]}, "uniqueItems": True}, "choices"),
         ({"type": "array", "items": {"enum": ["a"]}}, "list"),
         ({"type": "array", "items": {"type": "string"}}, "lines"),
+        ({"type": "array", "x-widget": "lines"}, "lines"),
         ({"type": "array", "items": {"type": "integer"}}, "list"),
         (PERSON, "group"),
         ({"type": ["integer", "null"]}, "number"),

@@ -91,7 +91,8 @@ def test_a_review_is_answered_in_a_line_or_field_by_field(typing: Typing) -> Non
 
 
 def test_a_form_that_is_no_object_of_fields_is_one_line(typing: Typing) -> None:
-    assert typing.content(question(Input(message="?", form={"type": "array"})), "x", "[1]") == [1]
+    assert typing.content(question(Input(message="?", form={"type": "array"})), "x and y", "[1]") == [1]
+    assert typing.content(question(Input(message="?", form={"type": "array"})), "x, y") == ["x", "y"]
     assert typing.content(question(Input(message="?", form={"type": "boolean"})), "maybe", "yes") is True
 
 

@@ -94,6 +94,12 @@ def test_yes_and_no_say_so_to_what_can_be_answered_with_them() -> None:
 
 def test_a_boolean_takes_words() -> None:
     assert parse_content("yes", question(Input(message="?", form={"type": "boolean"}))) is True
+    listed = question(Input(message="?", form={"type": "array", "items": {"type": "string"}}))
+    assert [parse_content(text, listed) for text in ("a, b", "a\nb", "- a", '["a"]')] == [["a", "b"]] * 2 + [["a"]] * 2
+    assert (
+        parse_content("1, 2", question(Input(message="?", form={"type": "array", "items": {"type": "number"}})))
+        == "1, 2"
+    )
 
 
 def test_a_plan_is_sent_back_to_its_planner_in_short() -> None:

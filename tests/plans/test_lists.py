@@ -58,12 +58,13 @@ ASKING: Json = {"steps": [*GUESTS, step("3", "ASK_INFO: Done?")], "loop_blocks":
 
 
 @pytest.mark.slow
-async def test_prose_asks_a_person_where_the_plan_asks_people(plans: Plans) -> None:
+@pytest.mark.parametrize("given", [["Ana", "Ben"], "Ana\nBen", "Ana, Ben"])
+async def test_prose_asks_a_person_where_the_plan_asks_people(plans: Plans, given: Any) -> None:
     run = await plans.start(ASKING, {"1": PROSE, **says("2")})
     question = await plans.harness.one(run)
-    assert (PROSE in question.message, question.requestedSchema) == (True, {"type": "array"})
+    assert (PROSE in question.message, question.requestedSchema["type"]) == (True, "array")
     await plans.harness.refused(run, PROSE, question)
-    await plans.harness.answer(run, ["Ana", "Ben"], question)
+    await plans.harness.answer(run, given, question)
     await plans.harness.answer(run, "yes")
     assert greeted(await plans.harness.output(run)) == ["Greet Ana", "Greet Ben"]
 

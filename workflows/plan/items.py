@@ -7,7 +7,7 @@ from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.lists import list_in, spoken_items
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.expressions.values import write_text
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
 from holdfast.blueprint.plan.work import choose_agent
@@ -21,6 +21,12 @@ from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, first_error, make
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
 LONGEST_SHOWN, LONGEST_QUOTED = 2_000, 200
+_FORM: JSONObject = {
+    "type": "array",
+    "x-widget": "lines",
+    "x-hint": "one a line, or in one line with commas between; a single one with a dash in front, or as JSON",
+}
+"""The form of the items that a person gives."""
 
 
 async def begin_loop(unit: LoopUnit, scope: PlanScope) -> list[JSON]:
@@ -62,8 +68,8 @@ async def _items_of_person(text: str, unit: LoopUnit, scope: PlanScope) -> list[
         raise Ended(problem)
     text = _shorten(text, LONGEST_SHOWN)
     asked = Input(
-        message=f'{no_list}: “{text}”. Give its items: ["first", "second"]',
-        form={"type": "array"},
+        message=f"{no_list}: “{text}”. Give its items, one a line.",
+        form=_FORM,
         info={"loop": unit.id, "text": text},
     )
     await scope.frame.host.until_resumed()
