@@ -70,7 +70,14 @@ from holdfast.protocol.runs import (
     MapResult,
     write_summary,
 )
-from holdfast.workflows.concurrency import CancelledWithResult, deliver, is_cleaning_up, outlast
+from holdfast.workflows.concurrency import (
+    CancelledWithFailure,
+    CancelledWithResult,
+    deliver,
+    is_cancelled,
+    is_cleaning_up,
+    outlast,
+)
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.workflows.failures import find_failure, make_child_error
 from holdfast.workflows.frame import Frame, OwnStart, Runtime
@@ -210,6 +217,9 @@ class Children:
         except CancelledWithResult as cancelled:
             self._host.count(cancelled.result.usage)
             raise
+        except CancelledWithFailure as cancelled:
+            self._host.count(find_failure(cancelled.error, address).usage)
+            raise
         except ChildWorkflowError as error:
             self._host.count(find_failure(error, address).usage)
             raise
@@ -311,7 +321,7 @@ class Child:
         """Start the child and return its result; `begun` is awaited once it has started.
 
         A cancellation is passed on, and the child's end is waited for all the same. Raises `CancelledWithResult` if it
-        ended with a result.
+        ended with a result, and `CancelledWithFailure` if it failed.
         """
         work = asyncio.create_task(self._work(begun))
         try:
@@ -321,7 +331,10 @@ class Child:
             self._cancel_requested = True
             requests = [asyncio.create_task(self._cancel())] if self._started else []
             await outlast([work, *requests])
-            if work.cancelled() or work.exception() is not None:
+            error = None if work.cancelled() else work.exception()
+            if isinstance(error, ChildWorkflowError) and not is_cancelled(error):
+                raise CancelledWithFailure(error) from None
+            if work.cancelled() or error is not None:
                 raise
             raise CancelledWithResult(work.result()) from None
         return work.result()

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError, is_cancelled_exception
 
 from holdfast.workflows.rest import is_evicted
 
@@ -23,6 +23,14 @@ class CancelledWithResult(asyncio.CancelledError):
     def __init__(self, result: Any) -> None:
         super().__init__()
         self.result = result
+
+
+class CancelledWithFailure(asyncio.CancelledError):
+    """A cancellation of whatever waited for a child that had failed by itself; its failure says what it did."""
+
+    def __init__(self, error: ChildWorkflowError) -> None:
+        super().__init__()
+        self.error = error
 
 
 class CancelledInCall(asyncio.CancelledError):

@@ -39,7 +39,7 @@ from holdfast.protocol.runs import (
 )
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
-from holdfast.workflows.concurrency import CancelledWithResult, end_if_cancelled
+from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, end_if_cancelled
 from holdfast.workflows.door import Door, RunIdentity
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.failures import HANDLED, failure, find_failure
@@ -272,6 +272,9 @@ class Frame:
             result = await self.host.run_child(definition, begun)
         except CancelledWithResult as cancelled:
             self._take_over(cancelled.result, budgets, definition)
+            raise
+        except CancelledWithFailure as cancelled:
+            self._take_over(find_failure(cancelled.error, self.address), budgets, definition)
             raise
         except ChildWorkflowError as error:
             self._take_over(find_failure(error, self.address), budgets, definition)

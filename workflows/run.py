@@ -13,7 +13,7 @@ from holdfast.protocol.address import Address, name_at
 from holdfast.protocol.runs import Carried, Definition, Failure
 from holdfast.protocol.views import Status
 from holdfast.workflows.children import read_address
-from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled
+from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled, outlast
 from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import HANDLED, drop_child_details, find_failure, make_error
 from holdfast.workflows.frame import ContextStore, Frame, Scope, read_history
@@ -154,11 +154,14 @@ class RunWorkflow:
         return {}
 
     async def close(self, status: Status) -> None:
-        """Set the final status, wait for handlers that still run, and show the end."""
+        """Set the final status, wait for handlers that still run, and show the end.
+
+        The end is decided: a cancel that comes while a handler still runs does not make another one of it.
+        """
         self.host.progress.ended = status
         await outlast_task()  # what came with the task may still be heard
         # An update that is in flight when a workflow closes fails at its client.
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        await outlast([asyncio.create_task(workflow.wait_condition(workflow.all_handlers_finished))])
         self.host.view.show()
 
     def collect_spending(self) -> dict[str, Any]:

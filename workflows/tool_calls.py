@@ -19,7 +19,7 @@ from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
 from holdfast.protocol.values import make_digest
-from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
+from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.journal import preview
@@ -93,6 +93,9 @@ class ToolCalls:
                 result = await call()
             except CancelledWithResult as cancelled:
                 self.note(*getattr(cancelled.result, "made", ()))  # those of an agent that is the tool
+                raise
+            except CancelledWithFailure as cancelled:
+                self.note(*find_failure(cancelled.error, frame.address).made)
                 raise
             except HANDLED as error:
                 cause = find_failure(error, frame.address)

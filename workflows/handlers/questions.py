@@ -499,9 +499,10 @@ def _refuse_closed(closed: Closed) -> Refusal:
         return Refusal("expired", describe_expiry(closed.question, closed.at))
     if closed.status == "superseded":
         return Refusal("already_answered", describe_superseded(closed.question, closed.at))
-    person = closed.by or "somebody"
+    # Without a person it was most often what asked it that was cancelled, as something beside it had failed.
+    person = f" by {closed.by}" if closed.by else ""
     return Refusal(
-        "already_answered", f"question {closed.question} was {closed.status} by {person} at {closed.at.isoformat()}"
+        "already_answered", f"question {closed.question} was {closed.status}{person} at {closed.at.isoformat()}"
     )
 
 

@@ -10,7 +10,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
 from holdfast.protocol.events import StepFailed
 from holdfast.protocol.plans import PlanDefinition, PlanLoopResult
-from holdfast.workflows.concurrency import CancelledWithResult, end, is_cancelled
+from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, end, is_cancelled
 from holdfast.workflows.dependents import run_dependents
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.plan.definitions import define_loop
@@ -106,6 +106,10 @@ class Scheduler:
             loop: PlanLoopResult = await frame.run_child(*define_loop(self._definition, unit, self.scope, items))
         except CancelledWithResult as cancelled:
             self.scope.close(unit, cancelled.result.result)
+            raise
+        except CancelledWithFailure as cancelled:
+            if (result := result_in(find_failure(cancelled.error, frame.address))) is not None:
+                self.scope.close(unit, result)
             raise
         except HANDLED as error:
             cause = find_failure(error, frame.address)

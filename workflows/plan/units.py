@@ -26,7 +26,7 @@ from holdfast.protocol.plans import UnitResult, text_of_result
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import useful
 from holdfast.workflows.agents import run_agent
-from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled
+from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, Skip, failure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interpreter import run_step
@@ -186,6 +186,10 @@ async def _call_tools(run: StepRun, step: PlanWork, frame: Frame) -> UnitResult:
         result = await run_agent(call, opening, tools.frame, _describe_surroundings(run))
     except CancelledWithResult as cut:
         _keep_calls(run, cut.result.made, cut.result.returned)
+        raise
+    except CancelledWithFailure as cut:
+        cause = find_failure(cut.error, run.frame.address)
+        _keep_calls(run, cause.made, _read_returned(cause))
         raise
     except HANDLED as error:
         cause = find_failure(error, run.frame.address)
