@@ -101,7 +101,7 @@ class RunFork:
         )
         place = next(number for number, event in enumerate(events) if event.address == at)
         check_not_undone(self._run, events, place, fork)
-        reader = PastReader(self._tree, self._run, events)
+        reader = PastReader(self._tree, self._run, events, definition.blueprint)
         past = await reader.read(await self._find_break(reader, described), place=fork)
         new = self._request.run or new_run_id(changed or definition.blueprint)
         link = PastLink(run=self._run, by=self._by, digest=digest_change(changed), at=at)

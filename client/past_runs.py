@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.open_failures import find_open_failures
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
-from holdfast.protocol.address import Address, is_inside, parts, within
+from holdfast.protocol.address import Address, is_inside, parts, segment, within
 from holdfast.protocol.agents import CALL_MODEL
-from holdfast.protocol.events import BranchCompleted, BranchStarted, Event
+from holdfast.protocol.events import BranchCompleted, BranchStarted, Event, StepFailed
 from holdfast.protocol.names import TELL
 from holdfast.protocol.past import (
     Fork,
@@ -53,13 +55,27 @@ class Break:
     """The workflows around the failure, the run's own first."""
     calls: frozenset[str] = frozenset()
     """The ids of the calls at the failure that are made again."""
-    asked_from: datetime | None = None
-    """What was answered at the failure from then on is asked again."""
+    asked_from: Mapping[str, datetime] = field(default_factory=dict)
+    """By the address of the failure: what was answered there from then on is asked again."""
 
     @property
     def repeats(self) -> bool:
         """Return whether anything is done again, so that another end is possible."""
-        return not self.address or bool(self.calls) or self.asked_from is not None
+        return not self.address or bool(self.calls or self.asked_from)
+
+    def join(self, other: Break) -> Break:
+        """Return the break of a child that had failed on its own, by what nothing around it had heard of."""
+        return replace(
+            self,
+            at=min(self.at, other.at),
+            path=(*self.path, *other.path),
+            calls=self.calls | other.calls,
+            asked_from={**self.asked_from, **other.asked_from},
+        )
+
+    def asks_again(self, reply: PastReply) -> bool:
+        """Return whether what was replied is asked again."""
+        return any(_is_at(reply, address) and reply.at >= at for address, at in self.asked_from.items())
 
 
 @dataclass(frozen=True)
@@ -78,10 +94,14 @@ class _BadEnds:
 class PastReader:
     """Reads what a run did, for the run that goes on from it."""
 
-    def __init__(self, tree: Tree, run: str, events: Sequence[Event]) -> None:
-        """`events` are those of the run, in order."""
+    def __init__(self, tree: Tree, run: str, events: Sequence[Event], blueprint: Blueprint) -> None:
+        """`events` are those of the run, in order; `blueprint` is its own."""
+        self._events, self._blueprint = events, blueprint
         self._orders = _find_orders(events)
         self._places = {event.address for event in events}
+        self._failed_at: dict[str, datetime] = {
+            event.address: event.time for event in events if isinstance(event.data, StepFailed)
+        }
         self._run = run
         self._histories = Histories(tree, run)
 
@@ -92,17 +112,27 @@ class PastReader:
             failure: Its failure; None for a run that was ended from outside.
             ended: When it was ended, or its end was requested.
         """
-        if failure is None or not failure.address:
-            return Break(ended)
-        path = await self._find_path(failure)
+        broken, own = Break(ended), await self._histories.read(self._run)
+        if failure is not None and failure.address:
+            broken = await self._find_cause(own, failure, ended)
+        for open_ in find_open_failures(self._events, self._blueprint, broken.at):
+            broken = broken.join(await self._find_cause(own, open_, broken.at))
+        return broken
+
+    async def _find_cause(self, failed_run: WorkflowHistory, failure: Failure, ended: datetime) -> Break:
+        """Return the break by a failure that a workflow has ended with."""
+        path = await self._find_path(failed_run, failure)
+        failure = await self._read_failure(path[-1]) or failure
         around = tuple(history.workflow for history in path)
         failed = [call for history in path for call in _list_failed(history, failure.address)]
         if failure.type == PLAN_FAILED:
             children, failed = await self._find_failed_steps(path[-1])
             around += children
         if failed:
-            times = [call.ended for call in failed if call.ended is not None]
-            return Break(max(times), failure.address, around, frozenset(call.id for call in failed), min(times))
+            times = [(call.address, call.ended) for call in failed if call.ended is not None]
+            asked_from = {address: min(at for there, at in times if there == address) for address, _ in times}
+            at = max(at for _, at in times)
+            return Break(at, failure.address, around, frozenset(call.id for call in failed), asked_from)
         return await self._find_other_cause(path, around, failure, ended)
 
     async def _find_failed_steps(self, plan: WorkflowHistory) -> tuple[tuple[str, ...], list[Call]]:
@@ -137,9 +167,9 @@ class PastReader:
             return False
         return bool((await self._histories.decode(child.result))["result"]["status"] == "failed")
 
-    async def _find_path(self, failure: Failure) -> list[WorkflowHistory]:
-        """Return the histories of the workflows around a failure that failed with it, the run's own first."""
-        path = [await self._histories.read(self._run)]
+    async def _find_path(self, failed_run: WorkflowHistory, failure: Failure) -> list[WorkflowHistory]:
+        """Return the histories of the workflows around a failure that failed with it, from the outermost one on."""
+        path = [failed_run]
         while True:
             around = [
                 child
@@ -158,11 +188,16 @@ class PastReader:
             waits = await self._histories.read_waits(history)
             replies = [reply for reply in waits.replies if _is_at(reply, failure.address) and not reply.left]
             if replies and failure.type not in SPENT:
-                return Break(replies[-1].at, failure.address, around, asked_from=replies[-1].at)
-        closed = path[-1].closed or ended
+                at = replies[-1].at
+                return Break(at, failure.address, around, asked_from={failure.address: at})
         asked = [call for call in _list_calls(path[-1], CALL_MODEL, failure.address) if call.status == "completed"]
         again = frozenset(call.id for call in asked[-1:] if failure.type not in SPENT)
-        return Break(closed, failure.address, around, again)
+        at = min(path[-1].closed or ended, self._find_failed_at(failure.address) or ended)
+        return Break(at, failure.address, around, again)
+
+    def _find_failed_at(self, address: str) -> datetime | None:
+        """Return when the innermost step around a failure had failed: what it ended beside it came later."""
+        return next((self._failed_at[step] for step in _list_around(address) if step in self._failed_at), None)
 
     async def read(
         self, broken: Break, workflow: str | None = None, place: ResumePoint | None = None, iteration: int | None = None
@@ -283,8 +318,23 @@ class PastReader:
         elif child.status == "failed" and self._is_handled(child, broken):
             failure = await self._histories.read_failure(child.failure)
             return PastChild(workflow=id_, request=digest, status="failed", failure=failure)
-        past = None if child.is_own else await self.read(broken, id_, place)
-        return None if past is None else PastChild(workflow=id_, status="open", past=past)
+        if child.is_own:
+            return None
+        past = await self.read(await self._find_break_of_child(child, broken), id_, place)
+        return PastChild(workflow=id_, status="open", past=past)
+
+    async def _find_break_of_child(self, child: ChildRun, broken: Break) -> Break:
+        """Return where a child broke off that had no end to the run: it may have failed, and nobody had heard of it."""
+        history = await self._histories.read(child.workflow)
+        failure = None if child.workflow in broken.path else await self._read_failure(history)
+        return broken if failure is None else broken.join(await self._find_cause(history, failure, broken.at))
+
+    async def _read_failure(self, history: WorkflowHistory) -> Failure | None:
+        """Return the failure that a workflow has ended with; None if it has not failed, or by an error of no step."""
+        if history.failure is None:
+            return None
+        cause = await self._histories.read_failure(history.failure)
+        return Failure.read(cause.details, cause.type)
 
     async def _digest(self, child: ChildRun) -> str:
         """Return the digest of what a child was to do; empty for a workflow of the author's own."""
@@ -311,6 +361,19 @@ def _find_orders(events: Sequence[Event]) -> dict[Address, list[str]]:
             ways.setdefault(around, []).append(event.data.branch)
     declared = {place: [name for name in begun.get(place, []) if name in order] for place, order in ended.items()}
     return {place: order for place, order in ended.items() if order != declared[place]}
+
+
+def _list_around(address: str) -> Iterator[str]:
+    """Yield an address and those of what is around it, from the innermost on, without numbers of iterations and items.
+
+    >>> list(_list_around("pipeline:p;loop:l:2;step:a"))
+    ['pipeline:p;loop:l:2;step:a', 'pipeline:p;loop:l', 'pipeline:p']
+    """
+    while address:
+        around, _, last = address.rpartition(";")
+        kind, name, _ = parts(last)[0]
+        yield f"{around};{segment(kind, name)}" if around else last
+        address = around
 
 
 def _was_cancelled(child: ChildRun, result: JSONObject, broken: Break) -> bool:
@@ -385,7 +448,7 @@ def _list_calls(history: WorkflowHistory, activity: str, address: str) -> list[C
     calls, count = [], 1
     while (id_ := make_digest(activity, address, count)) in known:
         if id_ in history.calls:
-            calls.append(history.calls[id_])
+            calls.append(replace(history.calls[id_], address=address))
         count += 1
     return calls
 
@@ -394,7 +457,7 @@ def _is_reply_met(reply: PastReply, broken: Break, bad_ends: _BadEnds) -> bool:
     """Return whether a reply is met; else the question is asked again."""
     if reply.left:
         return reply.at < broken.at
-    if broken.asked_from is not None and _is_at(reply, broken.address) and reply.at >= broken.asked_from:
+    if broken.asks_again(reply):
         return False
     return not bad_ends.hold(reply.address, reply.at)
 

@@ -101,6 +101,11 @@ def describe_place(blueprint: Blueprint, at: Address) -> ResumePoint:
     )
 
 
+def list_steps(blueprint: Blueprint, at: Address) -> list[AnyStep]:
+    """Return the steps around a place, from the outermost one to that at the place."""
+    return [level.step for level in _walk(blueprint, at)]
+
+
 def _list_independent(level: _StepAround) -> Iterator[Address]:
     """Yield the steps of a list that neither need the step on the way to the place nor are needed by it."""
     if not has_needs(level.steps):

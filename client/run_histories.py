@@ -27,7 +27,7 @@ LOCAL_MARKER = "core_local_activity"
 
 @dataclass
 class Call:
-    """An activity in a history; of a local one there is no request, but the address."""
+    """An activity in a history; of a local one there is no request, but the address is known."""
 
     id: str
     activity: str
@@ -76,6 +76,8 @@ class WorkflowHistory:
     before: str | None = None
     """Temporal's id of the history before it, where it has continued as new."""
     closed: datetime | None = None
+    failure: ProtoFailure | None = None
+    """What it had failed with."""
     calls: dict[str, Call] = field(default_factory=dict)
     children: list[ChildRun] = field(default_factory=list)
     commands: set[str] = field(default_factory=set)
@@ -198,6 +200,8 @@ class _HistoryReader:
                 self._take_child(event, at)
                 self._take_command(event)
         self._history.closed = events[-1].event_time.ToDatetime(UTC)
+        if events[-1].HasField("workflow_execution_failed_event_attributes"):
+            self._history.failure = events[-1].workflow_execution_failed_event_attributes.failure
 
     def _take_call(self, event: HistoryEvent, at: datetime) -> None:
         match event.WhichOneof("attributes"):

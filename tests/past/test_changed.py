@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from tests.conftest import Harness
+from tests.control.undoable import block, plain
 from tests.past.runs import ASK, fail, mend, paid, pay, retry
+from tests.tools import read_done
 
 Change = Callable[[Harness, list[Any]], list[Any]]
 CHANGES: dict[str, Change] = {
@@ -117,3 +119,21 @@ async def test_what_is_changed_from_the_place_on_is_done(house: Harness) -> None
     forked = await house.runs.fork(run, "loop:l:2", blueprint=changed)
     house.started.append(forked.run)
     assert (await house.output(forked.run), paid(house)) == ({"paid": 1, "to": "eve"}, 4)
+
+
+async def test_what_an_expression_has_ended_beside_it_goes_on_once_it_is_mended(house: Harness) -> None:
+    """The question in the other branch is asked again, and the last steps of the block come at its end."""
+
+    def write_with(text: str) -> str:
+        fails = [pay(house.folder, "ana"), {"name": "adds", "input": text}]
+        both = {"kind": "parallel", "name": "both", "branches": {"a": fails, "b": [ASK]}}
+        return yaml.safe_dump({"steps": [block(both, **{"finally": [plain(house, "give")]})]})
+
+    run = await house.start(write_with("{{ input.n + 1 }}"), {"n": "one"})
+    outcome = await house.result(run)
+    assert outcome.error is not None
+    assert (outcome.error.type, paid(house), read_done(house.folder)) == ("expression_error", 1, ["give"])
+    new = await retry(house, run, blueprint=house.load(write_with("{{ input.n }}")))
+    await house.answer(new, {"granted": True})
+    assert await house.output(new) == {"a": "one", "b": True}
+    assert (paid(house), read_done(house.folder)) == (1, ["give", "give"])
