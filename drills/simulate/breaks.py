@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from temporalio import workflow
 
+from holdfast.client.past_runs import PastReader
 from holdfast.protocol.answers import Refusal
 from holdfast.workflows import activation, approvals, interpreter, items, races, rest, run, tools
 from holdfast.workflows.activation import OneJobInstance
@@ -206,6 +207,17 @@ def _call_at_once(run: Any) -> Any:
     return broken
 
 
+def _ignore_child(_: Any) -> Any:
+    async def broken(self: Any, child: Any, of_run: Any) -> Any:
+        return of_run
+
+    return broken
+
+
+async def _wait_directly(tasks: Sequence[Any]) -> None:
+    await tasks[0]
+
+
 BREAKS: tuple[Break, ...] = (
     Break("an answer leaves its question open", [Questions], "_close", _keep_open),
     Break("a validator lets everything in", [Questions, Answers], "check _check_people", _return(None)),
@@ -235,5 +247,7 @@ BREAKS: tuple[Break, ...] = (
     Break("what a query has brought is kept", [OneJobInstance], "_evict", _return(None)),
     Break("a query is answered within a local call", [OneJobInstance], "_answer", lambda _: _answer_at_once),
     Break("jobs are applied within a local call", [OneJobInstance], "_take_turns", lambda _: _take_as_given),
+    Break("a retry takes what nobody had heard of for handled", [PastReader], "_find_break_of_child", _ignore_child),
+    Break("a cancel changes an end that waits for its handlers", [run], "outlast", lambda _: _wait_directly),
     Break("local calls are made at once", [Activities], "_run", _call_at_once),
 )

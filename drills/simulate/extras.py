@@ -96,7 +96,7 @@ OF_QUESTIONS: tuple[Json, ...] = (
     {"quorum": "{{ 1 + 1 }}"},
     {"notify": False},
     {"attachments": [{"name": "note.txt", "text": "A note.", "type": "text/plain"}]},
-    {"attachments": [{"name": "note.json", "data": {"n": 1}}]},
+    {"attachments": [{"name": "note.bin", "data": "AAECAw=="}]},
 )
 OF_CALLS: tuple[Json, ...] = ({"timeout": "1h"}, {"retry": _RETRY}, {"assignees": _EVERYBODY})
 """Of a step that calls a tool or an agent."""

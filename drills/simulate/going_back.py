@@ -21,9 +21,9 @@ from drills.simulate.core import Core, Violation
 from drills.simulate.sdk import decode_failure, run_async
 from drills.simulate.server import Run, Server
 from drills.simulate.world import FINALLY, RUN, pack, unpack
-from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Map, MapBlock, Parallel, Plan
 from holdfast.client.past_runs import Break, PastReader
-from holdfast.client.places import PLACES, check_place, describe_place
+from holdfast.client.places import PLACES, check_place, describe_place, list_steps
 from holdfast.client.retries import check_break
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import Event
@@ -106,25 +106,26 @@ def choose_fork(
         return None
     at = places[choices.below(len(places))]
     fork = Fork(**describe_place(blueprint, at).model_dump())
-    reader = PastReader(_Tree(server), RUN, events)  # type: ignore[arg-type]
+    reader = PastReader(_Tree(server), RUN, events, blueprint)  # type: ignore[arg-type]
     ended = datetime.fromtimestamp(server.now / 1e9, UTC) + timedelta(microseconds=1)  # its last task began before
     past = run_async(reader.read(Break(ended), place=fork))
     arrived = min(event.time for event in events if event.address == at)
     return Going(f"the fork at {at}", past, limits, _list_calls(server, arrived), _count_answers(events, arrived))
 
 
-def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits) -> Going | None:
+def choose_retry(server: Server, events: Sequence[Event], blueprint: Blueprint, limits: HistoryLimits) -> Going | None:
     """Return the retry of a run that has failed or was cancelled; None if the product refuses it.
 
     Args:
         server: With the run.
         events: Of all its workflows.
+        blueprint: Its blueprint.
         limits: Those of its histories.
     """
     root = server.current[RUN]
     failure = _read_failure(root)
     ended = datetime.fromtimestamp((root.cancelled_at or server.now) / 1e9, UTC)
-    reader = PastReader(_Tree(server), RUN, events)  # type: ignore[arg-type]
+    reader = PastReader(_Tree(server), RUN, events, blueprint)  # type: ignore[arg-type]
     try:
         broken = run_async(reader.find_break(failure, ended))
         check_break(RUN, events, broken, failure, changed=False)
@@ -138,7 +139,7 @@ def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits)
         for name in run.recording.completed
         if name.split()[0] not in broken.calls and run.recording.requests[name].get("address") not in last_steps
     }
-    answers = _count_answers(events, broken.asked_from or datetime.max.replace(tzinfo=UTC))
+    answers = _count_answers(events, min(broken.asked_from.values(), default=datetime.max.replace(tzinfo=UTC)))
     for address in last_steps:
         del answers[address]
     return Going(
@@ -151,6 +152,22 @@ def choose_retry(server: Server, events: Sequence[Event], limits: HistoryLimits)
         list_undone(events),
         list_completed(server, events),
     )
+
+
+def may_be_handled(address: str, blueprint: Blueprint) -> bool:
+    """Return whether a step around a call goes on after failures.
+
+    If the run was cancelled later, that the call had failed may be a part of what it did, and so of its retry.
+    """
+    return any(_goes_on(step) for step in list_steps(blueprint, Address(address)))
+
+
+def _goes_on(step: AnyStep) -> bool:
+    """Return whether a step may go on after a failure, its own or one inside."""
+    match step:
+        case Plan() | Parallel(on_branch_failure="ignore") | Map(map=MapBlock(on_item_error="continue" | "ask")):
+            return True
+    return step.on_error != "fail"
 
 
 def list_undone(events: Sequence[Event]) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.bridge.proto.activity_result import ActivityResolution
 from temporalio.bridge.proto.child_workflow import ChildWorkflowResult
@@ -123,6 +124,10 @@ class Recording:
         else:
             return
         ended.initiated_event_id = self._children[seq]
+
+    def fail(self, failure: Failure, now: int) -> None:
+        """Record that the workflow has failed."""
+        self._add(now).workflow_execution_failed_event_attributes.failure.CopyFrom(failure)
 
     def _add(self, now: int) -> HistoryEvent:
         event = HistoryEvent(event_id=len(self.events) + 1)

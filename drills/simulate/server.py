@@ -231,6 +231,7 @@ class Server:
         return run is not None
 
     def _cancel(self, run: Run, reason: str = "a parent") -> None:
+        self.now += MILLISECOND // 100  # what was there before is older
         run.cancelled_at = self.now
         if not is_ours(run.start.workflow_type):
             self._close(run, "cancelled", encode_failure(CancelledError("cancelled")))
@@ -548,6 +549,7 @@ class Server:
         elif kind == "complete_workflow_execution":
             self._close(run, "completed", command.complete_workflow_execution.result)
         elif kind == "fail_workflow_execution":
+            run.recording.fail(command.fail_workflow_execution.failure, self.now)
             self._close(run, "failed", command.fail_workflow_execution.failure)
         else:
             self._close(run, "cancelled", encode_failure(CancelledError("cancelled")))
@@ -612,6 +614,7 @@ class Server:
             (resolved.result.cancelled if child.closed == "cancelled" else resolved.result.failed).failure.CopyFrom(
                 failure
             )
+        self.now += MILLISECOND // 100
         parent.recording.end_child(seq, resolved.result, self.now)
         self._add(parent, job)
 
@@ -622,6 +625,7 @@ class Server:
         run, seq = call.run, call.command.seq
         if run.closed or run.calls.pop(seq, None) is None:
             return
+        self.now += MILLISECOND // 100  # what was there before is older
         run.recording.end_call(seq, result, self.now)
         job = WorkflowActivationJob()
         job.resolve_activity.seq = seq

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from drills.simulate.blueprints import UNDONE, Generated, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
-from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed, list_undone
+from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed, list_undone, may_be_handled
 from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
 from drills.simulate.world import FIND, RING, World, pack, unpack
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.events import Event, Names, QuestionClosed
+from holdfast.protocol.events import Event, Names, QuestionCancelled, QuestionClosed
 from holdfast.protocol.names import EVENTS, VIEW
 from holdfast.protocol.runs import Definition, HistoryLimits
 from holdfast.protocol.views import RunResult, WorkflowView
@@ -258,6 +258,9 @@ class Simulation:
                 raise Violation(f"question {id_} was closed {count} times")
         if not self.world.cancelled and (left := set(asked) - set(closed)):
             raise Violation(f"questions {sorted(left)} were never closed")
+        dropped = {data.id for data in closings if isinstance(data, QuestionCancelled) and data.by is None}
+        if not self.world.cancelled and (refused := self.world.too_late - dropped):
+            raise Violation(f"an answer was refused, and nobody else had answered: {sorted(refused)}")
         for id_, person in self.world.receipts.items():
             if person not in by.get(id_, []):
                 raise Violation(
@@ -383,7 +386,8 @@ def _go_back(ended: Simulation, outcome: Outcome, expected: Outcome) -> None:
         if not world.broke and choices.chance(FORKED):
             going = choose_fork(ended.server, ended.told, ended.generated.blueprint, ended.limits, choices)
     elif (outcome.status == "failed" and world.broke) or (outcome.status == "cancelled" and choices.chance(RETRIED)):
-        going, is_retry = choose_retry(ended.server, ended.told, ended.limits), True
+        blueprint = ended.generated.blueprint
+        going, is_retry = choose_retry(ended.server, ended.told, blueprint, ended.limits), True
     if going is None:
         return
     ended.moves.append(going.name)
@@ -391,6 +395,8 @@ def _go_back(ended: Simulation, outcome: Outcome, expected: Outcome) -> None:
     after = Simulation(ended.generated, choices, going=going, make_world=make_world, moves=ended.moves)
     outcome = after.run()
     if after.world.cancelled or after.world.broke:
+        return
+    if world.cancelled and world.broken_at and may_be_handled(world.broken_at, ended.generated.blueprint):
         return
     is_whole = outcome.status == "completed" and not is_retry
     more = dict(outcome.effects).items() - dict(expected.effects).items() if is_whole else ()

@@ -7,6 +7,7 @@ does, and a tool that may not run twice refuses to after a loss.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -289,9 +290,11 @@ class World:
         self.problems: list[str] = []
         self.receipts: dict[str, str] = {}
         """Who was told that their answer counts, by the id of the question."""
+        self.too_late: set[str] = set()
+        """Ids of questions that were closed when an answer came."""
         self.cancelled = False
-        self.broke = False
-        """Whether a call has failed for good."""
+        self.broken_at: str | None = None
+        """The address of a call that has failed for good."""
         self.paused = False
         self._known: dict[str, tuple[str, Question]] = {}
         """Open questions that people know of, with the workflow that asks, by id."""
@@ -310,6 +313,11 @@ class World:
         state = PipelineState(input=input_)
         start = InitializeWorkflow(workflow_type="Pipeline", arguments=[pack(definition), pack(state)])
         self.server.start(RUN, start)
+
+    @property
+    def broke(self) -> bool:
+        """Whether a call has failed for good."""
+        return self.broken_at is not None
 
     @property
     def root(self) -> Run:
@@ -359,7 +367,7 @@ class World:
         call.failures += 1
 
     def _fail_for_good(self, call: Call) -> None:
-        self.broke = True
+        self.broken_at = str(json.loads(call.command.arguments[0].data)["address"])
         self.server.resolve(call, fail(ApplicationError("it is down", type="tool_error", non_retryable=True)))
 
     def _lose_result(self, call: Call) -> None:
@@ -495,7 +503,9 @@ class World:
                 self._votes.get(question.id, set()).discard(by.removeprefix("user:"))
                 self._ask_again(workflow, question.id)
                 return
-            if not self.cancelled:
+            if code == "already_answered":
+                self.too_late.add(question.id)
+            elif not self.cancelled:
                 self.problems.append(f"{question.address}: an answer was refused: {code}: {decode_failure(what)}")
 
         return hear
