@@ -71,10 +71,14 @@ async def answer_while_open(
 class Attendance:
     """One terminal attending one run."""
 
-    def __init__(self, runs: Runs, run: str, *, sources: Sequence[AnswerSource], by: str, out: Console) -> None:
+    def __init__(
+        self, runs: Runs, run: str, *, sources: Sequence[AnswerSource], by: str, out: Console, is_new: bool = False
+    ) -> None:
+        """With `is_new` the terminal has just started the run: no archive has more of it than Temporal."""
         self.runs, self.run, self.sources, self.by, self.out = runs, run, sources, by, out
         self.state: RunState | None = None
-        self._stream = Stream(runs.tree, run)
+        self._reading = runs.with_archive(None) if is_new else runs
+        self._stream = Stream(self._reading.tree, run)
         self._read: dict[str, int] = {}
         self._left_open: set[str] = set()
         self._closed: dict[str, str] = {}
@@ -103,7 +107,7 @@ class Attendance:
                 self._lines.show()
                 await asyncio.sleep(self._pause)
                 self._pause = min(self._pause * 1.3, LONGEST_PAUSE)
-        return await self.runs.result(self.run)
+        return await self._reading.result(self.run)
 
     @property
     def waits_for_a_person(self) -> bool:
@@ -114,12 +118,12 @@ class Attendance:
     async def _has_ended(self) -> bool:
         """Poll the run, print its new events, and return whether it has ended."""
         try:
-            self.state = await self.runs.state(self.run)
+            self.state = await self._reading.state(self.run)
             events = await self._new_events(self.state)
         except NoWorker as error:
             self._notice_once(f"{error} Waiting …", type(error).__name__)  # its text counts seconds
             self.state = None
-            return (await self.runs.client.get_workflow_handle(self.run).describe()).status in STATUSES
+            return (await self._reading.client.get_workflow_handle(self.run).describe()).status in STATUSES
         if events:
             self._pause = SHORTEST_PAUSE
         closed = (event.data for event in events if isinstance(event.data, QuestionClosed))

@@ -138,7 +138,7 @@ async def _run(arguments: _StartArguments, attendant: Attendant) -> int:
     await session.say_if_nobody_works()
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
-    return await attend(session, run, sources, attendant)
+    return await attend(session, run, sources, attendant, is_new=True)
 
 
 async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
@@ -161,13 +161,15 @@ async def _attach(run: str, attendant: Attendant) -> int:
     return await attend(session, run, sources, attendant)
 
 
-async def attend(session: Session, run: str, sources: list[AnswerSource], attendant: Attendant) -> int:
+async def attend(
+    session: Session, run: str, sources: list[AnswerSource], attendant: Attendant, *, is_new: bool = False
+) -> int:
     """Show the progress of a run, ask its questions, print its result, and return the exit code."""
     by = person(attendant.by)
     inbox = await session.inbox(by)
     if inbox and any(isinstance(source, Terminal) for source in sources):
         say(f"answer here, or at {inbox}")
-    attendance = Attendance(session.runs, run, sources=sources, by=by, out=console())
+    attendance = Attendance(session.runs, run, sources=sources, by=by, out=console(), is_new=is_new)
     files = [source for source in sources if isinstance(source, AnswerFile)]
     try:
         end = await attendance.until_rest()

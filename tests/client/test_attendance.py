@@ -43,3 +43,22 @@ async def test_a_worker_that_does_not_answer_is_told_of_once() -> None:
     assert cast(str, await attendance.until_rest()) == "ended"
     [line] = out.getvalue().splitlines()
     assert "it polled 61 s ago" in line
+
+
+class Recorded(Stuck):
+    def __init__(self, archives: list[object]) -> None:
+        super().__init__()
+        self.archives = archives
+
+    def with_archive(self, archive: object) -> Any:
+        self.archives.append(archive)
+        return Stuck()
+
+
+async def test_a_run_that_was_just_started_is_read_from_temporal_alone() -> None:
+    """Opening the record loads the library of its database: a tenth of what the command costs."""
+    runs = Recorded([])
+    out = console(io.StringIO())
+    attendance = Attendance(cast(Runs, runs), "r", sources=[], by="user:ana", out=out, is_new=True)
+    assert cast(str, await attendance.until_rest()) == "ended"
+    assert (runs.archives, runs.looks) == ([None], 0)
