@@ -9,11 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 from sqlalchemy import Row, and_, func, insert, select, update
-from temporalio.client import Client, WorkflowExecution
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.listing import BLUEPRINT_KEY, CALM_PAGE, OPEN, OURS
+from holdfast.client.listing import CALM_PAGE, OPEN, OURS
 from holdfast.protocol.events import AnyChildStarted
+from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quote
 from holdfast.server.record.database import begin_write
@@ -54,8 +57,8 @@ class ListedWorkflow:
 
 async def list_open_workflows(client: Client, task_queue: str | None) -> AsyncIterator[ListedWorkflow]:
     """Yield the workflows of every run that are open; with a task queue only those on it."""
-    async for execution in client.list_workflows(OPEN + _on(task_queue), page_size=CALM_PAGE):
-        yield read_listed(execution)
+    async for info in _list(client, OPEN + _on(task_queue)):
+        yield read_listed(info)
 
 
 async def list_closed_workflows(
@@ -66,24 +69,45 @@ async def list_closed_workflows(
     wanted = f"{OURS} AND ExecutionStatus IN ({statuses}){_on(task_queue)}"
     if since is not None:
         wanted += f" AND CloseTime > '{(since - OVERLAP).astimezone(UTC).isoformat(timespec='seconds')}'"
-    async for execution in client.list_workflows(wanted, page_size=CALM_PAGE):
-        yield read_listed(execution)
+    async for info in _list(client, wanted):
+        yield read_listed(info)
+
+
+async def _list(client: Client, query: str) -> AsyncIterator[WorkflowExecutionInfo]:
+    """Yield what visibility lists, as it comes.
+
+    The SDK decodes every attribute of every row twice, which took a third of all that `serve` did beside 2,000 parked
+    runs: of most rows nothing is read but that they are as they were.
+    """
+    request = ListWorkflowExecutionsRequest(namespace=client.namespace, page_size=CALM_PAGE, query=query)
+    while True:
+        page = await client.workflow_service.list_workflow_executions(request, retry=True)
+        for info in page.executions:
+            yield info
+        if not page.next_page_token:
+            return
+        request.next_page_token = page.next_page_token
 
 
 def _on(task_queue: str | None) -> str:
     return "" if task_queue is None else f" AND TaskQueue = '{quote(task_queue)}'"
 
 
-def read_listed(execution: WorkflowExecution) -> ListedWorkflow:
-    """Return a workflow as visibility lists or describes it."""
-    attributes = execution.typed_search_attributes
-    values = {pair.key.name: pair.value for pair in attributes if pair.key.name != "BuildIds"}
-    above = execution.raw_info.root_execution
-    root = (above.workflow_id, above.run_id) if above.workflow_id else (execution.id, execution.run_id)
-    blueprint = attributes.get(BLUEPRINT_KEY) or execution.workflow_type
-    signature = f"{sorted(values.items())} {sorted(execution.raw_info.memo.fields)}"
-    first = execution.raw_info.first_run_id or None
-    return ListedWorkflow(execution.id, execution.run_id, root, blueprint, execution.close_time, signature, first)
+def read_listed(info: WorkflowExecutionInfo) -> ListedWorkflow:
+    """Return a workflow as the server lists or describes it."""
+    own, above, attributes = info.execution, info.root_execution, info.search_attributes.indexed_fields
+    root = above if above.workflow_id else own
+    blueprint = json.loads(attributes[BLUEPRINT_ATTRIBUTE].data) if BLUEPRINT_ATTRIBUTE in attributes else None
+    values = sorted((name, value.data) for name, value in attributes.items() if name != "BuildIds")
+    return ListedWorkflow(
+        own.workflow_id,
+        own.run_id,
+        (root.workflow_id, root.run_id),
+        blueprint or info.type.name,
+        info.close_time.ToDatetime(UTC) if info.HasField("close_time") else None,
+        f"{values} {sorted(info.memo.fields)}",
+        info.first_run_id or None,
+    )
 
 
 class FirstRuns:

@@ -160,7 +160,7 @@ class Recorder:
             if workflow == run:
                 raise
             return 0  # its retention has ended: what was recorded of it is all there is
-        sighting = read_listed(described)
+        sighting = read_listed(described.raw_info)
         progress = await self._read_progress(sighting)
         if progress.complete:
             return 0
@@ -214,7 +214,7 @@ class Recorder:
         watch = self._watches[sighting.temporal_run]
         described = await self._describe(sighting)
         if described is not None:
-            sighting = read_listed(described)  # it says more than a list does
+            sighting = read_listed(described.raw_info)  # it says more than a list does
         length = 0 if described is None else described.history_length
         recorded = 0 if described is None else await self._note_obstacles(sighting, described)
         if length == watch.length:

@@ -7,10 +7,13 @@ from uuid import uuid4
 
 import pytest
 import yaml
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 
 from holdfast.client.tree import Tree
+from holdfast.protocol.names import WAITING_ATTRIBUTE
 from holdfast.server.record import progress
 from holdfast.server.record.entries import ASKED, ENDED, GAP
+from holdfast.server.record.progress import read_listed
 from holdfast.server.record.record import Record
 from holdfast.server.record.recorder import Recorder, choose_pause
 from holdfast.server.record.story import story
@@ -46,6 +49,14 @@ async def test_an_open_question_is_recorded_as_it_is_shown(recording: Recording)
     question = await recording.house.one(run)
     [asked] = [e for e in await recording.until_recorded(run, "question.asked") if e.type == "question.asked"]
     assert (asked.question, asked.shown) == (question.id, question.model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(("attribute", "is_new"), [(WAITING_ATTRIBUTE, True), ("BuildIds", False)])
+def test_a_listed_workflow_is_new_when_other_people_are_awaited(attribute: str, is_new: bool) -> None:
+    info = WorkflowExecutionInfo()
+    before = read_listed(info)
+    info.search_attributes.indexed_fields[attribute].data = b'["anyone"]'
+    assert (read_listed(info).signature != before.signature) is is_new
 
 
 async def test_a_workflow_that_has_something_new_is_described_once(
