@@ -133,7 +133,6 @@ class Drill:
 async def drill(processes: Processes, seconds: float, seed: int, pauses: tuple[float, float]) -> list[str]:
     """Run the drill, print what came of it, and return the violations."""
     dice = random.Random(seed)
-    (processes.folder / "holdfast.toml").write_text('[record]\nstore = "sqlite:record.sqlite"\n')
     async with SlowProvider() as provider:
         provider.always(reply)
         try:

@@ -20,7 +20,7 @@ import yaml
 
 from drills.disturbances import Processes
 from holdfast.runtime.embedded.server import find_temporal_binary
-from tests.crash.machines import find_free_port, wait_for_port
+from tests.crash.machines import LONGEST_START, find_free_port, wait_for_port
 from tests.repository import ROOT
 
 MODULE = "go.temporal.io/server"
@@ -42,6 +42,9 @@ DISTURBED = (
 """What a drill disturbs: the history hosts hold the runs, so they are hit twice as often."""
 POSTGRES = "/usr/lib/postgresql"
 USER = "temporal"
+RECORD = "holdfast"
+"""The database of the record, beside Temporal's own two."""
+RECORD_URL = "HOLDFAST_RECORD_URL"
 
 
 class NoToolchain(RuntimeError):
@@ -102,6 +105,7 @@ class ClusterProcesses(Processes):
     """
 
     names = DISTURBED
+    record = f'url_env = "{RECORD_URL}"'
 
     def __init__(self, folder: Path, built: Path) -> None:
         super().__init__(folder)
@@ -111,9 +115,10 @@ class ClusterProcesses(Processes):
         self._ports = {name: (find_free_port(), find_free_port()) for name in SERVICES}
         self._ports["frontend"] = (self.port, find_free_port())
 
-    async def begin(self) -> None:
+    async def begin_server(self) -> None:
         """See base class: PostgreSQL, its schema, the services one after another, the namespace."""
-        self._init_database()
+        if not self._data.exists():
+            self._init_database()
         self.start("postgres")
         environment = {
             **os.environ,
@@ -126,14 +131,18 @@ class ClusterProcesses(Processes):
             "SQL_PASSWORD": USER,
             "TEMPORAL_ADDRESS": self.address,
         }
-        await wait_for_port(self._sql_port)
+        await self._wait_for_database()
         await asyncio.to_thread(_run, ["sh", ROOT / "deploy/schema.sh"], env=environment)
+        await asyncio.to_thread(_run, ["temporal-sql-tool", "--db", RECORD, "create"], env=environment)
         for name in SERVICES:  # the frontend first: all at once they race for the metadata of the cluster
             self.start(name)
             await wait_for_port(self._ports[name][0])
         await asyncio.to_thread(_run, ["sh", ROOT / "deploy/setup.sh"], env=environment)
-        for name in ("worker", "serve"):
-            self.start(name)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that tell a worker and `serve` where the record is."""
+        return {RECORD_URL: f"postgresql://{USER}:{USER}@127.0.0.1:{self._sql_port}/{RECORD}"}
 
     def start(self, name: str) -> None:
         """See base class."""
@@ -161,6 +170,9 @@ class ClusterProcesses(Processes):
         else:
             super().start(name)
 
+    def _start(self, name: str, command: list[str], **more: str) -> None:
+        super()._start(name, command, **self.environment, **more)
+
     async def disturb(self, name: str, by: signal.Signals, dice: random.Random) -> signal.Signals:
         """See base class. PostgreSQL is many processes: SIGQUIT ends them all, as a crash does."""
         return await super().disturb(name, signal.SIGQUIT if name == "postgres" else by, dice)
@@ -168,6 +180,13 @@ class ClusterProcesses(Processes):
     @property
     def _data(self) -> Path:
         return self.folder / "postgres"
+
+    async def _wait_for_database(self) -> None:
+        """Wait until PostgreSQL takes connections: one that was killed recovers first, and listens meanwhile."""
+        ready = [str(self._postgres / "pg_isready"), "--host=127.0.0.1", f"--port={self._sql_port}", "--quiet"]
+        async with asyncio.timeout(LONGEST_START):
+            while await asyncio.to_thread(lambda: subprocess.run(ready, check=False).returncode):
+                await asyncio.sleep(0.2)
 
     def _init_database(self) -> None:
         self.folder.chmod(0o755)

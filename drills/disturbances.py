@@ -23,11 +23,24 @@ class Processes(Machines):
 
     names: tuple[str, ...] = ("worker", "worker", "server", "serve")
     """What is disturbed; the worker twice as often: it is what most depends on."""
+    record = 'store = "sqlite:record.sqlite"'
+    """Where the record is, as `holdfast.toml` says it."""
 
     async def begin(self) -> None:
         """Start everything."""
-        for name in ("server", "worker", "serve"):
+        (self.folder / "holdfast.toml").write_text(f"[record]\n{self.record}\n")
+        await self.begin_server()
+        for name in ("worker", "serve"):
             self.start(name)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that a worker and `serve` need beside those of every process here."""
+        return {}
+
+    async def begin_server(self) -> None:
+        """Start Temporal's server, with the state that a server has left in the folder."""
+        self.start("server")
 
     def start(self, name: str) -> None:
         """Start a process by its name."""
