@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,9 +35,11 @@ from benchmarks.hand_worker import HAND_QUEUE
 from benchmarks.inbox import WORKER, process, processor_seconds
 from benchmarks.table import Cell, print_table
 from benchmarks.worker_process import run_hand_worker
+from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.protocol.names import WAITING_ATTRIBUTE
+from holdfast.runtime.errors import RunExists
 
 RUNS, ANSWERS = 5_000, 500
 BATCH = 500
@@ -80,18 +82,29 @@ class Place:
 
 
 async def park(client: Client, count: int) -> None:
-    """Start so many runs in batches, and wait until visibility lists all as waiting."""
+    """Start runs in batches until so many wait, and wait until visibility lists all as waiting."""
     runs, blueprint = Runs(client), loads(ASK, name="parked")
-    for first in range(0, count, STARTED_TOGETHER):
+    begun = await count_waiting(client)
+    for first in range(begun, count, STARTED_TOGETHER):
         numbers = range(first, min(first + STARTED_TOGETHER, count))
-        await asyncio.gather(*(runs.start(blueprint, run=f"parked-{number}") for number in numbers))
-        if first % BATCH < STARTED_TOGETHER:
+        await asyncio.gather(*(_start(runs, blueprint, f"parked-{number}") for number in numbers))
+        if (first - begun) % BATCH < STARTED_TOGETHER:
             await _await_waiting(client, numbers.stop)
     await _await_waiting(client, count)
 
 
+async def _start(runs: Runs, blueprint: Blueprint, run: str) -> None:
+    with suppress(RunExists):  # a batch before this one was cut off
+        await runs.start(blueprint, run=run)
+
+
+async def count_waiting(client: Client) -> int:
+    """Return the number of workflows that visibility lists as waiting."""
+    return (await client.count_workflows(f"{WAITING_ATTRIBUTE} IS NOT NULL")).count
+
+
 async def _await_waiting(client: Client, count: int) -> None:
-    while (await client.count_workflows(f"{WAITING_ATTRIBUTE} IS NOT NULL")).count < count:
+    while await count_waiting(client) < count:
         await asyncio.sleep(0.2)
 
 
@@ -101,11 +114,17 @@ def find_server() -> psutil.Process:
 
 
 @asynccontextmanager
-async def deployment(client: Client) -> AsyncIterator[Place]:
-    """Run a worker and `holdfast serve` beside a server, with a token of somebody who may answer."""
+async def deployment(client: Client, folder: Path, more: Mapping[str, str] | None = None) -> AsyncIterator[Place]:
+    """Run a worker and `holdfast serve` beside a server, with a token of somebody who may answer.
+
+    Args:
+        client: A connection to the server.
+        folder: For their state.
+        more: Variables that they need beside that.
+    """
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        environment = {"TEMPORAL_ADDRESS": client.service_client.config.target_host, "HOLDFAST_HOME": str(folder)}
+        address = client.service_client.config.target_host
+        environment = {"TEMPORAL_ADDRESS": address, "HOLDFAST_HOME": str(folder), **(more or {})}
         worker = stack.enter_context(process([sys.executable, str(WORKER)], folder, environment))
         token = ["token", "create", "--user", "ana", "--scope", "read", "--scope", "answer", "--json"]
         made = subprocess.run(
@@ -114,10 +133,10 @@ async def deployment(client: Client) -> AsyncIterator[Place]:
         command = [*HOLDFAST, "serve", "--port", "0", "--as", "user:ana", "--json"]
         served = stack.enter_context(process(command, folder, environment))
         assert served.stdout is not None
-        address = httpx.URL(json.loads(served.stdout.readline())["url"]).join("/api/v1/")
+        url = httpx.URL(json.loads(served.stdout.readline())["url"]).join("/api/v1/")
         headers = {"Authorization": f"Bearer {json.loads(made.stdout)['token']}"}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        api = httpx.AsyncClient(base_url=address, headers=headers, timeout=300, limits=limits)
+        api = httpx.AsyncClient(base_url=url, headers=headers, timeout=300, limits=limits)
         await stack.enter_async_context(api)
         yield Place(folder, environment, api, psutil.Process(served.pid), psutil.Process(worker.pid))
 
@@ -282,7 +301,10 @@ async def answer_by_api(place: Place, count: int, server: psutil.Process) -> lis
 async def main(count: int, answers: int) -> None:
     """Park, measure and print."""
     answers = min(answers, count)
-    async with server() as client, deployment(client) as place:
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        client = await stack.enter_async_context(server())
+        place = await stack.enter_async_context(deployment(client, folder))
         before = time.perf_counter()
         await park(client, count)
         parked = time.perf_counter() - before
