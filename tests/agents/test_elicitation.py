@@ -74,6 +74,7 @@ async def test_a_server_asks_those_whom_the_step_names(
         await house.output(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["decline", pytest.param("cancel", marks=pytest.mark.slow)])
 async def test_declining_and_cancelling_reach_the_server(new: House, action: Any) -> None:
     run = await new.orders()
@@ -241,6 +242,7 @@ async def test_a_server_that_cannot_ask_by_its_protocol_gets_another_once_a_pers
     assert stdio.ordered() == ["begun", "begun", "booked"]
 
 
+@pytest.mark.slow
 async def test_a_call_that_may_run_twice_goes_on_in_the_other_protocol_by_itself(stdio: House) -> None:
     run = await stdio.calls("book", {"idempotent": True}, folder=str(stdio.folder))
 

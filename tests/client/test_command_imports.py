@@ -58,7 +58,7 @@ def test_a_command_about_a_file_loads_no_client(words: str, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("name", ["answer", "questions", "runs", "pause", "history", "claim"])
-@pytest.mark.first_row
+@pytest.mark.slow
 def test_a_command_about_a_run_loads_no_language_and_no_server(name: str) -> None:
     assert read_loaded(None, name).isdisjoint({*LANGUAGE, *SERVING})
 
@@ -78,6 +78,7 @@ def test_what_needs_no_command_loads_none(words: str) -> None:
     assert loaded.isdisjoint({*ENGINE, *SERVING, *HEAVY, "pydantic", "asyncio"})
 
 
+@pytest.mark.slow
 def test_who_reads_the_record_loads_no_migrations() -> None:
     program = "import sys; from holdfast.server.record import record; assert 'alembic' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

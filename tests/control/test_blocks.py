@@ -157,6 +157,7 @@ async def test_a_call_that_ends_all_the_same_is_undone(house: Harness) -> None:
     assert "tool.returned" in await house.types(run)
 
 
+@pytest.mark.slow
 async def test_of_a_call_that_was_cut_off_a_person_says_whether_it_acted(house: Harness) -> None:
     wait = {"uses": "waits_to_be_cancelled", "arguments": {"folder": str(house.folder), "name": "calls"}}
     undo = {"uses": "does", "arguments": {"folder": str(house.folder), "what": "un{{ output }}"}}

@@ -108,6 +108,7 @@ async def test_what_a_map_did_is_undone(house: Harness, items: int, at_once: int
     assert at_once > 1 or undone == [f"un{what}" for what in reversed(done)]
 
 
+@pytest.mark.slow
 async def test_a_map_in_pages_that_fails_or_is_cancelled(house: Harness) -> None:
     """An item that failed, and is passed over, has done something all the same."""
     fails = {"name": "boom", "input": "{{ 1 / (item - 3) }}"}
@@ -171,6 +172,7 @@ async def test_no_step_starts_that_the_block_could_not_undo(house: Harness) -> N
     assert read_done(house.folder) == ["a", "b1", "b2", "unb2", "unb1", "una"]
 
 
+@pytest.mark.slow
 async def test_what_a_run_takes_over_from_another_is_undone_by_it(house: Harness) -> None:
     """The loop is met as it ended in the other run: its undos come with its result."""
     run = await house.start(written(block(do(house, "a"), repeat(do_each(house, "b"), most=2), ASK)))

@@ -119,6 +119,7 @@ async def test_of_two_that_end_at_once_the_first_declared_wins(house: Harness, f
     assert (await house.output(run))["winner"] == ["a"]
 
 
+@pytest.mark.slow
 async def test_a_loop_that_has_continued_as_new_is_superseded_with_its_question(house: Harness) -> None:
     inner = repeat(repeat(ask("deep"), name="inner"), name="outer")
     run = await house.start(written(race({"lost": inner, "won": ask("h")}), ask("last")))

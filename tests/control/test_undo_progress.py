@@ -103,6 +103,7 @@ async def test_what_loops_in_it_have_done_comes_first(house: Harness) -> None:
     assert [undo.address.split(";")[-2] for undo in listed or []] == ["loop:l:2", "loop:l:1", "block:all"]
 
 
+@pytest.mark.slow
 async def test_many_are_read_in_pages(house: Harness) -> None:
     run = await house.start(written(block(repeat(do(house, "b"), most=120, every=100), ASK)))
     await house.one(run)

@@ -17,6 +17,8 @@ from drills.simulate.simulation import SCHEDULES, choose_blueprint, run_choices,
 from holdfast.blueprint.kinds import KINDS
 
 BATCHES = 20
+QUICK = 10
+"""Batches that `make test` runs, too."""
 QUICKLY_FOUND = {
     "an answer leaves its question open": 82,
     "a validator lets everything in": 18,
@@ -39,13 +41,16 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize(
+    "batch", [*range(QUICK), *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(QUICK, BATCHES))]
+)
 def test_every_promise_holds_under_every_schedule(batch: int) -> None:
     for seed in range(batch * SCHEDULES, (batch + 1) * SCHEDULES):
         failure = run_seed(seed)
         assert failure is None, f"{failure.reason}: python -m drills.simulate --seed {seed}"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("name", QUICKLY_FOUND)
 def test_a_break_that_is_planted_on_purpose_is_found(name: str) -> None:
     found = find_break(name, 1, QUICKLY_FOUND[name])

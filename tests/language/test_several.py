@@ -190,6 +190,7 @@ async def test_a_thousand_items_go_page_by_page_with_small_histories(house: Harn
     assert max(len(history.events) for history in histories) < 400
 
 
+@pytest.mark.slow
 async def test_a_question_in_a_large_map_goes_on_in_its_item(house: Harness) -> None:
     ask = {"kind": "hitl", "name": "ask", "message": "{{ item }}?", "when": "item == 77"}
     run = await house.start(mapped(None, [ask, {"name": "a", "input": "{{ steps.ask.output or item }}"}]), items(120))

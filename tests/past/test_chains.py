@@ -48,6 +48,7 @@ async def test_a_retry_of_a_fork_does_what_only_the_run_before_the_fork_had_done
     assert paid(house) == 3 + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["loop:l:2", "loop:l"])
 async def test_a_fork_of_a_fork_meets_what_the_fork_did(house: Harness, at: str) -> None:
     """Both runs ran the loop, and the question behind it; the last one has the fork's."""

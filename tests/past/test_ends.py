@@ -143,6 +143,7 @@ async def test_a_plan_goes_on_in_the_loop_that_failed(house: Harness) -> None:
     assert ((await house.result(new)).status, paid(house), calls(house.folder, "mended")) == ("completed", 2, 2)
 
 
+@pytest.mark.slow
 async def test_a_cancelled_plan_asks_again_what_was_open_in_its_loop(house: Harness) -> None:
     step = {"id": "day", "instruction": "Which day suits CURRENT_ITEM?", "pause_for_response": True}
     plan = {"goal": "Meet", "steps": [step], "loop_blocks": {"each": {"over": ["ana"], "steps": ["day"]}}}

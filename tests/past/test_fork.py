@@ -69,6 +69,7 @@ async def test_a_fork_at_each_place_pays_only_what_comes_after_and_ends_the_same
         assert (at, paid(house) - before) == (at, count_payments(events, at))
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("at", ["first", "loop:l:3", "map:m:1", "last"])
 async def test_a_fork_pays_only_what_comes_after(house: Harness, at: str) -> None:
     run = await house.start(all_kinds(house))
@@ -107,7 +108,7 @@ async def test_an_item_beside_others_is_run_alone(house: Harness) -> None:
 
 
 @pytest.mark.parametrize("items", [50, 2])
-@pytest.mark.first_row
+@pytest.mark.slow
 async def test_plans_of_earlier_items_and_iterations_are_met(house: Harness, items: int) -> None:
     """A plan in an item of a map in an iteration of a loop, also where the map is a workflow of pages."""
     arguments = {"folder": str(house.folder), "payee": "ana", "amount": 1}
@@ -226,6 +227,7 @@ async def test_the_input_is_not_changed_inside_an_import(house: Harness) -> None
         await house.runs.fork(run, "inner", changes={"input": "new"})
 
 
+@pytest.mark.slow
 async def test_an_input_that_does_not_fit_is_refused_and_a_changed_run_is_not_gone_on_with(house: Harness) -> None:
     run = await house.start(INPUT, {"tone": "warm", "to": "Ana"})
     await house.output(run)

@@ -48,7 +48,7 @@ async def check(house: Harness, stage: TestEnvironment, run: str, text: str) -> 
     return recorded.case
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 3])
 async def test_a_retry_and_its_fork_become_tests(house: Harness, stage: TestEnvironment, rounds: int) -> None:
     """With three rounds the loop has continued as new: the retry begins with its state."""

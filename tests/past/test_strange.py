@@ -30,6 +30,7 @@ async def test_what_a_failure_made_a_block_do_last_is_done_again_at_its_end(hous
     assert read_done(house.folder) == ["take", "give", "use", "give"]
 
 
+@pytest.mark.slow
 async def test_of_a_fork_that_begins_in_a_continued_loop_nothing_differs(house: Harness) -> None:
     """The iterations before are in the state that its loop begins with."""
     body = [pay(house.folder, "ana"), {"name": "n", "input": "{{ iteration }}"}]
@@ -74,6 +75,7 @@ async def test_a_fork_inside_a_block_that_a_deadline_ended_has_time_again(house:
     assert (await house.output(await fork(house, run, "again")), paid(house)) == ("done", 3)
 
 
+@pytest.mark.slow
 async def test_a_loop_of_a_plan_that_was_cancelled_goes_on(house: Harness) -> None:
     """What it handed over when it was cancelled is not its result."""
     steps = [{"id": "pay", "tools": ["pay_out"], "arguments": {"folder": str(house.folder), "payee": "a", "amount": 1}}]

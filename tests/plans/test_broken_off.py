@@ -113,6 +113,7 @@ async def test_a_plan_that_is_cancelled_tells_what_was_done(plans: Plans, driver
     assert statuses(outcome.output) == {"1": "completed", "2": "cancelled", "3": "skipped"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_the_requests_of_a_cancelled_plan_are_counted(plans: Plans, driver: str) -> None:
     """Also those of an agent that was at work in it."""
@@ -188,6 +189,7 @@ async def _has_called(plans: Plans) -> bool:
     return bool(plans.calls())
 
 
+@pytest.mark.slow
 async def test_a_cancelled_plan_tells_the_items_of_a_loop_in_a_loop(plans: Plans) -> None:
     run = await plans.start(NESTED, sends_and_asks(plans, "engine"))
     for _ in range(4):

@@ -77,6 +77,7 @@ async def test_what_the_plan_before_has_done_is_asked_about(
     assert output["status"] == "completed" and "ledger" not in output
 
 
+@pytest.mark.slow
 async def test_the_agents_of_the_second_plan_have_workflows_of_their_own(plans: Plans) -> None:
     """Though their steps stand at the same addresses: the events of the first ones stay."""
     send = step("ben", "Write to Ben", tools=["plan_send"])

@@ -71,6 +71,7 @@ async def test_a_failure_of_a_local_call_counts(house: Harness) -> None:
     assert (await count_calls(house, run), calls(house.folder, "call")) == ({"local": 1}, 1)
 
 
+@pytest.mark.slow
 async def test_a_local_call_that_takes_long_is_made_again_as_an_ordinary_one(house: Harness, monkeypatch) -> None:
     monkeypatch.setattr(workflow_calls, "LOCAL_SECONDS", 0.2)
     (house.folder / "hang").touch()
