@@ -90,3 +90,15 @@ async def test_a_large_loop_that_is_cancelled_tells_its_items_without_their_valu
     assert (told["status"], told["reason"]) == ("cancelled", "values_left_out")
     done = [(item["steps"]["1"]["status"], item["steps"]["1"]["data"]) for item in told["iteration_results"]]
     assert done == [("completed", None)] * 6
+
+
+@pytest.mark.parametrize(("count", "kept"), [(20, True), (70, False)])
+async def test_a_loop_does_not_carry_what_a_ledger_would_leave_out(plans: Plans, count: int, kept: bool) -> None:
+    run = await plans.start(updates(plans, count, 900), {})
+    output = await plans.harness.output(run)
+    assert [one["updated"][:3] for one in output["steps"]["1"]["data"]] == [f"{n:03}" for n in range(count)]
+    histories = [one for one in await plans.harness.histories(run) if one.workflow_id.endswith("loop:all")]
+    payloads = histories[-1].events[-1].workflow_execution_completed_event_attributes.result.payloads
+    [result] = await plans.harness.client.data_converter.decode(payloads)
+    calls = [item["results"]["1"]["made"][0] for item in result["result"]["iterations"]]
+    assert all(call["args"] and ("arguments" in call) is kept for call in calls)

@@ -34,6 +34,7 @@ from holdfast.workflows.plan.results import (
     ended_early,
     failure_output,
     loop_result,
+    shorten_calls,
     unfinished_loop,
 )
 from holdfast.workflows.plan.scheduler import Scheduler
@@ -98,7 +99,11 @@ class PlanLoopWorkflow(RunWorkflow):
 
     async def _work(self) -> UnitResult:
         await run_dependents(self)
-        return loop_result(self.loop, self.state.done, len(self.definition.items))
+        return loop_result(self.loop, shorten_calls(self.state.done), len(self.definition.items))
+
+    def collect_state(self) -> dict[str, Any]:
+        """See base class."""
+        return {"done": shorten_calls(self.state.done)}
 
     def on_success(self, output: UnitResult) -> None:
         """See base class."""

@@ -12,6 +12,7 @@ from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.blueprint.plan.layout import with_bodies
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, add_calls, name_tools
+from holdfast.protocol.ledger import LONGEST_LEDGER
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
     LONGEST_BARE,
@@ -247,8 +248,33 @@ def drop_values(loop: UnitResult) -> UnitResult:
 def _keep_end(result: UnitResult) -> UnitResult:
     if result.iterations is not None:
         return drop_values(result)
-    made = [call.model_copy(update={"arguments": None, "output": None}) for call in result.made]
-    return UnitResult(status=result.status, error=result.error, reason=result.reason, made=made)
+    return UnitResult(
+        status=result.status, error=result.error, reason=result.reason, made=_drop_values_of_calls(result)
+    )
+
+
+def shorten_calls(done: list[Iteration]) -> list[Iteration]:
+    """Return items of a loop without what their calls got and returned, where a ledger would leave that out as well.
+
+    The loop carries its items from history to history, and this was two fifths of them.
+    """
+    calls = [call for iteration in done for result in iteration.results.values() for call in collect_calls(result)]
+    values = {(call.tool, call.args): write_text([call.arguments, call.output]) for call in calls}
+    if sum(map(len, values.values())) <= LONGEST_LEDGER:
+        return done
+    return [_shorten_calls_of(iteration) for iteration in done]
+
+
+def _shorten_calls_of(iteration: Iteration) -> Iteration:
+    results: dict[str, UnitResult] = {}
+    for id_, result in iteration.results.items():
+        inner = None if result.iterations is None else [_shorten_calls_of(one) for one in result.iterations]
+        results[id_] = result.model_copy(update={"iterations": inner, "made": _drop_values_of_calls(result)})
+    return iteration.model_copy(update={"results": results})
+
+
+def _drop_values_of_calls(result: UnitResult) -> list[MadeCall]:
+    return [call.model_copy(update={"arguments": None, "output": None}) for call in result.made]
 
 
 def result_in(cause: Failure) -> UnitResult | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.protocol.events import LoopCompleted, PlanRevised
 from holdfast.protocol.plans import ActiveLoop, Iteration, PlanProgress, Revision, UnitResult
-from holdfast.workflows.plan.results import Ending, ended_early, loop_result, unfinished_loop
+from holdfast.workflows.plan.results import Ending, ended_early, loop_result, shorten_calls, unfinished_loop
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
 
@@ -38,7 +38,7 @@ class PlanState:
             id_: ActiveLoop(
                 items=scope.items,
                 index=scope.item.index,
-                done=scope.done,
+                done=shorten_calls(scope.done),
                 results=dict(scope.results),
                 made_before=scope.made_before,
             )
