@@ -4,9 +4,11 @@ import json
 import os
 import re
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
+from holdfast.cli import app
 from tests.client.command import FORM, LOOP, PATIENCE, TONE, Holdfast
 
 
@@ -163,6 +165,18 @@ def test_a_process_ends_with_the_exit_code_of_its_command(holdfast: Holdfast) ->
     done = process("run", file, typed="Warm and kind\nOn 'Tone' & <é>\n")
     assert (done.code, done.json) == (0, {"tone": "warm", "title": "On 'Tone' & <é>"})
     assert process("run", "nowhere.yaml").code == 2
+
+
+@pytest.mark.parametrize("system", ["win32", "cygwin"])
+def test_a_system_that_is_not_supported_is_told_the_way_out(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    monkeypatch.setattr(app, "sys", SimpleNamespace(platform=system))
+    ran = holdfast("runs")
+    assert (ran.code, ran.err.partition(":")[0]) == (
+        2,
+        "Holdfast runs on Linux and macOS. On Windows use it in WSL",
+    )
 
 
 def test_each_outcome_has_its_exit_code(holdfast: Holdfast) -> None:

@@ -45,6 +45,13 @@ def test_run_starts_it_and_says_where_it_is(project: Process) -> None:
         assert "user:ana" in browser.get(link).text
 
 
+def test_run_says_where_temporals_ui_shows_the_question(project: Process) -> None:
+    loop = f"{{kind: loop, name: l, loop: {{max_loops: 2, body: {ASK.partition('steps: ')[2][:-1]}}}}}"
+    ran = project("run", project.write("nested.yaml", f"{{name: nested, steps: [{loop}]}}"))
+    [address] = re.findall("in Temporal's UI, at (.*)", ran.err)
+    assert address.endswith("%2Floop%3Al")
+
+
 def test_an_answer_through_it_is_proved_by_a_person(project: Process) -> None:
     ran = project("run", project.write("ask.yaml", ASK), "--json")
     run, [question] = ran.json["run"], ran.json["questions"]
