@@ -12,19 +12,24 @@ from holdfast.protocol.questions import QuestionRequest
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 
-_ENCLOSING = ("pipeline", "loop", "import")
+_ENCLOSING = ("pipeline", "loop", "import", "map")
 
 
-async def stop(frame: Frame, position: Literal["before", "after"], step: AnyStep) -> None:
-    """Wait for a person; a returned context replaces the shown one, declining fails the run."""
+async def stop(frame: Frame, position: Literal["before", "after"], step: AnyStep, *, is_at_once: bool = False) -> None:
+    """Wait for a person; a returned context replaces the shown one, declining fails the run.
+
+    Where several may be waited for at once, each has an address of its own: a run that goes on from this one finds its
+    reply by that. `is_at_once`: whether steps of the same list may.
+    """
     await frame.host.until_resumed()
-    enclosing = replace(frame, address=_find_enclosing(frame.address))
+    own = frame.at(step.segment, step.name).address
+    enclosing = replace(frame, address=own if is_at_once else _find_enclosing(frame.address))
     place = f"{position} {step.name}"
     asked = Checkpoint(
         message=f"Stopped {place}.",
         info=frame.store.value,
         context_schema=frame.store.schema,
-        step=frame.at(step.segment, step.name).address,
+        step=own,
         position=position,
     )
     reply = await frame.host.ask(QuestionRequest(asked, enclosing.address, frame.iteration))
@@ -36,8 +41,9 @@ async def stop(frame: Frame, position: Literal["before", "after"], step: AnyStep
 
 
 def _find_enclosing(address: Address) -> Address:
-    """Return the address of the pipeline, loop or import that the step's list belongs to."""
+    """Return the address of the pipeline, iteration, item, import or branch at once that the step's list belongs to."""
     segments = address.split(";")
     kinds = [kind for kind, _, _ in parts(address)]
-    last = max(index for index, kind in enumerate(kinds) if kind in _ENCLOSING)
+    at_once = {depth for depth in range(1, len(kinds)) if kinds[depth - 1 : depth + 1] == ["parallel", "branch"]}
+    last = max(depth for depth, kind in enumerate(kinds) if kind in _ENCLOSING or depth in at_once)
     return Address(";".join(segments[: last + 1]))

@@ -109,10 +109,10 @@ class DependentSteps:
 
     async def _run(self, step: AnyStep, frame: Frame, previous: JSON) -> JSON:
         if step.interrupt_before:
-            await stop(frame, "before", step)
+            await stop(frame, "before", step, is_at_once=True)
         output = await self._run_step(step, frame, previous)
         if step.interrupt_after:
-            await stop(frame, "after", step)
+            await stop(frame, "after", step, is_at_once=True)
         return output
 
     async def collect(self, running: dict[str, asyncio.Task[JSON]]) -> None:

@@ -535,6 +535,8 @@ class World:
     def choose_content(self, question: Question) -> JSON:
         """Return what people answer to a question."""
         asked = question.asked
+        if asked.is_breakpoint:  # its answer is told from those of others by what it leaves in the context
+            return {**question.info, make_digest(question.address, question.message)[:8]: "stopped"}
         if asked.is_pause:
             return None
         if asked.verdicts:

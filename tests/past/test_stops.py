@@ -1,0 +1,62 @@
+"""Stops before steps that run at once: each reply is met by the stop that it was given at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import yaml
+
+from holdfast.protocol.questions import Question
+from tests.conftest import Harness
+from tests.past.runs import mend, retry
+
+
+def hold(name: str, key: str, **more: Any) -> dict[str, Any]:
+    """Return a step that gives what is under a key of the context, and a stop before it."""
+    return {"name": name, "input": f"{{{{ context[{key}] }}}}", "interrupt_before": True, **more}
+
+
+def ask(name: str) -> dict[str, Any]:
+    return {"kind": "hitl", "name": name, "message": name}
+
+
+def write_items() -> dict[str, Any]:
+    body = [{**ask("go"), "message": "{{ item }}"}, hold("held", "item")]
+    block = {"iterable_input": ["a", "b"], "body": body, "max_concurrency": 2}
+    return {"steps": [{"kind": "map", "name": "each", "map": block}]}
+
+
+def write_branches() -> dict[str, Any]:
+    branches = {name: [ask(name), hold(f"held_{name}", f"'{name}'")] for name in "ab"}
+    return {"steps": [{"kind": "parallel", "name": "both", "branches": branches, "reduce": "values"}]}
+
+
+def write_needs() -> dict[str, Any]:
+    held = [hold(f"held_{name}", f"'{name}'", needs=[name]) for name in "ab"]
+    both = {"name": "both", "input": ["{{ steps.held_a.output }}", "{{ steps.held_b.output }}"]}
+    whole = [ask("a"), ask("b"), *held, {**both, "needs": ["held_a", "held_b"]}]
+    return {"steps": [{"kind": "block", "name": "all", "steps": whole}]}
+
+
+def find(questions: Sequence[Question], kind: str, message: str = "") -> Question:
+    return next(question for question in questions if question.kind == kind and question.message.startswith(message))
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("write", [write_items, write_branches, write_needs], ids=["items", "branches", "needs"])
+async def test_replies_of_stops_at_once_are_not_swapped(house: Harness, write: Any) -> None:
+    """The one that is written last was reached first."""
+    written = write()
+    written["steps"].append(mend(house.folder))
+    written |= {"context": {"a": None, "b": None}, "output": f"{{{{ steps.{written['steps'][0]['name']}.output }}}}"}
+    (house.folder / "broken").touch()
+    run = await house.start(yaml.safe_dump(written))
+    for name in "ba":
+        await house.answer(run, name, find(await house.asked(run, 2 if name == "b" else 1), "input", name))
+        await house.answer(
+            run, {"a": None, "b": None, name: name}, find(await house.asked(run, 2 if name == "b" else 1), "checkpoint")
+        )
+    assert (await house.result(run)).status == "failed"
+    assert await house.output(await retry(house, run)) == ["a", "b"]
