@@ -10,7 +10,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.base import Block, Fallback
 from holdfast.blueprint.kinds.needs import find_needs, has_needs
-from holdfast.protocol.address import Address, is_inside, name_at, parts, segment, within
+from holdfast.protocol.address import OPAQUE, Address, find_opaque, is_inside, name_at, parts, segment, within
 from holdfast.protocol.events import (
     BranchStarted,
     BranchSuperseded,
@@ -28,8 +28,6 @@ from holdfast.runtime.errors import Ambiguous, BadInput
 PLACES = (StepStarted, StepSkipped, LoopIteration, ItemStarted, BranchStarted)
 """Events at whose address another run may begin."""
 ENDS = (StepCompleted, StepFailed, StepSkipped)
-OPAQUE = ("agent", "plan", "clarify", "tool", "turn", "level")
-"""Types of segments inside which no run begins: of these the whole is gone through again, or met."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,8 @@ def check_place(at: Address, events: Sequence[Event]) -> None:
         if is_inside(at, branch):
             message = f"the branch {name_at(branch)} has lost its race, so that a run would not come to {at} again"
             raise BadInput(f"{message}: begin at the step around it, or in the branch that has won")
-    inside = [f"{kind} {name}" for kind, name, _ in parts(at)[:-1] if kind in OPAQUE]
-    if inside:
-        raise BadInput(f"a run cannot begin inside the {inside[0]}: begin at that step, or at one behind it")
+    if (inside := find_opaque(at)) is not None:
+        raise BadInput(f"a run cannot begin inside the {inside}: begin at that step, or at one behind it")
 
 
 def find_goal(events: Sequence[Event], failed: str, ended: datetime) -> Address | None:

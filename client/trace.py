@@ -113,6 +113,8 @@ class Span:
     messages: list[AgentTold] = field(default_factory=list)
     """Messages of people to the agent."""
     answers: list[StepAnswer] = field(default_factory=list)
+    is_lost: bool = False
+    """Whether it stands in a branch that has lost a race."""
 
     def children(self) -> list[Span]:
         """Return the spans inside: steps, and those of iterations, items and branches."""
@@ -251,6 +253,7 @@ class Trace:
         """Record that what was under way in these steps was given up."""
         for step in steps:
             for span in (step, *step.below()):
+                span.is_lost = True
                 if span.status == "running":
                     span.status = "superseded"
 
@@ -392,6 +395,7 @@ class _Viewer:
             items=_count_items(span),
             iterations_left_out=span.iterations_left_out,
             items_left_out=span.items_left_out,
+            is_lost=span.is_lost,
         )
 
     def _groups(self, span: Span) -> list[GroupView]:

@@ -15,6 +15,9 @@ LONGEST_WORKFLOW_ID = 200
 INSIDE = ("level", "elicitation")
 """The types of the segments that a tool, a graph or an MCP server adds to the address of its step or call."""
 
+OPAQUE = ("agent", "plan", "clarify", "tool", "turn", "level")
+"""The types of the segments inside which no run begins: the whole is gone through again, or met."""
+
 
 def root(blueprint: str) -> Address:
     """Return the address of a whole run.
@@ -129,6 +132,15 @@ def parts(address: str) -> list[tuple[str, str, str | None]]:
     [('pipeline', 'brief', None), ('loop', 'clarify', '2')]
     """
     return [_part(text) for text in address.split(";")]
+
+
+def find_opaque(address: str) -> str | None:
+    """Return what stands around an address inside which no run begins; None if one may begin there.
+
+    >>> find_opaque("pipeline:p;plan:party;step:book"), find_opaque("pipeline:p;plan:party")
+    ('plan party', None)
+    """
+    return next((f"{kind} {name}" for kind, name, _ in parts(address)[:-1] if kind in OPAQUE), None)
 
 
 def name_at(address: str) -> str:

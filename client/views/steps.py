@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.step_kinds import find_step_kind
+from holdfast.protocol.address import find_opaque
 from holdfast.protocol.questions import Question
 from holdfast.protocol.tracebacks import find_raise
 
@@ -177,6 +178,13 @@ class StepView:
     iterations_left_out: int = 0
     items_left_out: int = 0
     """How many of those that were read are left out."""
+    is_lost: bool = False
+    """Whether it stands in a branch that has lost a race."""
+
+    @property
+    def is_place(self) -> bool:
+        """Whether another run may begin here, as `fork` lets it."""
+        return self.kind != "tool" and not self.is_lost and find_opaque(self.address) is None
 
     @property
     def status(self) -> str:

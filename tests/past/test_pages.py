@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from urllib.parse import unquote
 
 import yaml
 
@@ -44,3 +45,18 @@ async def test_a_run_begins_from_here(house: Harness) -> None:
         assert (begun.status_code, await house.output(new)) == (303, {"paid": 1, "to": "bob"})
         assert (await client.post(f"/runs/{run}/fork", data={"at": "nowhere"})).status_code == 422
     assert paid(house) == 3
+
+
+async def test_the_page_leads_only_to_places_where_a_run_may_begin(house: Harness) -> None:
+    """Neither inside a plan nor in a branch that has lost."""
+    plan = {"goal": "Meet", "steps": [{"id": "day", "instruction": "Which day?", "pause_for_response": True}]}
+    branches = {"asks": [{"name": "begun"}, ASK], "wins": [{"name": "quick"}]}
+    race = {"kind": "parallel", "name": "race", "until": "first", "branches": branches}
+    run = await house.start(yaml.safe_dump({"steps": [{"kind": "plan", "name": "party", "plan": plan}, race]}))
+    await house.answer(run, "Monday")
+    await house.output(run)
+    async with client_of(site_of_house(house)) as client:
+        page = html.unescape((await client.get(f"/runs/{run}")).text)
+    places = {unquote(place) for place in re.findall(r'/fork\?at=([^"&]*)"', page)}
+    below = "pipeline:test;parallel:race"
+    assert places == {"pipeline:test;plan:party", below, f"{below};branch:wins;step:quick"}
