@@ -127,6 +127,7 @@ def look_up(article: str) -> Stock:
 """
 
 
+@pytest.mark.slow
 def test_what_a_tool_gives_is_told_where_it_can_be_asked(tmp_path: Path) -> None:
     command = Holdfast(tmp_path)
     command.write("owned_stock.py", STOCK)
@@ -139,6 +140,7 @@ def test_what_a_tool_gives_is_told_where_it_can_be_asked(tmp_path: Path) -> None
     assert "State from the output of look is 'full', 'low' or 'empty'." in told
 
 
+@pytest.mark.slow
 def test_a_tool_that_is_called_in_the_workflows_task_is_named(tmp_path: Path) -> None:
     command = Holdfast(tmp_path)
     command.write("owned_words.py", LOCAL)
