@@ -73,12 +73,13 @@ async def test_a_failure_of_a_local_call_counts(house: Harness) -> None:
 
 @pytest.mark.slow
 async def test_a_local_call_that_takes_long_is_made_again_as_an_ordinary_one(house: Harness, monkeypatch) -> None:
+    """On a busy machine the time is over before the tool has begun: what counts is that the call is made again."""
     monkeypatch.setattr(workflow_calls, "LOCAL_SECONDS", 0.2)
     (house.folder / "hang").touch()
     run = await house.start(write_step("hangs_locally", house.folder), check=True)
 
     async def is_called_again() -> bool:
-        return calls(house.folder, "call") == 2
+        return (await count_calls(house, run))["ordinary"] == 1 and calls(house.folder, "call") > 0
 
     await until(is_called_again, "the ordinary call")
     (house.folder / "hang").unlink()

@@ -120,7 +120,7 @@ class _Link:
 class _Level:
     """The blocks of one frame, or of the whole chart, in rows."""
 
-    def __init__(self, elements: Sequence[ChartNode | ChartGroup], context: _Context) -> None:
+    def __init__(self, elements: Sequence[ChartNode | ChartGroup], context: _Surroundings) -> None:
         elements = [element for element in elements if not context.stands_beside(element)]
         self.blocks = {element.id: context.block(element) for element in elements}
         self.links = self._find_links(elements, context.edges)
@@ -226,7 +226,7 @@ class _Level:
 
 
 @dataclass(frozen=True)
-class _Context:
+class _Surroundings:
     """The edges of a chart, and the nodes that stand beside another one, with the text of the edge to them."""
 
     edges: Sequence[ChartEdge]
@@ -263,7 +263,7 @@ class _Context:
 
 def lay_out(chart: Chart) -> ChartLayout:
     """Return the layout of a chart."""
-    level = _Level(chart.elements, _Context(chart.edges, _beside(chart)))
+    level = _Level(chart.elements, _Surroundings(chart.edges, _beside(chart)))
     level.place(level.left + MARGIN, MARGIN)
     levels = list(_levels(level))
     blocks = {block.element.id: block for inner in levels for block in inner.all_blocks() if block.element}
