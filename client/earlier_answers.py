@@ -16,6 +16,7 @@ from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, key_digest
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 
 if TYPE_CHECKING:
@@ -155,8 +156,11 @@ class EarlierAnswers:
 
 
 def update_id(batch: AnswerBatch) -> str:
-    """Return the id of the update that brings answers: Temporal takes one once, and other content has another id."""
-    return f"{batch.key}:{batch.digest}"
+    """Return the id of the update that brings answers: Temporal takes one once, and other content has another id.
+
+    It is short, as it stands four times in the events of an update.
+    """
+    return make_digest(batch.key, batch.digest)
 
 
 def closed_by_its_end(workflow: str) -> Refusal:

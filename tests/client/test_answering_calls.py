@@ -1,5 +1,6 @@
 """An answer asks the server no more than it must: the calls are counted by the SDK's own metrics."""
 
+import json
 from collections import Counter
 from typing import Any, NoReturn
 
@@ -189,3 +190,19 @@ async def seen(house: Harness) -> tuple[str, Question, Runs, MetricBuffer]:
     [question] = await runs.questions(run)
     calls(metrics)
     return run, question, runs, metrics
+
+
+async def test_what_an_answer_leaves_out_is_not_in_the_history(house: Harness) -> None:
+    run = await house.start("steps: [{kind: hitl, name: ask, message: Go?}]")
+    question = await house.one(run)
+    await house.runs.answer(run, [Answer(question=question.id, content="yes")], by="user:ana", key="k")
+    await house.runs.result(run)
+    history = await house.client.get_workflow_handle(run).fetch_history()
+    [request] = [
+        event.workflow_execution_update_accepted_event_attributes.accepted_request
+        for event in history.events
+        if event.HasField("workflow_execution_update_accepted_event_attributes")
+    ]
+    sent = json.loads(request.input.args.payloads[0].data)
+    assert sent == {"answers": [{"question": question.id, "content": "yes"}], "by": "user:ana", "key": "k"}
+    assert len(request.meta.update_id) == 16  # it stands four times in the events of an update
