@@ -15,15 +15,17 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.expressions.error import did_you_mean
+from holdfast.blueprint.expressions.error import did_you_mean, nearest
 from holdfast.blueprint.kinds import KINDS, Blueprint, Step
-from holdfast.blueprint.kinds.keys import meant_key, meant_kind, unknown_key
+from holdfast.blueprint.kinds.keys import meant_kind, unknown_key
 from holdfast.blueprint.parts import NAME_PATTERN, Part
 from holdfast.blueprint.positions import Parts, find_place, inside, path_text
 from holdfast.blueprint.recover import Repair, make_stub, readable_name, repair_tree
 from holdfast.blueprint.source import PlacedDict, plain
 
 _ROUNDS = 8  # a repair can bring out further faults, which pydantic did not reach before
+_ALIKE = 0.75
+"""How like a known key is an unknown one that is read as it; `result` is none, and has no faults of a `default`."""
 _WORDS = {
     str: "text",
     bool: "true or false",
@@ -218,8 +220,9 @@ def _read_misfit(tree: PlacedDict, error: ErrorDetails) -> _Misfit | None:
 
 
 def _without_unknown_key(holder: type[Part] | None, parts: Parts) -> Repair:
-    """Return the repair that reads an unknown key as the one it stands for, if that can be told."""
-    intended = None if holder is None else meant_key(holder, str(parts[-1]), holder.model_fields)
+    """Return the repair that reads an unknown key as the one it stands for, if that is as good as certain."""
+    key = str(parts[-1])
+    intended = None if holder is None else holder.synonyms.get(key) or nearest(key, holder.model_fields, _ALIKE)
     return Repair("drop", parts) if intended is None else Repair("move", parts, intended)
 
 

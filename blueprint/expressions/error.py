@@ -30,8 +30,8 @@ class ExpressionError(ValueError):
         return f"{text} ({self.hint})" if self.hint else text
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name most similar to this one, or None.
+def nearest(name: str, names: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the name most similar to this one, or None; `likeness` is from 0 to 1, the same.
 
     >>> nearest("drfat", ["draft", "input"])
     'draft'
@@ -39,7 +39,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     if len(name) > _SHOWN:
         return None
     candidates = [key for key in islice(names, _COMPARED) if isinstance(key, str) and len(key) <= _SHOWN]
-    return next(iter(get_close_matches(name, candidates, n=1)), None)
+    return next(iter(get_close_matches(name, candidates, n=1, cutoff=likeness)), None)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

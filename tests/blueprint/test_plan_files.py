@@ -26,6 +26,11 @@ def test_a_key_that_others_use_is_told_by_its_name_here(key: str, meant: str) ->
     assert told(with_step(**{key: value})) == [(f"steps[1].{key}", "unknown_key", f"did you mean {meant!r}?")]
 
 
+def test_a_key_that_is_hardly_like_another_one_is_not_read_as_it() -> None:
+    paths = [path for path, _, _ in told(with_step(instruction="Pour", status="completed", result="x"))]
+    assert paths == ["steps[1].status", "steps[1].result"]
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
