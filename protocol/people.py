@@ -138,7 +138,9 @@ def why_not(people: People, by: str | None, groups: Groups) -> str | None:
     if user in people.delegations:
         return f"{user} has delegated it to {people.delegations[user]}; {who_may(people)} may answer"
     unknown = [name for name in people.assignees if _is_unknown(name, groups)]
-    missing = f" (this deployment has no {', '.join(unknown)}: add it to [groups] in holdfast.toml)" if unknown else ""
+    missing = (
+        f" ({', '.join(unknown)}: not in [groups] of holdfast.toml, and proved by no sign-in here)" if unknown else ""
+    )
     return f"{user} may not answer it; {who_may(people)} may{missing}"
 
 

@@ -165,7 +165,7 @@ async def test_groups_that_change_in_mid_run_count_at_once_and_break_no_replay(h
     assert (await refused(house, run, "user:ana")).code == "not_allowed"
     guard.DEPLOYMENT.groups = {}
     told = (await refused(house, run, "user:eve")).message
-    assert "this deployment has no group:editors: add it to [groups] in holdfast.toml" in told
+    assert "(group:editors: not in [groups] of holdfast.toml, and proved by no sign-in here)" in told
     guard.DEPLOYMENT.groups = {"editors": ["user:eve"]}
     await house.answer(run, "go", by="user:eve")
     guard.DEPLOYMENT.groups = {}  # the house replays what ana and eve did, though nobody is in the group now
