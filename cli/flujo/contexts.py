@@ -33,8 +33,10 @@ def give_context(document: PlacedDict, steps: PlacedList, notes: Notes) -> None:
             _begin_with(document, key, value)
             notes.change(read[key], f"context.{key} begins as {value}, as in Flujo")
     written = {match[1] for key, text, _ in texts if key in _WRITING and (match := _TARGET.match(text))}
-    if any(key == "updates_context" for key, _, _ in texts) or any("context_" in text for _, text, _ in texts):
+    if any("context_" in text for _, text, _ in texts):
         return  # what else is written is known when it runs
+    if any(key == "updates_context" for key, _, _ in texts):
+        written |= _list_properties(document)
     given = sorted(read.keys() - written - begun - set(_KNOWN))
     if given and not any(isinstance(step, PlacedDict) and step.get("name") == BEGIN for step in steps):
         step = PlacedDict.at(
@@ -44,6 +46,17 @@ def give_context(document: PlacedDict, steps: PlacedList, notes: Notes) -> None:
         steps.places.insert(0, steps.place)
         listed = ", ".join(f'"{key}": …' for key in given)
         notes.change(read[given[0]], f"the context is given at the start, as the input: {{{listed}}}")
+
+
+def _list_properties(value: Any) -> set[str]:
+    """Return the keys of all objects that schemas in a document describe, and of all objects that steps give."""
+    found: set[str] = set()
+    for key, part in value.items() if isinstance(value, PlacedDict) else enumerate(value):
+        if key in ("properties", "input") and isinstance(part, PlacedDict):
+            found |= set(part)
+        if isinstance(part, PlacedDict | PlacedList):
+            found |= _list_properties(part)
+    return found
 
 
 def _begin_with(document: PlacedDict, key: str, value: Any) -> None:

@@ -38,9 +38,26 @@ def convert_machine(step: PlacedDict, notes: Notes) -> None:
         state = PlacedDict.at(steps.place if isinstance(steps, PlacedDict | PlacedList) else place, steps=body)
         state.put("next", _next(name, targets, rules, notes), place)
         kept.put(name, state, states.places[name])
+    _drop_unreached(step, kept, notes)
     if dropped := [name for name in states if name in ends]:
         notes.change(place, f"an end has no steps, as Flujo never ran them: {', '.join(dropped)} are names in ends")
     notes.change(place, "StateMachine is the kind states: each state says in next what follows it")
+
+
+def _drop_unreached(step: PlacedDict, states: PlacedDict, notes: Notes) -> None:
+    """Leave out ends that nothing leads to, as only a failure did."""
+    following = [state.get("next") for state in states.values()]
+    if any(isinstance(each, PlacedDict) and _NEXT in str(each.get("value")) for each in following):
+        return
+    reached = {name for each in following for name in (each["to"] if isinstance(each, PlacedDict) else [each])}
+    ends = step.get("ends")
+    if not isinstance(ends, PlacedList):
+        return
+    unreached = [end for end in ends if end not in reached]
+    if unreached and len(unreached) < len(ends):
+        place = step.value_place("ends")
+        step["ends"] = PlacedList.at(place, *(end for end in ends if end in reached))
+        notes.change(place, f"no state leads to {', '.join(unreached)}: a failed step fails the run")
 
 
 def _next(name: str, targets: list[str], rules: PlacedList, notes: Notes) -> Any:

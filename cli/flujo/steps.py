@@ -11,9 +11,13 @@ from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT
 from holdfast.blueprint.source import PlacedDict, PlacedList
 from holdfast.cli.flujo.machines import KIND, convert_machine
 from holdfast.cli.flujo.notes import Notes
+from holdfast.cli.flujo.routers import ROUTERS, convert_router
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_WHOLE = re.compile(r"\s*\{\{\s*(.+?)\s*\}\}\s*")
 _GIVE_TEXT = ("stringify", f"{PREFIX}stringify")
+_PASS_ON = ("passthrough", f"{PREFIX}passthrough")
+_PREVIOUS = "{{ previous_step }}"
 _EQUIVALENTS = {"echo": "passthrough", "return_value": "passthrough"}
 """Flujo's built-in tools that one of ours stands for."""
 _WITHOUT_EFFECT = {
@@ -30,7 +34,7 @@ _WITHOUT_EQUAL = {
 }
 _KINDS_WITHOUT_EQUAL = {
     **dict.fromkeys(
-        ("dynamicrouter", "dynamicparallelrouter"),
+        ROUTERS,
         "let an agent give the name of a branch, and write a kind: conditional by it; a kind: parallel with `choose` "
         "for several branches",
     ),
@@ -71,6 +75,8 @@ class StepConverter:
         self._notes, self._writers = notes, writers
         self.names: dict[str, str] = {}
         """New names of steps, by their old ones."""
+        self._after_text = False
+        """Whether the step before the current one gives a text that a person writes."""
 
     def convert_list(self, steps: PlacedList) -> None:
         """Turn a list of steps; an empty one gets a step that passes its input on."""
@@ -79,6 +85,7 @@ class StepConverter:
             self._notes.change(steps.place, "a list of steps has at least one: `nothing` passes its input on")
         for number, step in enumerate(steps, 1):
             if isinstance(step, PlacedDict):
+                self._after_text = number > 1 and _asks_for_text(steps[number - 2])
                 self._convert(step, number)
 
     def _convert(self, step: PlacedDict, number: int) -> None:
@@ -88,6 +95,8 @@ class StepConverter:
         self._convert_fallback(step)
         if step.get("kind") == KIND:
             convert_machine(step, self._notes)
+        convert_router(step, self._notes)
+        self._convert_condition(step)
         kind = str(step.get("kind"))
         if (way := _KINDS_WITHOUT_EQUAL.get(kind.replace("_", "").lower())) is not None:
             self._notes.leave(step.value_place("kind"), f"kind: {kind} is not among our kinds: {way}")
@@ -143,6 +152,8 @@ class StepConverter:
             maps = (
                 uses.startswith(IMPORT) and isinstance(config := step.get("config"), PlacedDict) and "outputs" in config
             )
+            if uses in _PASS_ON and step.get("input", _PREVIOUS) == _PREVIOUS and self._after_text:
+                return gives_text
             return "config.outputs says what comes back" if maps else gives_text if uses in _GIVE_TEXT else None
         if isinstance(agent, str):
             return gives_text if agent.removeprefix(AGENT) in self._writers else None
@@ -157,6 +168,15 @@ class StepConverter:
     def _passes_object(step: PlacedDict) -> bool:
         """Return whether a step that passes its input on may pass an object: what its template gives, is not known."""
         return isinstance(text := step.get("input"), str) and ("{{" in text or text.lstrip().startswith("{"))
+
+    def _convert_condition(self, step: PlacedDict) -> None:
+        """Turn a `condition` that is a template, and no function."""
+        condition = step.get("condition")
+        whole = _WHOLE.fullmatch(condition) if isinstance(condition, str) else None
+        if whole is not None and "condition_expression" not in step:
+            _, places = step.take("condition")
+            step.put("condition_expression", whole[1], places)
+            self._notes.change(places[0], "a condition that is an expression is called condition_expression")
 
     # Tools
 
@@ -215,6 +235,20 @@ class StepConverter:
 
     # Blocks
 
+    def _name_speaker(self, loop: PlacedDict) -> None:
+        """Name the step whose turns a conversation keeps, where no step of its body has an agent."""
+        body = find_steps(loop.get("body")) or PlacedList(loop.place)
+        every = [step for step in body if isinstance(step, PlacedDict)]
+        if any(key in step for step in _list_steps(body) for key in ("agent", "uses", "planner")):
+            return
+        speakers = [step for step in every if step.get("kind", "step") == "step" and isinstance(step.get("name"), str)]
+        if speakers:
+            if not any(key in loop for key in ("max_loops", "exit_expression", "exit_condition", "stop_when")):
+                loop.put("max_loops", 5, loop.place)
+            loop["ai_turn_source"] = speakers[-1]["name"]
+            text = f"no step of the body has an agent: the turns are those of {speakers[-1]['name']}"
+            self._notes.change(loop.value_place("ai_turn_source"), text)
+
     def _convert_import(self, step: PlacedDict) -> None:
         config = step.get("config")
         for holder in [step, *([config] if isinstance(config, PlacedDict) else [])]:
@@ -252,15 +286,36 @@ class StepConverter:
             text = f"ai_turn_source: {loop['ai_turn_source']} became last: name one step if another one speaks"
             self._notes.leave(loop.value_place("ai_turn_source"), text)
             loop["ai_turn_source"] = "last"
+        if loop.get("conversation") is True and loop.get("ai_turn_source") == "last":
+            self._name_speaker(loop)
         history = loop.get("history_management")
         if isinstance(history, PlacedDict) and "summarize_ratio" in history:
             place = history.key_place("summarize_ratio")
             history.take("summarize_ratio")
             self._notes.leave(place, "summarize_ratio was left out: say max_tokens, or max_turns")
+        if isinstance(history, PlacedDict) and history.get("strategy") == "summarize" and "agent" not in history:
+            text = "strategy: summarize became truncate_turns: to summarise, name the agent that writes the summary"
+            self._notes.leave(history.value_place("strategy"), text)
+            history["strategy"] = "truncate_turns"
+            if "max_turns" not in history:
+                history.put("max_turns", 20, history.place)
         ends = ("max_loops", "exit_expression", "exit_condition", "stop_when", "conversation")
         if not any(key in loop for key in ends):
             loop.put("max_loops", 5, loop.place)
             self._notes.change(loop.place, "a loop that says no end has Flujo's five iterations: max_loops: 5")
+
+
+def _list_steps(steps: PlacedList) -> Iterator[PlacedDict]:
+    """Yield the steps of a list, and those inside them."""
+    for step in steps:
+        if isinstance(step, PlacedDict):
+            yield step
+            for inner in _inner_lists(step):
+                yield from _list_steps(inner)
+
+
+def _asks_for_text(step: Any) -> bool:
+    return isinstance(step, PlacedDict) and step.get("kind") == "hitl" and "input_schema" not in step
 
 
 def _inner_lists(step: PlacedDict) -> Iterator[PlacedList]:

@@ -31,7 +31,7 @@ _NAMES = (
     _Name(re.compile(r"\bloop\.(?:iteration|index)\b"), "iteration", "the number of the iteration is `iteration`"),
 )
 _PROMPT = _Name(
-    re.compile(r"\bcontext\.initial_prompt\b"), "input", "context.initial_prompt became input, the run's input"
+    re.compile(r"(?:\bcontext\.|(?<![.\w]))initial_prompt\b"), "input", "initial_prompt became input, the run's input"
 )
 _WRITTEN_PROMPT = (
     "context.initial_prompt is written by the blueprint, so it stays: before that it is missing here, where Flujo has "

@@ -174,6 +174,7 @@ def test_a_file_that_is_none_is_refused(create: Holdfast, file: str, text: str |
         ("{name: a, uses: find, updates_context: true}", True),
         ("{name: a, input: {b: 1}, updates_context: true}", True),
         ("{name: a, input: '{{ previous_step }}', updates_context: true}", True),
+        ("{kind: hitl, name: q, message: Who?}, {name: a, uses: passthrough, updates_context: true}", False),
     ],
 )
 def test_a_text_that_flujo_does_not_write_to_the_context_is_not_written(step: str, kept: bool) -> None:
@@ -190,6 +191,46 @@ def test_what_nothing_writes_to_the_context_is_given_at_the_start() -> None:
     assert 'the context is given at the start, as the input: {"goal": …}' in [
         one.text for one in conversion.notes.changed
     ]
+
+
+def test_the_context_is_given_at_the_start_also_where_an_agent_writes_other_keys() -> None:
+    agent = "{model: echo, output_schema: {type: object, properties: {mood: {}}}}"
+    use = "{name: a, agent: judge, input: '{{ context.text }} {{ context.mood }}', updates_context: true}"
+    conversion = convert(f"agents: {{judge: {agent}}}\nsteps: [{use}]", "theirs.yaml", Path(), Path("ours.yaml"))
+    assert 'the context is given at the start, as the input: {"text": …}' in [
+        one.text for one in conversion.notes.changed
+    ]
+
+
+def test_a_router_that_says_its_agent_and_branches_is_a_block() -> None:
+    branches = "{law: [{name: A b, input: x}], money: [{name: c}]}"
+    text = f"steps: [{{kind: dynamic_router, name: r, router: {{router_agent: 'team:choose', branches: {branches}}}}}]"
+    [block] = loads(turned(text)).steps
+    choice, runs = block.steps
+    assert (block.name, choice.uses, runs.choose) == ("r", "team:choose", "{{ steps.r_choice.output }}")
+    assert [step.name for steps in runs.branches.values() for step in steps] == ["A_b", "c"]
+
+
+def test_an_end_that_only_a_failure_led_to_is_left_out() -> None:
+    rules = "[{from: a, on: success, to: done}, {from: '*', on: failure, to: failed}]"
+    machine = "kind: StateMachine, name: m, start_state: a, end_states: [done, failed], states: {a: [{name: x}]}"
+    [step] = loads(turned(f"steps: [{{{machine}, transitions: {rules}}}]")).steps
+    assert step.ends == ["done"]
+
+
+def test_a_condition_that_is_a_template_is_an_expression() -> None:
+    branches = "{'true': [{name: a}], 'false': [{name: b}]}"
+    condition = "condition: \"{{ initial_prompt == 'x' }}\""
+    [step] = loads(turned(f"steps: [{{kind: conditional, name: c, {condition}, branches: {branches}}}]")).steps
+    assert (step.condition, step.condition_expression) == (None, "input == 'x'")
+
+
+def test_a_conversation_without_an_agent_ends_and_has_a_speaker() -> None:
+    loop = "{conversation: true, ai_turn_source: named_steps, history_management: {strategy: summarize}, body: %s}"
+    body = "[{kind: hitl, name: q, message: Go?}, {name: plan it}]"
+    [step] = loads(turned(f"steps: [{{kind: loop, name: l, loop: {loop % body}}}]")).steps
+    assert (step.loop.ai_turn_source, step.loop.max_loops) == ("plan_it", 5)
+    assert step.loop.history_management.strategy == "truncate_turns"
 
 
 def test_the_artifacts_of_imports_begin_empty() -> None:
