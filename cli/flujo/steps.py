@@ -235,16 +235,23 @@ class StepConverter:
 
     # Blocks
 
-    def _name_speaker(self, loop: PlacedDict) -> None:
-        """Name the step whose turns a conversation keeps, where no step of its body has an agent."""
+    def _end_conversation(self, loop: PlacedDict) -> None:
+        """Give a conversation in which no step has an agent, so that none says it is finished, an end and a speaker."""
         body = find_steps(loop.get("body")) or PlacedList(loop.place)
-        every = [step for step in body if isinstance(step, PlacedDict)]
         if any(key in step for step in _list_steps(body) for key in ("agent", "uses", "planner")):
             return
-        speakers = [step for step in every if step.get("kind", "step") == "step" and isinstance(step.get("name"), str)]
-        if speakers:
-            if not any(key in loop for key in ("max_loops", "exit_expression", "exit_condition", "stop_when")):
-                loop.put("max_loops", 5, loop.place)
+        if not any(key in loop for key in ("max_loops", "exit_expression", "exit_condition")):
+            loop.put("max_loops", 5, loop.place)
+            loop.put("on_max_loops", "finish", loop.place)
+            self._notes.change(
+                loop.place, "no agent ends the conversation: it has Flujo's five iterations, max_loops: 5"
+            )
+        speakers = [
+            step
+            for step in body
+            if isinstance(step, PlacedDict) and step.get("kind", "step") == "step" and isinstance(step.get("name"), str)
+        ]
+        if loop.get("ai_turn_source") == "last" and speakers:
             loop["ai_turn_source"] = speakers[-1]["name"]
             text = f"no step of the body has an agent: the turns are those of {speakers[-1]['name']}"
             self._notes.change(loop.value_place("ai_turn_source"), text)
@@ -286,8 +293,8 @@ class StepConverter:
             text = f"ai_turn_source: {loop['ai_turn_source']} became last: name one step if another one speaks"
             self._notes.leave(loop.value_place("ai_turn_source"), text)
             loop["ai_turn_source"] = "last"
-        if loop.get("conversation") is True and loop.get("ai_turn_source") == "last":
-            self._name_speaker(loop)
+        if loop.get("conversation") is True:
+            self._end_conversation(loop)
         history = loop.get("history_management")
         if isinstance(history, PlacedDict) and "summarize_ratio" in history:
             place = history.key_place("summarize_ratio")

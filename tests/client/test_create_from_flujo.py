@@ -229,7 +229,7 @@ def test_a_conversation_without_an_agent_ends_and_has_a_speaker() -> None:
     loop = "{conversation: true, ai_turn_source: named_steps, history_management: {strategy: summarize}, body: %s}"
     body = "[{kind: hitl, name: q, message: Go?}, {name: plan it}]"
     [step] = loads(turned(f"steps: [{{kind: loop, name: l, loop: {loop % body}}}]")).steps
-    assert (step.loop.ai_turn_source, step.loop.max_loops) == ("plan_it", 5)
+    assert (step.loop.ai_turn_source, step.loop.max_loops, step.loop.at_the_limit) == ("plan_it", 5, "finish")
     assert step.loop.history_management.strategy == "truncate_turns"
 
 
