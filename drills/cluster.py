@@ -120,6 +120,20 @@ class ClusterProcesses(Processes):
         if not self._data.exists():
             self._init_database()
         self.start("postgres")
+        await self._wait_for_database()
+        await self._run_tool("sh", ROOT / "deploy/schema.sh")
+        await self._run_tool("temporal-sql-tool", "--db", RECORD, "create")
+        for name in SERVICES:  # the frontend first: all at once they race for the metadata of the cluster
+            self.start(name)
+            await wait_for_port(self._ports[name][0])
+        await self.make_namespace("default")
+
+    async def make_namespace(self, name: str) -> None:
+        """Make a namespace, as a deployment does."""
+        await self._run_tool("sh", ROOT / "deploy/setup.sh", TEMPORAL_NAMESPACE=name)
+
+    async def _run_tool(self, *command: str | Path, **more: str) -> None:
+        """Run a command with the programs, the database and the address of the cluster."""
         environment = {
             **os.environ,
             "PATH": f"{self._built / 'bin'}:{Path(find_temporal_binary()).parent}:{os.environ['PATH']}",
@@ -130,14 +144,9 @@ class ClusterProcesses(Processes):
             "SQL_USER": USER,
             "SQL_PASSWORD": USER,
             "TEMPORAL_ADDRESS": self.address,
+            **more,
         }
-        await self._wait_for_database()
-        await asyncio.to_thread(_run, ["sh", ROOT / "deploy/schema.sh"], env=environment)
-        await asyncio.to_thread(_run, ["temporal-sql-tool", "--db", RECORD, "create"], env=environment)
-        for name in SERVICES:  # the frontend first: all at once they race for the metadata of the cluster
-            self.start(name)
-            await wait_for_port(self._ports[name][0])
-        await asyncio.to_thread(_run, ["sh", ROOT / "deploy/setup.sh"], env=environment)
+        await asyncio.to_thread(_run, command, env=environment)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -40,7 +40,7 @@ from holdfast.worker import create_worker
 from holdfast.workflows import OWN_RUNNER, RUNNER, WORKFLOWS
 from tests.crashes import note_threads, pytest_handlecrashitem  # noqa: F401 - pytest finds the hook here
 from tests.python_environment import keep_in_python
-from tests.server import SharedServer, connected
+from tests.server import OTHER_SERVER, SharedServer, connected
 from tests.skips import pytest_runtest_makereport  # noqa: F401 - pytest finds the hook here
 from tests.watch import watched
 
@@ -134,6 +134,9 @@ def last_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the test run's server."""
+    if OTHER_SERVER in os.environ:
+        yield os.environ[OTHER_SERVER]
+        return
     folder = tmp_path_factory.getbasetemp()
     shared = SharedServer(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
     yield shared.join()

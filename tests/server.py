@@ -50,6 +50,9 @@ SPARE = 2
 """Processes that pytest-xdist may start in the place of crashed ones, under names of their own: without a namespace,
 each further test of such a process would fail, too, and hide the one that crashed."""
 
+OTHER_SERVER = "HOLDFAST_TEST_SERVER"
+"""The variable with the address of a server that has `namespaces`; without it one is started. See `drills.suite`."""
+
 COLLECT_AT = "400"
 """Growth in percent at which the server, a program in Go, collects its garbage: at 100 it took 7 % of its time more."""
 
