@@ -89,7 +89,11 @@ async def start_pipeline(
     access: RunAccess,
     link: PastLink | None = None,
 ) -> None:
-    """Start the run's workflow; `link` is what it goes on from. Raises `RunExists` if its id is taken."""
+    """Start the run's workflow; `link` is what it goes on from.
+
+    Raises `RunExists` if its id is taken, and `BadInput` for more than a server takes.
+    """
+    _check_size(client, definition, state)
     try:
         await client.start_workflow(
             PIPELINE_WORKFLOW,
@@ -104,6 +108,15 @@ async def start_pipeline(
         )
     except WorkflowAlreadyStartedError:
         raise RunExists(definition.run) from None
+
+
+def _check_size(client: Client, definition: Definition, state: PipelineState) -> None:
+    if definition.history_limits.value is None:
+        return
+    payloads = client.data_converter.payload_converter.to_payloads([definition, state])
+    if (count := sum(payload.ByteSize() for payload in payloads)) > LARGEST_VALUE:
+        message = f"the blueprint and the input have {count:,} bytes, and at most {LARGEST_VALUE:,} can be sent"
+        raise BadInput(f"{message}: store large values outside ([payloads] external), or give less")
 
 
 def make_attributes(access: RunAccess) -> TypedSearchAttributes:

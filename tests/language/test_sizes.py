@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.activities import tool
 from holdfast.protocol.runs import HistoryLimits
+from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness
 
 LIMIT = 40_000
@@ -50,6 +51,11 @@ async def test_what_is_too_large_to_be_sent_fails(house: Harness, large: str) ->
     assert (outcome.status, outcome.error.type) == ("failed", "too_large")
     assert outcome.error.message.startswith(f"{name} has ")
     assert "run.completed" not in await house.types(run)
+
+
+async def test_an_input_that_no_server_takes_is_refused_before_the_start(house: Harness) -> None:
+    with pytest.raises(BadInput, match=r"can be sent: store large values outside"):
+        await house.start(json.dumps({"steps": [{"name": "one"}]}), "x" * 2_000_000)
 
 
 @tool(name="sizes_fill", idempotent=True)
