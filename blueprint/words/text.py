@@ -135,6 +135,8 @@ def say_template(template: object, names: Vocabulary) -> str:
     ('"Pay [the input\\'s amount] EUR?"', 'the input')
     >>> say_template({"n": 3, "x": "{{ item }}"}, RUN)
     'n (3) and x (the item)'
+    >>> say_template("{{ '{' }} {{ '' if item is none else item }} {{ input.x | default({'n': 1}) }}", RUN)
+    '"{ [the item] [the input\\'s x (or {"n": 1}, if there is none)]"'
     """
     match template:
         case str():
