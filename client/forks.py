@@ -94,28 +94,33 @@ class RunFork:
         events = await below(self._tree, self._run)
         at = find_place(events, self._request.at)
         check_place(at, events)
+        reader = PastReader(self._tree, self._run, events, definition.blueprint)
         fork = Fork(
             **describe_place(definition.blueprint, at).model_dump(),
             changes={path: value for path, value in self._request.changes.items() if not _is_of_input(path)},
-            input=await self._change_input(changed or definition.blueprint, at),
         )
+        changed_input = await self._change_input(changed or definition.blueprint, at, await reader.read_input(fork))
+        fork = fork.model_copy(update={"input": changed_input})
         place = next(number for number, event in enumerate(events) if event.address == at)
         check_not_undone(self._run, events, place, fork)
-        reader = PastReader(self._tree, self._run, events, definition.blueprint)
         past = await reader.read(await self._find_break(reader, described), place=fork)
         new = self._request.run or new_run_id(changed or definition.blueprint)
         link = PastLink(run=self._run, by=self._by, digest=digest_change(changed), at=at)
         await Successor(self._client, self._answering, described).start(new, past, link, changed)
         return Forked(new, self._run, at)
 
-    async def _change_input(self, blueprint: Blueprint, at: Address) -> list[JSON]:
-        """Return the run's input as it is from the place on, in a list; [] where it stays. Raises `BadInput`."""
+    async def _change_input(self, blueprint: Blueprint, at: Address, before: list[JSON]) -> list[JSON]:
+        """Return the run's input as it is from the place on, in a list; [] where it stays. Raises `BadInput`.
+
+        `before` is the input that a fork before has given it, in a list.
+        """
         changes = {path: value for path, value in self._request.changes.items() if _is_of_input(path)}
         if not changes:
             return []
         if any(kind == "import" for kind, _, _ in parts(at)[:-1]):
             raise BadInput(f"{at} stands in an import, which does not read the run's input: change the context there")
-        own, _ = complete_input(blueprint.inputs, (await read_input(self._client, self._run)).input)
+        begun_with = (await read_input(self._client, self._run)).input
+        own, _ = complete_input(blueprint.inputs, [begun_with, *before][-1])
         names: JSONObject = {"input": own}
         try:
             for path, value in changes.items():

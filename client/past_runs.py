@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.open_failures import find_open_failures
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
@@ -99,6 +99,9 @@ class PastReader:
         self._events, self._blueprint = events, blueprint
         self._orders = _find_orders(events)
         self._places = {event.address for event in events}
+        self._came_to = {event.address: -number for number, event in enumerate(reversed(events))}
+        self._has_other_input = False
+        """Whether the run was begun with another input somewhere."""
         self._failed_at: dict[str, datetime] = {
             event.address: event.time for event in events if isinstance(event.data, StepFailed)
         }
@@ -217,10 +220,8 @@ class PastReader:
                 f"somebody {FREE_COMMANDS[command]} in {workflow}, which a run that goes on from it would not meet"
             )
             raise BadInput(message)
-        met = None if history.past is None else history.past.fork
-        if met is not None and (met.changes or met.input):
-            message = f"{self._run} was begun with values changed at {met.address}, which no run can go on with"
-            raise BadInput(f"{message}: fork the run that it begins in once more")
+        changed = self._list_changed(history, place)
+        self._has_other_input = self._has_other_input or any(fork.input for fork in changed)
         waits = await self._histories.read_waits(history)
         before = self._read_before(history, waits)
         bad_ends = _BadEnds(waits.broken_blocks, broken.at)
@@ -230,11 +231,34 @@ class PastReader:
             until=None if isinstance(place, Fork) else place,
             state=history.state,
             calls=await self._collect_calls(history, before, broken, bad_ends),
-            children=await self._collect_children(history, before, broken, bad_ends, place),
+            children=await self._collect_children(history, before, broken, bad_ends, place, changed),
+            changed=changed,
+            input=[history.input] if self._has_other_input and history.before is not None else [],
             replies=[reply for reply in waits.replies if _is_reply_met(reply, broken, bad_ends)],
             done=waits.done,
             orders=self._orders,
         )
+
+    async def read_input(self, place: ResumePoint) -> list[JSON]:
+        """Return the run's input at a place, where it was changed by a fork before, in a list; else []."""
+        forks = self._list_changed(await self._histories.read(self._run), place)
+        inputs = [fork.input for fork in forks if fork.input and not fork.is_beside(place.address)]
+        return inputs[-1] if inputs else []
+
+    def _list_changed(self, history: WorkflowHistory, place: ResumePoint | None) -> list[Fork]:
+        """Return where the values of a run were changed that it met, but for what comes behind the place of a fork."""
+        met = history.past
+        forks = [] if met is None else [*met.changed, *([] if met.fork is None else [met.fork])]
+        forks = [fork for fork in forks if fork.changes or fork.input]
+        if not isinstance(place, Fork):
+            return forks
+        return [fork for fork in forks if fork.address == place.address or self._is_before(fork, place)]
+
+    def _is_before(self, fork: Fork, place: ResumePoint) -> bool:
+        """Return whether the run had come to a fork before it came to a place, or it stands beside that."""
+        came_to, came_here = self._came_to.get(fork.address), self._came_to.get(place.address)
+        is_earlier = came_to is not None and came_here is not None and came_to < came_here
+        return is_earlier or place.is_beside(fork.address)
 
     def _read_before(self, history: WorkflowHistory, waits: PastWaits) -> Past:
         """Return what the workflow met, or may still meet, where the run itself goes on from another one.
@@ -279,7 +303,13 @@ class PastReader:
         return calls
 
     async def _collect_children(
-        self, history: WorkflowHistory, before: Past, broken: Break, bad_ends: _BadEnds, place: ResumePoint | None
+        self,
+        history: WorkflowHistory,
+        before: Past,
+        broken: Break,
+        bad_ends: _BadEnds,
+        place: ResumePoint | None,
+        changed: Sequence[Fork],
     ) -> dict[str, list[PastChild]]:
         around = [] if place is None else [child for child in history.children if _is_around(child, place)]
         own: dict[str, list[PastChild]] = {}
@@ -293,7 +323,8 @@ class PastReader:
                 else self._read_child(child, broken, inner)
             )
             if met is not None:
-                own.setdefault(child.address, []).append(met)
+                inside = [fork.address for fork in changed if _is_around(child, fork)]
+                own.setdefault(child.address, []).append(met.model_copy(update={"changed": inside}))
         addresses = dict.fromkeys([*before.children, *own])
         return {address: _join(before.children.get(address, []), own.get(address, [])) for address in addresses}
 
@@ -301,7 +332,7 @@ class PastReader:
         """Return a child in which, or below which, the fork is: it is gone through again, whatever came of it."""
         iteration = _find_iteration(child, fork)
         past = await self.read(broken, child.workflow, fork, iteration)
-        return PastChild(workflow=child.workflow, status="open", past=past)
+        return await self._open(child, past)
 
     async def _read_child(self, child: ChildRun, broken: Break, place: ResumePoint | None) -> PastChild | None:
         """Return what a child did; None for one that is no part of the run, and is started again.
@@ -321,7 +352,12 @@ class PastReader:
         if child.is_own:
             return None
         past = await self.read(await self._find_break_of_child(child, broken), id_, place)
-        return PastChild(workflow=id_, status="open", past=past)
+        return await self._open(child, past)
+
+    async def _open(self, child: ChildRun, past: Past) -> PastChild:
+        """Return a child that is gone through again; it keeps what it was to do, as its state may be another one."""
+        past = past.model_copy(update={"request": await self._digest(child)})
+        return PastChild(workflow=child.workflow, status="open", past=past)
 
     async def _find_break_of_child(self, child: ChildRun, broken: Break) -> Break:
         """Return where a child broke off that had no end to the run: it may have failed, and nobody had heard of it."""
@@ -341,7 +377,8 @@ class PastReader:
         if child.is_own:
             return ""
         definition, state = [await self._histories.decode(argument) for argument in child.arguments[:2]]
-        return digest_child(definition, state)
+        met = definition.get("past") or {}
+        return met.get("request") or digest_child(definition, state)
 
     def _is_handled(self, child: ChildRun, broken: Break) -> bool:
         """Return whether the run went on after a child had failed."""

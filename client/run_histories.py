@@ -73,6 +73,8 @@ class WorkflowHistory:
     """The state that it began with, where that was not fresh."""
     past: Past | None
     """What it met itself, in a run that went on from another one."""
+    input: JSON = None
+    """The run's input in its definition."""
     before: str | None = None
     """Temporal's id of the history before it, where it has continued as new."""
     closed: datetime | None = None
@@ -172,7 +174,9 @@ class Histories:
         is_fresh = not first.continued_execution_run_id and (past is None or past.state is None)
         before = first.continued_execution_run_id or None
         state = None if is_fresh else values[1]
-        history = WorkflowHistory(workflow, first.original_execution_run_id, state, past, before)
+        history = WorkflowHistory(
+            workflow, first.original_execution_run_id, state, past, values[0].get("input"), before
+        )
         await _HistoryReader(self._client, history).take(fetched.events)
         return history
 

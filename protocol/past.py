@@ -107,6 +107,8 @@ class PastChild(Value):
     result: JSON = None
     failure: PastFailure | None = None
     past: Past | None = None
+    changed: list[Address] = []
+    """Places inside it at which values were changed in the earlier run: it takes them there, and met them."""
 
 
 class ResumePoint(Value):
@@ -172,6 +174,12 @@ class Past(Value):
     """By the address of a step the branches in the order in which they ended, where that is not the declared one."""
     fork: Fork | None = None
     """Where it is met no more, if that is in this workflow or below it."""
+    request: str = ""
+    """See `digest_child`; of a child."""
+    changed: list[Fork] = []
+    """Where the earlier run was begun with changed values, as those that it goes on from: they are changed again."""
+    input: list[JSON] = []
+    """The changed input of the run that its last history began with, in a list; [] where it was not changed."""
     until: ResumePoint | None = None
     """For a retry with another blueprint: up to where that must do the same, if that is here or below."""
 

@@ -26,6 +26,7 @@ from holdfast.protocol.past import (
     digest_child,
     digest_request,
 )
+from holdfast.workflows.changed_values import ChangedValues
 from holdfast.workflows.failures import failure, make_child_error
 
 MOST_AT_ONCE = 200
@@ -50,7 +51,7 @@ class EarlierRun:
         self._place = past.place
         self._is_reached = False
         """True once the run has come to the place where it goes on: from that of a fork on nothing is met."""
-        self._changes = {} if past.fork is None else dict(past.fork.changes)
+        self._changed = ChangedValues(past)
 
     def sort_branches(self, address: Address, names: Sequence[str]) -> list[str]:
         """Return branches that one job has ended as they ended in the earlier run; what is met ends all at once."""
@@ -59,25 +60,22 @@ class EarlierRun:
 
     def arrive(self, address: str) -> None:
         """Note that the run has come to an address."""
+        self._changed.arrive(address)
         self._is_reached = self._is_reached or (self._place is not None and self._place.address == address)
 
     def take_changes(self, address: Address) -> dict[str, JSON]:
-        """Return what is to be written into the context at a step, by path; once, at the place of the fork."""
+        """Return what is to be written into the context at a step, by path; once, at the place of a fork."""
         self.arrive(address)
-        if not (self._is_reached and self._fork is not None and self._fork.is_around(address)):
-            return {}
-        changes, self._changes = self._changes, {}
-        return changes
+        return self._changed.take(address)
 
     def read_input(self, address: Address, own: JSON) -> JSON:
         """Return the run's input as it is read at an address; `own` is what the run was started with."""
-        changed = [] if self._fork is None else self._fork.input
-        return changed[0] if changed and self._is_over(address) else own
+        return self._changed.read_input(address, own)
 
     @property
     def next_input(self) -> list[JSON]:
         """The run's input for the next history of this workflow, in a list; [] where it stays."""
-        return self._fork.input if self._fork is not None and self._is_reached else []
+        return self._changed.next_input
 
     def _is_over(self, address: str) -> bool:
         """Return whether nothing is met any more at an address."""
@@ -112,8 +110,10 @@ class EarlierRun:
             return None
         child = children.pop(0)
         self.met.append(child.workflow)
+        self._changed.leave(child.changed)
         if child.past is not None and child.past.place is not None:
-            self._is_reached, self._changes = True, {}
+            self._is_reached = True
+            self._changed.leave([child.past.place.address])
         return child
 
     def _check_new(self, address: str, different: str) -> None:

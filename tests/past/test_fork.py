@@ -228,17 +228,13 @@ async def test_the_input_is_not_changed_inside_an_import(house: Harness) -> None
 
 
 @pytest.mark.slow
-async def test_an_input_that_does_not_fit_is_refused_and_a_changed_run_is_not_gone_on_with(house: Harness) -> None:
+async def test_an_input_that_does_not_fit_is_refused(house: Harness) -> None:
     run = await house.start(INPUT, {"tone": "warm", "to": "Ana"})
     await house.output(run)
     with pytest.raises(BadInput, match="a key in it is empty"):
         await house.runs.fork(run, "last", changes={"x.y.": 1})
     with pytest.raises(BadInput, match="does not fit: tone"):
         await house.runs.fork(run, "last", changes={"input.tone": 3})
-    changed = await fork(house, run, "last", changes={"input.tone": "dry"})
-    await house.output(changed)
-    with pytest.raises(BadInput, match="values changed at"):
-        await house.runs.fork(changed, "last")
 
 
 def undone(house: Harness) -> list[dict[str, Any]]:
