@@ -191,7 +191,6 @@ class ToolActivities:
         """Return the tools as a model sees them: name, description, arguments."""
         specs: list[ToolSpec] = []
         async with run_attempt(request):
-            await leave_failing_task("the description of tools")  # it imports their modules
             for name in request.tools:
                 specs += await (self._described_or_problem(name) if request.lenient else self.described(name))
         return specs
