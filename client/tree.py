@@ -53,7 +53,12 @@ STEP_BACK = 10
 UPDATE_LIMIT = timedelta(seconds=10)
 UPDATE_ATTEMPTS = 5
 NOT_OPEN = QueryRejectCondition.NOT_OPEN
-_PASSING = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.UNAVAILABLE)
+_PASSING = (
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.FAILED_PRECONDITION,  # its task has failed or lost its worker three times: perhaps not once more
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNAVAILABLE,
+)
 _UNREACHED = (
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.CANCELLED,
@@ -223,6 +228,7 @@ class Tree:
                     raise UnknownRun(workflow) from None
                 if error.status not in _PASSING:
                     raise
+                await asyncio.sleep(PAUSE_SECONDS)  # some are refused at once
         # A server that cannot be reached fails this call, too; one that only drops updates has a worker that is busy.
         raise failed or await self.silence(workflow)
 

@@ -12,6 +12,8 @@ import pytest_asyncio
 from temporalio.client import Client
 
 from holdfast.client.obstacles import find_obstacles
+from holdfast.protocol.answers import Receipt
+from holdfast.protocol.names import ANSWER
 from holdfast.runtime.workers import TaskFailing
 from holdfast.workflows import calls
 from tests.conftest import Harness, until, worker_for
@@ -47,6 +49,18 @@ async def test_a_run_that_is_not_followed_says_the_way_out_and_force_ends_it(unf
     assert "TMPRL1100" in text
     assert f"holdfast replay {run}" in text
     assert f"holdfast cancel {run} --force" in text
+
+
+async def test_an_update_of_a_run_that_is_not_followed_says_the_way_out(unfollowed: tuple[Harness, str]) -> None:
+    away, run = unfollowed
+
+    async def refuses_updates() -> bool:  # from the third attempt at the task on
+        described = await away.runs.tree.describe(run)
+        return described.raw_description.pending_workflow_task.attempt > 3
+
+    await until(refuses_updates, "a task that failed some times")
+    with pytest.raises(TaskFailing, match=f"holdfast cancel {run} --force"):
+        await away.runs.tree.update(run, ANSWER, {}, list[Receipt], id="late")
 
 
 @pytest.mark.slow  # the server reports it from the fifth failure on, after half a minute
