@@ -21,7 +21,9 @@ from benchmarks.ground import loop, question_id, server
 from benchmarks.table import Cell, print_table
 from holdfast.client.events import chain
 from holdfast.client.runs import Runs
+from holdfast.protocol.answers import Receipt
 from holdfast.protocol.events import LoopIteration
+from holdfast.protocol.names import ANSWER
 
 EARLY = 10
 WORKER = Path(__file__).parent.parent / "worker.py"
@@ -57,7 +59,7 @@ class Loop:
 
     async def _answer(self, question: str, n: int) -> None:
         payload = {"answers": [{"question": question, "content": f"answer {n}"}], "key": f"{n}"}
-        await self._handle.execute_update("answer", payload, id=f"{n}")
+        await self.runs.tree.update(self.workflow, ANSWER, payload, list[Receipt], id=f"{n}")
 
     @property
     def _handle(self) -> WorkflowHandle[Any, Any]:
