@@ -184,7 +184,8 @@ async def test_a_server_whose_process_was_killed_is_started_again(little: McpSer
     assert [tool.name for tool in await little.tools("little")]
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http", pytest.param("old", marks=pytest.mark.slow)])
+@pytest.mark.first_row
+@pytest.mark.parametrize("transport", ["stdio", "http", "old"])
 async def test_a_call_that_is_lost_is_told_and_not_repeated(transport: str, tmp_path: Path) -> None:
     async with one(transport) as (servers, kill):
         lost = asyncio.create_task(refusal(servers, "wait", waiting(tmp_path)))
