@@ -44,7 +44,7 @@ ERRORS = {
 """A blueprint with one of these cannot run."""
 
 WARNINGS = {
-    "any_text": "A loop ends with any text that a person or a model writes, also with a no.",
+    "any_output": "A loop ends, or never ends, with any text or object that its steps give, also with a no.",
     "constant_condition": "A condition is the same however the run goes.",
     "few_questions": "A clarification needs more facts than it may ask questions.",
     "late_append": "A list that grows between iterations is read after the loop, without the last iteration's value.",

@@ -100,13 +100,19 @@ class ExpressionReader(JudgedText):
             consents.check_choice_after_no(self, parsed_expression(expression))
 
     def check_exit(self, condition: str) -> None:
-        """Warn of a loop that ends with any text that a person or a model writes."""
+        """Warn of a loop that ends with any text that a person or a model writes, or with any object."""
         with suppress(ExpressionError):  # reported with the names
             for node in _split(parsed_expression(condition)):
-                shape = self.look_at(node)
-                if isinstance(node, _READ) and shape.is_text and not shape.values:
-                    message = f"{name_node(node)} is a text, and any text ends the loop, also a no"
-                    self.warn("any_text", message, f"compare it: {name_node(node)} == 'stop'")
+                tested = node.node if isinstance(node, nodes.Not) else node
+                shape = self.look_at(tested) if isinstance(tested, _READ) else UNKNOWN
+                name = name_node(tested)
+                if shape.is_text and not shape.values and tested is node:
+                    message = f"{name} is a text, and any text ends the loop, also a no"
+                    self.warn("any_output", message, f"compare it: {name} == 'stop'")
+                elif shape.types <= {"object", "null"} and shape.required:
+                    ends = "ends the loop" if tested is node else "keeps the loop going"
+                    message = f"{name} is an object, and any object {ends}"
+                    self.warn("any_output", message, f"test one of its keys: {', '.join(shape.keys)}")
 
     def check_decided(self, condition: str, shape: Shape) -> None:
         """Warn of a condition that is the same however the run goes."""

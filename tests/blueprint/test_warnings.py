@@ -144,6 +144,7 @@ def test_an_output_that_may_be_null_in_a_text_is_told_with_its_cause(warned, ste
 
 
 LOOP = "%ssteps: [{kind: loop, name: l, loop: {exit_expression: input.x, body: [%s]%s}}]"
+JUDGE = "{name: a, agent: {model: echo, output_schema: {type: object, required: [done], properties: {done: {}}}}}"
 ANSWER = "{kind: hitl, name: h, message: Go on?}"
 PERSON = "{kind: conditional, name: c, condition_expression: input, branches: {a: {kind: hitl, name: h, message: Go?}}}"
 
@@ -243,16 +244,19 @@ def test_steps_beside_one_another_that_write_one_path_are_told(warned, head, nee
         (ANSWER, "output", True),
         (ANSWER, "iteration > 3 or output", True),
         ("{name: a, agent: {model: echo}}", "steps.a.output", True),
+        (JUDGE, "output", True),
+        (JUDGE, "not output", True),
+        (JUDGE, "output.done", False),
         (ANSWER, "output == 'stop'", False),
         (ANSWER, "not output", False),
         ("{name: a, uses: any_tool}", "output", False),
         ("{name: a, agent: {model: echo, output_schema: {type: boolean}}}", "output", False),
     ],
 )
-def test_a_loop_that_any_text_ends_is_told(warned, body, exit, warns) -> None:
+def test_a_loop_that_any_output_ends_is_told(warned, body, exit, warns) -> None:
     block = f'{{max_loops: 5, exit_expression: "{exit}", body: [{body}]}}'
     found = warned(f"steps: [{{kind: loop, name: l, loop: {block}}}]")
-    assert [one.code for one in found] == ["any_text"] * warns
+    assert [one.code for one in found] == ["any_output"] * warns
 
 
 def test_a_comment_silences_the_warnings_of_its_line_or_of_the_line_below(warned) -> None:
@@ -273,7 +277,7 @@ def test_a_reason_may_stand_behind_a_second_mark(warned) -> None:
     ("comment", "code", "says"),
     [
         ("ignore unused_agnet", "unknown_ignore", "did you mean 'unused_agent'?"),
-        ("ignore xyz", "unknown_ignore", "warnings: any_text, constant_condition, few_questions"),
+        ("ignore xyz", "unknown_ignore", "warnings: any_output, constant_condition, few_questions"),
         ("ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("please ignore", "unknown_ignore", "write # holdfast: ignore CODE"),
         ("ignore unused_agent", "unneeded_ignore", "line 1 has no unused_agent"),
