@@ -214,7 +214,7 @@ class OneJobInstance(InnerInstance):
 
     def _next_group(self, groups: deque[list[WorkflowActivationJob]]) -> list[WorkflowActivationJob] | None:
         """Return the next jobs; before them and at last what runs the workflow on that has waited for its rest."""
-        whole_task = not groups
+        whole_task = not groups and not self._deferred  # what is left of the task comes behind local results
         if waiting := self._at_rest[False] or (whole_task and self._at_rest[True]):
             self._depends_on_task |= waiting is self._at_rest[True]
             for future in waiting:
