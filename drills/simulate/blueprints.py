@@ -18,7 +18,7 @@ import yaml
 from drills.simulate import extras
 from drills.simulate.choices import Choices
 from drills.simulate.extras import NOBODY
-from drills.simulate.world import ASKING, BROKEN, FIND, PAY, RING
+from drills.simulate.world import ASKING, BROKEN, FIND, LATE, PAY, RING, THINK
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import loads
 
@@ -28,7 +28,7 @@ UNDONE = "do"
 """How the names of steps begin that are undone if their block does not complete."""
 FINE = "fine"
 """What the last steps of a block are told if its steps have completed; else they are told of the failure."""
-SIZES = (2, 3, 4, 6)
+SIZES = (1, 2, 3, 4, 6)
 """Steps of a blueprint, about."""
 OFTEN = (1.0, 0.1, 4.0)
 """How often a blueprint has a kind, beside others: some of few kinds find what those of all do not."""
@@ -42,6 +42,7 @@ ASKS: tuple[Json, ...] = (
     {"ask": "clarification", "options": ["keep", "drop"], "allow_custom": True},
     {"ask": "permission"},
     {"ask": "permission", "risk": "high", "action": "Pay", "details": {"to": "Ann"}},
+    {"ask": "permission", "risk": "{{ 'high' if input == 'tea' else 'low' }}", "action": "Pay"},
     {"ask": "review", "input": {"title": "Tea"}},
     {"ask": "hold"},
     {"ask": "input", "input_schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}},
@@ -256,6 +257,8 @@ def _make_race(gen: Generator, depth: int) -> Json:
 def _make_block(gen: Generator, depth: int) -> Json:
     """Return a block, some of which fail: then what they have paid is paid back. In others nobody ever answers."""
     n = gen.count
+    if gen.choices.chance(0.15):
+        return _make_replans(gen)
     if gen.choices.chance(0.2):
         ask = {"name": f"never{n}", "kind": "hitl", "message": f"{NOBODY} this."}
         loop = {"name": f"loop{n}", "kind": "loop", "loop": {"max_loops": 9, "body": [ask]}}
@@ -273,6 +276,19 @@ def _make_block(gen: Generator, depth: int) -> Json:
     if gen.choices.chance(0.5):
         block["finally"] = [{"name": f"last{n}", "uses": PAY, "input": f"{{{{ error.type if error else '{FINE}' }}}}"}]
     return block
+
+
+def _make_replans(gen: Generator) -> Json:
+    """Return a block whose planner makes its plan again: the first one fails, after it has paid."""
+    gen.agents["planner"] = {"model": "simulated", "instructions": "Plan it.", "output_schema": "plan"}
+    gen.agents["payer"] = {"model": "simulated", "tools": [PAY, BROKEN]}
+    plan = {"from": f"{{{{ steps.{THINK}{gen.count}.output }}}}", "agent": "payer"}
+    return {
+        "steps": [
+            {"name": f"{THINK}{gen.count}", "uses": "agents.planner", "input": "Plan."},
+            {"name": f"again{gen.count}", "kind": "plan", "plan": {**plan, "max_replans": 1 + gen.choices.below(2)}},
+        ]
+    }
 
 
 def _make_clarify(gen: Generator, depth: int) -> Json:
@@ -300,8 +316,10 @@ def _make_wait(gen: Generator, depth: int) -> Json:
     key = f"INV-{gen.count}"
     if gen.choices.chance(0.1):
         return {"for": "never", "key": key, "timeout": "2h", "default": "nothing", "on_timeout": "default"}
-    gen.events.append(("paid", key))
-    return {"for": "paid", "key": key}
+    early = gen.choices.chance(0.2)
+    name = LATE if early else "paid"
+    gen.events.append((name, key))
+    return {"for": name, "key": key, **({"early": "drop"} if early else {})}
 
 
 def _make_agentic_loop(gen: Generator, depth: int) -> Json:

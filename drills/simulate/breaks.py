@@ -6,6 +6,7 @@ too. `python -m drills.simulate --breaks` runs each until it is found.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
@@ -17,17 +18,17 @@ from temporalio import workflow
 
 from holdfast.client.past_runs import PastReader
 from holdfast.protocol.answers import Refusal
-from holdfast.workflows import activation, approvals, interpreter, items, races, rest, run, tools
+from holdfast.workflows import activation, approvals, interpreter, items, races, run, tools
 from holdfast.workflows.activation import OneJobInstance
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Child, Children
 from holdfast.workflows.door import Receipts
-from holdfast.workflows.handlers import view
 from holdfast.workflows.handlers.answers import Answers
 from holdfast.workflows.handlers.events import Events
 from holdfast.workflows.handlers.host import Host
 from holdfast.workflows.handlers.questions import Questions
 from holdfast.workflows.handlers.steering import Steering
+from holdfast.workflows.handlers.view import View
 from holdfast.workflows.steps import block, parallel
 from holdfast.workflows.undo_log import UndoLog
 
@@ -140,9 +141,10 @@ def _replace_state(**changes: Any) -> Make:
     return make
 
 
-def _wait_for_task(_: Any) -> Any:
-    async def broken(*, whole_task: bool) -> None:
-        await rest.await_rest(whole_task=True)
+def _skip_in_replay(write: Any) -> Any:
+    def broken(*arguments: Any) -> None:
+        if not workflow.unsafe.is_replaying():
+            write(*arguments)
 
     return broken
 
@@ -153,6 +155,11 @@ def _keep_from_children(tell_pause: Any) -> Any:
             await tell_pause(self)
 
     return broken
+
+
+def _handle_cancel(sound: Any) -> Any:
+    """Both: calls and children raise a cancellation as itself, so that the check alone finds none."""
+    return (*sound, asyncio.CancelledError) if isinstance(sound, tuple) else lambda error: False
 
 
 def _forget_cancel(_: Any) -> Any:
@@ -230,7 +237,7 @@ BREAKS: tuple[Break, ...] = (
     Break("an early event is forgotten", [Events], "_keep_event", _return(None)),
     Break("a cancel does not reach the children", [Child], "_cancel", lambda _: _do_nothing),
     Break("a cancel misses a child that is about to start", [Child], "_work", _forget_cancel),
-    Break("a cancel is handled as a failure", [interpreter], "is_cancelled", _return(False)),
+    Break("a cancel is handled as a failure", [interpreter], "HANDLED is_cancelled", _handle_cancel),
     Break("a cancel stops what is done in any case", [block], "clean_up", _await_directly),
     Break("a pause misses a child that is about to start", [Children], "_has_started", _forget_pause),
     Break("a pause is lost at continue-as-new", [Steering], "next_state", _replace_state(paused=False)),
@@ -242,7 +249,7 @@ BREAKS: tuple[Break, ...] = (
     Break("the branches that have lost go on", [races], "_supersede", lambda _: _do_nothing),
     Break("what runs at once starts in any order", [parallel, items], "run_together", _shuffle),
     Break("the ids of calls are drawn by lot", [Activities], "_next_id", _draw_id),
-    Break("search attributes are written once a task", [view], "await_rest", _wait_for_task),
+    Break("search attributes are not written again in replay", [View], "_write_attributes", _skip_in_replay),
     Break("all jobs of a task are applied at once", [activation], "_split", lambda _: lambda jobs: [jobs]),
     Break("what a query has brought is kept", [OneJobInstance], "_evict", _return(None)),
     Break("a query is answered within a local call", [OneJobInstance], "_answer", lambda _: _answer_at_once),

@@ -194,13 +194,10 @@ LEFT_OUT = {
     "LoopBlock.history_management": _MODELS,
     "HistoryManagement": _MODELS,
     "BlockStep.max_parallel": "what stands beside a failure, and is undone, would be a matter of the schedule",
-    "PlanBody.source": "the text of a plan in place of its steps",
     "PlanBody.done": "what an earlier plan did: a value, as steps see it",
-    "PlanBody.max_replans": _TURNS,
     "PlanStep.start_step": "another way to write a loop",
     "WorkflowBlock.args": "other arguments of the same workflow",
     "WorkflowBlock.id": "one workflow of an id at a time: of two that want it the order of things tells",
     "WorkflowBlock.signal": "a signal to a workflow that is not ours, and gives nothing back",
-    "Wait.early": "an event that comes early is lost: the order of things tells",
 }
 """What is never generated: keys, or whole classes of the language, each with its reason."""

@@ -26,7 +26,7 @@ from drills.simulate.blueprints import Generated
 from drills.simulate.core import Violation
 from drills.simulate.extras import NOBODY
 from drills.simulate.simulation import Outcome, check_same, prepare_seed
-from drills.simulate.world import FIND, RUN, World
+from drills.simulate.world import FIND, LATE, RUN, World
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, RunState
 from holdfast.protocol.answers import Answer, AnswerBatch
@@ -161,9 +161,12 @@ class RealRun:
                 return True
         if not is_calm(state):
             return False
-        if self._to_send:
-            await self._send(*self._to_send.pop(0))
-            return True
+        waiting = {question.asked.awaits for question in state.events}
+        for name, key in self._to_send:
+            if name != LATE or (name, key) in waiting:
+                self._to_send.remove((name, key))
+                await self._send(name, key)
+                return True
         moment, owner = min(_list_moments(state), default=(None, ""))
         if moment is None:
             return False

@@ -76,6 +76,8 @@ class Call:
     attempt: int = 1
     failures: int = 0
     cancel_requested: bool = False
+    attempts: int | None = None
+    """How often it may fail, once the world has read that of its request."""
 
 
 @dataclass

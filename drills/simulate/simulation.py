@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -45,7 +46,6 @@ DISTURBING = {
     "heartbeat": 0.2,
     "query": 0.25,
     "evict": 0.08,
-    "look late": 0.1,
     "lose worker": 0.05,
     "lose result": 0.05,
     "fail once": 0.05,
@@ -59,6 +59,14 @@ DISTURBING = {
     "cancel run": 0.15,
     "fire": 0.05,
 }
+TOGETHER = (
+    ("elsewhere", "query"),
+    ("heartbeat", "query in task", "lose"),
+    ("lose worker", "lose result", "pause"),
+    ("begin", "pause", "pause by signal"),
+    ("begin", "cancel run", "evict"),
+)
+"""Storms of several kinds that meet by chance too seldom."""
 CLOSINGS = tuple(kind.type for kind in QuestionClosed.__subclasses__())
 
 
@@ -100,8 +108,10 @@ class Profile:
         names = sorted(weights)
         if choices.chance(0.5):  # what never happens leaves more room for the others
             weights = {name: 0.0 if choices.chance(0.5) else weight for name, weight in sorted(weights.items())}
-        for _ in range(storm):
-            name = names[choices.below(len(names))]
+        stormy = [names[choices.below(len(names))] for _ in range(storm)]
+        if choices.chance(0.3):
+            stormy += TOGETHER[choices.below(len(TOGETHER))]
+        for name in stormy:
             weights[name] = DISTURBING[name] * 8
         if not choices.chance(FAILING):
             del weights["fail for good"]
@@ -180,7 +190,7 @@ class Simulation:
             moves += server.list_moves(run)[:1]
             moves += [world.list_call_moves(call)[0] for call in run.calls.values()]
         moves += [*world.list_foreign_moves(), *world.list_answer_moves(), *world.list_event_moves()]
-        moves = moves or world.list_resuming_moves()
+        moves = moves or world.list_late_moves() or world.list_resuming_moves()
         if not moves and (timers := server.list_timers()):
             moves = [Move("fire", timers[0][1].id, lambda: server.fire(*timers[0]))]
         return moves
@@ -272,13 +282,22 @@ class Simulation:
         core = Core(run.events, run.run_id)
         core.replay(run.events)
         events: list[Event] = []
-        first = unpack(core.query(VIEW, None), WorkflowView).first_offset
+        view = unpack(core.query(VIEW, None), WorkflowView)
+        first = view.first_offset
+        if view.status == "paused" and run.closed == "continued":
+            self._check_goes_on_paused(run)
         if first != before:
             raise Violation(f"the events of {run.id} go on from {first}, and there are {before} before")
         while page := unpack(core.query(EVENTS, pack(first + len(events))), list[Event]):
             events += page
         core.discard()
         return events
+
+    def _check_goes_on_paused(self, run: Run) -> None:
+        [following] = [each for each in self.server.runs if each.start.continued_from_execution_run_id == run.run_id]
+        _, state = following.start.arguments
+        if not json.loads(state.data).get("paused"):
+            raise Violation(f"{run.id} was paused, and goes on in a new history as if it was not")
 
     def _describe_waiting(self) -> str:
         waiting = [f"{run.id} {run.task or ''} calls {len(run.calls)}" for run in self.server.runs if not run.closed]

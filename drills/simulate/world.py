@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
@@ -56,6 +57,10 @@ FINALLY = ";branch:finally"
 """Stands in the addresses of what a block does at its end."""
 PAY, FIND, ASKING, BROKEN, RING = "pay", "find", "asking", "broken", "ring"
 """Tools; whoever permits `ring` permits it for the run."""
+THINK = "think"
+"""How the names of steps begin that make a plan, and make it again."""
+LATE = "due"
+"""The name of events that are sent only once a step waits for them, as it would take none that comes before."""
 TOOLS = {PAY: False, FIND: True, ASKING: True, BROKEN: True, RING: True}
 """The tools, and whether each may run twice."""
 _PARAMETERS = {
@@ -119,6 +124,8 @@ def unpack(payload: Payload, type_: Any) -> Any:
 
 def make_reply(request: ModelRequest) -> ModelReply:
     """Return what a model says: some calls of its tools first, then an output."""
+    if request.step.startswith(THINK):
+        return ModelReply(output=_make_plan(request.n), usage=Usage(requests=1, input_tokens=1, output_tokens=1))
     offered = {spec.name: spec for spec in request.tools}
     made = sum(bool(message.tool_calls) for message in request.messages)
     seed = f"{request.step} {made}"
@@ -126,6 +133,15 @@ def make_reply(request: ModelRequest) -> ModelReply:
         return ModelReply(tool_calls=calls, usage=Usage(requests=1, input_tokens=1, output_tokens=1))
     output = f"{request.step} says {made}" if request.output_schema is None else make_value(request.output_schema, seed)
     return ModelReply(output=output, usage=Usage(requests=1, input_tokens=1, output_tokens=1))
+
+
+def _make_plan(n: int) -> JSON:
+    """Return the n-th plan of a planner: it repeats what the first one did, which then fails."""
+    pay: JSONObject = {"id": "buy", "instruction": "Buy tea", "tools": [PAY], "arguments": {"what": "tea"}}
+    last: JSONObject = {"id": "end", "instruction": "Go on", "dependencies": ["buy"]}
+    if n == 1:
+        last |= {"tools": [BROKEN], "arguments": {"what": "tea"}}
+    return {"goal": "Tea", "steps": [pay, last]}
 
 
 def _choose_calls(request: ModelRequest, offered: Mapping[str, ToolSpec], made: int, seed: str) -> list[ToolCall]:
@@ -280,6 +296,16 @@ def _is_of_end(question: Question) -> bool:
     return any(part in question.address for part in (";undo:", FINALLY))
 
 
+def _count_attempts(call: Call, name: str) -> int:
+    """Return how often a call may fail before it fails for good; 1 where it never fails or may not run twice."""
+    type_ = {"call_model": ModelRequest, "call_tool": ToolRequest}.get(name)
+    if type_ is None:
+        return 1
+    request = unpack(call.command.arguments[0], type_)
+    repeatable = name == "call_model" or TOOLS[request.tool]
+    return int(request.retry.attempts) if repeatable else 1
+
+
 class World:
     """Everything outside of the workflows. It makes the moves that are not the server's own."""
 
@@ -355,12 +381,9 @@ class World:
         return moves
 
     def _may_fail(self, call: Call, name: str) -> bool:
-        type_ = {"call_model": ModelRequest, "call_tool": ToolRequest}.get(name)
-        if type_ is None:
-            return False
-        request = unpack(call.command.arguments[0], type_)
-        repeatable = name == "call_model" or TOOLS[request.tool]
-        return repeatable and call.failures + 1 < request.retry.attempts
+        if call.attempts is None:
+            call.attempts = _count_attempts(call, name)
+        return call.failures + 1 < call.attempts
 
     def _fail_once(self, call: Call) -> None:
         call.attempt += 1
@@ -543,8 +566,10 @@ class World:
             return {"verdict": "unchanged"}
         if asked.kind == "judgement" and "action" in question.requestedSchema["properties"]:
             return {"action": "skip"}
+        info = question.info if isinstance(question.info, dict) else {}
+        if asked.kind == "permission" and "done" in info:  # an earlier plan has done it
+            return {"granted": False}
         if asked.kind == "lost_call":
-            info = question.info if isinstance(question.info, dict) else {}
             key = str(info.get("tool")), str(question.address)
             if key in self.activities.results:
                 return {"outcome": "done", "result": self.activities.results[key]}
@@ -561,10 +586,22 @@ class World:
 
     def list_event_moves(self) -> list[Move]:
         """Return the events that other systems may send next."""
-        return [Move("send", key, self._send_event) for _, key in self._to_send[:1]]
+        early = [event for event in self._to_send if event[0] != LATE]
+        return [Move("send", key, partial(self._send_event, name, key)) for name, key in early[:1]]
 
-    def _send_event(self) -> None:
-        name, key = self._to_send.pop(0)
+    def list_late_moves(self) -> list[Move]:
+        """Return the events that may be sent only now: a step waits for them, as the run's view says."""
+        late = [event for event in self._to_send if event[0] == LATE]
+        if not late or self.root.closed or not self.root.answers_queries:
+            return []
+        view: WorkflowView = unpack(self.server.query(self.root, VIEW), WorkflowView)
+        waiting = {question.asked.awaits for question in view.events}
+        return [
+            Move("send late", key, partial(self._send_event, name, key)) for name, key in late if (name, key) in waiting
+        ]
+
+    def _send_event(self, name: str, key: str) -> None:
+        self._to_send.remove((name, key))
         event = SystemEvent(name=name, key=key, payload=f"paid {key}", id=f"{name}-{key}")
 
         def hear(how: str, what: Any) -> None:
