@@ -17,8 +17,6 @@ from drills.simulate.simulation import SCHEDULES, choose_blueprint, run_choices,
 from holdfast.blueprint.kinds import KINDS
 
 BATCHES = 20
-QUICK = 10
-"""Batches that `make test` runs, too."""
 QUICKLY_FOUND = {
     "an answer leaves its question open": 18,
     "a validator lets everything in": 18,
@@ -43,9 +41,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize(
-    "batch", [*range(QUICK), *(pytest.param(batch, marks=pytest.mark.slow) for batch in range(QUICK, BATCHES))]
-)
+@pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_promise_holds_under_every_schedule(batch: int) -> None:
     for seed in range(batch * SCHEDULES, (batch + 1) * SCHEDULES):
         failure = run_seed(seed)

@@ -53,6 +53,15 @@ async def test_what_is_too_large_to_be_sent_fails(house: Harness, large: str) ->
     assert "run.completed" not in await house.types(run)
 
 
+async def test_branches_that_double_their_input_in_a_loop_fail_before_they_hold_the_workflow_up(house: Harness) -> None:
+    both = {"kind": "parallel", "name": "both", "branches": {"one": [{"name": "here"}], "other": [{"name": "there"}]}}
+    document = {"steps": [{"kind": "loop", "name": "more", "loop": {"max_loops": 60, "body": [both]}}]}
+    outcome = await house.result(await house.start(json.dumps(document), "x", history_limits=HistoryLimits(value=None)))
+    assert outcome.error is not None
+    told = (outcome.error.type, outcome.error.message)
+    assert told == ("too_large", "the output of both gives a value of over 8 MiB")
+
+
 async def test_an_input_that_no_server_takes_is_refused_before_the_start(house: Harness) -> None:
     with pytest.raises(BadInput, match=r"can be sent: store large values outside"):
         await house.start(json.dumps({"steps": [{"name": "one"}]}), "x" * 2_000_000)
