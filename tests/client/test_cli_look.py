@@ -171,7 +171,8 @@ def test_the_history_names_the_steps_that_asked(holdfast: Holdfast) -> None:
     assert "brief · tone" in holdfast("history", run).out
 
 
-def test_the_history_of_temporal_says_what_proves_who_answered(holdfast: Holdfast) -> None:
+def test_the_history_of_temporal_says_what_proves_who_answered(holdfast: Holdfast, tmp_path: Path) -> None:
+    holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))  # where no record is
     run = holdfast.park(TONE)["run"]
     holdfast("answer", run, "tone", "warm", "--by", "user:ana")
     title, answer = (line.split() for line in holdfast("history", run).out.splitlines())
@@ -201,7 +202,8 @@ def test_the_history_of_a_broken_record_is_that_of_temporal(holdfast: Holdfast, 
     assert (told.code, "from Temporal's histories" in told.err, "user:ana" in told.out) == (0, True, True)
 
 
-def test_the_history_of_temporal_says_that_signals_may_have_been_refused(holdfast: Holdfast) -> None:
+def test_the_history_of_temporal_says_that_signals_may_have_been_refused(holdfast: Holdfast, tmp_path: Path) -> None:
+    holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))  # where no record is
     run = holdfast.park(TONE)["run"]
     holdfast("answer", run, "warm", "--signal")
     holdfast.rest(run)
