@@ -5,6 +5,8 @@ What prompts a person is imported where one is asked: an answer is mostly given 
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +25,7 @@ from holdfast.cli.session import open_session
 from holdfast.client.answering import OpenQuestions, Sent, find_question
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
 from holdfast.client.memory import QuestionMemory
-from holdfast.client.reading import BadUsage, from_json, parse_content, person, yes_or_no
+from holdfast.client.reading import BadUsage, from_json, parse_content, person, value_of_file, yes_or_no
 from holdfast.client.runs import Runs
 from holdfast.client.texts import place
 from holdfast.protocol.address import names_at
@@ -47,7 +49,10 @@ _Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="[QUESTION] [VALUE]", show_default=False, autocompletion=complete_question),
 ]
-_Content = Annotated[str | None, typer.Option("--content", metavar="JSON", help="The answer as JSON.")]
+_Content = Annotated[
+    str | None,
+    typer.Option("--content", metavar="JSON|@FILE", help="The answer as JSON; @FILE is read (.json, .yaml, text)."),
+]
 _Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to a permission, a review or a yes-no question.")]
 _No = Annotated[str | None, typer.Option("--no", metavar="WHY", help="Answer no, with a reason.")]
 _Decline = Annotated[bool, typer.Option("--decline", help="Decline to answer.")]
@@ -160,13 +165,25 @@ class Typed:
         if self.is_yes_or_no:
             return Answer(question=name, content=yes_or_no(question, self.yes, (self.no or "").strip()))
         if self.content is None:
-            return Answer(question=name, content=parse_content(self.words[-1], question))
+            return Answer(question=name, content=parse_content(_no_file(self.words[-1], question), question))
+        if self.content.startswith("@"):
+            return Answer(question=name, content=value_of_file(Path(self.content[1:])))
         try:
             return Answer(question=name, content=from_json(self.content))
         except BadUsage as error:
             raise BadUsage(f"--content: {error}") from None
         except ValueError as error:
             raise BadUsage(f"--content is not JSON ({error}); give text as VALUE") from None
+
+
+def _no_file(value: str, question: Question | None) -> str:
+    """Return a VALUE. Raises `BadUsage` for one that names a file as --content and --input do; a secret may."""
+    is_hidden = question is not None and question.asked.hidden
+    if value.startswith("@") and not is_hidden and Path(value[1:]).is_file():
+        literal = shlex.quote(json.dumps(value, ensure_ascii=False))
+        ways = f"to answer with what it holds: --content {value}; with the text: --content {literal}"
+        raise BadUsage(f"{value[1:]} is a file; {ways}")
+    return value
 
 
 def _names(word: str, question: Question) -> bool:
@@ -285,7 +302,7 @@ class Look:
             return
         told = f"the question that you saw, {place(meant.address)}, is closed, and another one is open now"
         other = f"{one_line(there[id_].message)!r} ({place(there[id_].address)})"
-        way = f"if you mean that one: holdfast answer {open_questions.run} {id_} VALUE"
+        way = f"if you mean that one: holdfast answer {shlex.quote(open_questions.run)} {id_} VALUE"
         raise Refusal("unknown_question", f"{told}: {other}; {way}")
 
 

@@ -6,6 +6,7 @@ Used by `run` and `attach`.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,7 @@ class Attendance:
         for line in filter(None, map(progress, events)):
             self.out.print(line)
         paused = self.state.status == "paused"
-        self._notice_once(f"paused; resume it with: holdfast resume {self.run}" if paused else "")
+        self._notice_once(f"paused; resume it with: holdfast resume {shlex.quote(self.run)}" if paused else "")
         return self.state.status in CLOSED
 
     async def _new_events(self, state: RunState) -> list[Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +76,9 @@ def edit(
     run: RunName,
     changes: Annotated[
         list[str],
-        typer.Option("--set", metavar="PATH=JSON", help="A path in the context and its new value; repeatable."),
+        typer.Option(
+            "--set", metavar="PATH=JSON", help="A path in the context and its new value as JSON, else text; repeatable."
+        ),
     ],
     by: By = None,
     as_json: AsJson = False,
@@ -186,7 +189,7 @@ async def _pause(by: str, runs: Runs, run: str) -> Effect:
     steered = await runs.control.pause(run, by)
     if steered.left:
         return steered, f"run {run} was asked to pause; not reached:"
-    text = f"run {run} is paused; resume it with: holdfast resume {run}"
+    text = f"run {run} is paused; resume it with: holdfast resume {shlex.quote(run)}"
     if (type_ := (await runs.find(run)).workflow_type) != PIPELINE_WORKFLOW:
         text += f". Its questions and blueprints are paused; everything else in {type_} continues"
     return steered, text
@@ -253,7 +256,7 @@ async def _cancel(seconds: float, force: bool, by: str, runs: Runs, run: str) ->
     steered = await work
     text = f"run {run} is {steered.status}"
     if steered.left:
-        hint = "" if force else f" (holdfast cancel {run} --force terminates it)"
+        hint = "" if force else f" (holdfast cancel {shlex.quote(run)} --force terminates it)"
         asked = "was asked to end" if steered.undoing is None else f"is {steered.undoing}"
         text = f"run {run} {asked}; these have not ended{hint}:"
     elif force:

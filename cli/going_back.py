@@ -63,7 +63,9 @@ def fork(
     changes: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="PATH=JSON", help="A path in the context, or below `input`, and its value; repeatable."
+            "--set",
+            metavar="PATH=JSON",
+            help="A path in the context, or below `input`, and its value as JSON, else text; repeatable.",
         ),
     ] = None,
     blueprint: Changed = None,

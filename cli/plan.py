@@ -99,7 +99,9 @@ class _ChangeCommand:
         if planned.is_over:
             raise Refusal("run_closed", f"the plan has ended ({planned.status}) and cannot be changed")
         if planned.snapshot.status == "waiting":
-            raise Refusal("not_allowed", f"the plan is not approved yet; see: holdfast questions {planned.run}")
+            raise Refusal(
+                "not_allowed", f"the plan is not approved yet; see: holdfast questions {shlex.quote(planned.run)}"
+            )
         return planned
 
     async def send(self, session: Session, planned: PlanView, text: str, kept: Path | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from rich.text import Text
@@ -23,7 +24,9 @@ def plan_text(plan: PlanView, last: int | None = MOST_ITERATIONS) -> Text:
     text = Text(f"{plan.run}  ", "bold").append(plan.address, "cyan")
     text.append(f"  {plan.status}", STYLES.get(plan.status, "")).append(f"  revision {plan.snapshot.revision}\n", "dim")
     if plan.snapshot.status == "waiting":
-        answer = f"waits for approval: holdfast attach {plan.run}" if plan.asks_for_approval else "not started"
+        answer = (
+            f"waits for approval: holdfast attach {shlex.quote(plan.run)}" if plan.asks_for_approval else "not started"
+        )
         text.append(f"{answer}\n", "yellow")
     if plan.snapshot.goal:
         text.append(f"{one_line(plan.snapshot.goal)}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -96,7 +97,7 @@ async def _question(session: Session, record: Record, run: str, name: str) -> tu
     recorded = [entry for entry in await record.entries(run) if (entry.question or "").startswith(name)]
     ids = {entry.question: entry.workflow for entry in recorded if entry.question is not None}
     if len(ids) != 1:
-        raise BadInput(f"no question {name!r} of {run} is open or recorded; see: holdfast history {run}")
+        raise BadInput(f"no question {name!r} of {run} is open or recorded; see: holdfast history {shlex.quote(run)}")
     return next(iter(ids.items()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -174,10 +175,10 @@ async def attend(
     try:
         end = await attendance.until_rest()
     except (asyncio.CancelledError, PromptInterrupted):  # Ctrl-C
-        say(f"\nthe run goes on; return to it with: holdfast attach {run}")
+        say(f"\nthe run goes on; return to it with: holdfast attach {shlex.quote(run)}")
         return WAITING if attendance.waits_for_a_person else INTERRUPTED
     except BadUsage:  # a line of input that is not UTF-8 text
-        say(f"the run goes on; return to it with: holdfast attach {run}")
+        say(f"the run goes on; return to it with: holdfast attach {shlex.quote(run)}")
         raise
     finally:
         for file in files:
@@ -201,7 +202,7 @@ def _report_parked(session: Session, run: str, parked: Parked, inbox: str | None
         print_json({"run": run, "status": "waiting", "questions": questions})
     say(f"\nrun {run} waits for a person")
     console().print(waiting_text(parked.questions), end="")
-    say(f"or answer at this terminal with: holdfast attach {run}")
+    say(f"or answer at this terminal with: holdfast attach {shlex.quote(run)}")
     if inbox:
         say(f"or in a browser, at {_find_page(parked, inbox)}")
     for owner in dict.fromkeys(question.owner for question in parked.questions):

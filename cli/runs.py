@@ -98,7 +98,7 @@ async def _result(run: str, wait: bool, as_json: bool) -> int:
         print_json(outcome.to_json())
     else:
         print_text(outcome.status)
-    say(HINTS[outcome.status].format(run=run))
+    say(HINTS[outcome.status].format(run=run, quoted=shlex.quote(run)))
     return DONE if outcome.status == "running" else WAITING
 
 
@@ -119,7 +119,7 @@ def print_outcome(outcome: Outcome, as_json: bool, done: Sequence[Done] | None =
 
 
 HINTS = {
-    "waiting": "run {run} waits for a person; see: holdfast questions {run}",
-    "paused": "run {run} is paused; resume it with: holdfast resume {run}",
+    "waiting": "run {run} waits for a person; see: holdfast questions {quoted}",
+    "paused": "run {run} is paused; resume it with: holdfast resume {quoted}",
     "running": "run {run} is still running; wait for its end with --wait",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from holdfast.blueprint.errors import BlueprintError
@@ -50,7 +51,7 @@ def _choose(run: str, plans: Sequence[str], wanted: str | None) -> str:
         raise Ambiguous(f"run {run} has several such plans; name one with --plan: {_join(matches)}")
     if plans:
         raise BadInput(f"run {run} has no plan {wanted!r}; it has {_join(plans)}")
-    raise BadInput(f"run {run} has no plan, or its plan has not started yet; see: holdfast show {run}")
+    raise BadInput(f"run {run} has no plan, or its plan has not started yet; see: holdfast show {shlex.quote(run)}")
 
 
 def _join(addresses: Sequence[str]) -> str:

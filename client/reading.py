@@ -176,13 +176,24 @@ def parse_input(text: str | None, schema: JSONObject | None) -> JSON:
     """Return the value of `--input`: `@FILE` is read, as JSON or YAML by its suffix; else see `parse_value`."""
     if text is None:
         return None
-    if not text.startswith("@"):
-        return _typed_input(text, schema)
-    path = Path(text[1:])
-    content = text_of_file(path)
-    if path.suffix.lower() in (".json", ".yaml", ".yml"):
-        return document(content, str(path))
-    return content
+    return value_of_file(Path(text[1:])) if text.startswith("@") else _typed_input(text, schema)
+
+
+def value_of_file(path: Path) -> JSON:
+    """Return the value of a JSON or YAML file, by its suffix, or the text of another one.
+
+    Raises:
+        BadUsage: It cannot be read.
+        BlueprintError: It is no JSON or YAML; with every problem and its place.
+    """
+    content, suffix = text_of_file(path), path.suffix.lower()
+    if suffix == ".json":
+        try:
+            return from_json(content)
+        except ValueError as error:
+            if not is_readable(content):
+                raise BadUsage(f"{path}: {error}") from None
+    return document(content, str(path)) if suffix in (".json", ".yaml", ".yml") else content
 
 
 def _typed_input(text: str, schema: JSONObject | None) -> JSON:
@@ -245,6 +256,13 @@ def _login() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # the user of a container may have no name
         return str(os.getuid())
+
+
+def is_readable(text: str) -> bool:
+    """Return whether the reader of YAML, which tells each fault with its place, takes a text of this length."""
+    from holdfast.blueprint.source import MAX_BYTES  # noqa: PLC0415  it loads PyYAML
+
+    return len(text.encode()) <= MAX_BYTES
 
 
 def document(text: str, file: str) -> JSON:

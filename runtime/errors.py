@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import wraps
@@ -30,7 +31,9 @@ class RunExists(ValueError):
     """A run id that is taken."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"run {run!r} already exists; choose another --id, or continue it with: holdfast attach {run}")
+        super().__init__(
+            f"run {run!r} already exists; choose another --id, or continue it with: holdfast attach {shlex.quote(run)}"
+        )
         self.run = run
 
 

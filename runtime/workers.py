@@ -6,6 +6,7 @@ A worker makes its version the current one here, too.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -133,7 +134,7 @@ class Unconfirmed(NoWorker):
         RuntimeError.__init__(
             self,
             f"the answer was sent to {workflow}, but no worker has confirmed it: it may still count. Once a worker is "
-            f"there, look whether it does before you answer otherwise: holdfast history {run}",
+            f"there, look whether it does before you answer otherwise: holdfast history {shlex.quote(run)}",
         )
 
 
@@ -172,7 +173,7 @@ class FailedTask(NamedTuple):
 
     def advise(self, workflow: str) -> str:
         """Return the way out: of a history that this build does not follow there is none by waiting."""
-        run = read_run(workflow)
+        run = shlex.quote(read_run(workflow))
         if NOT_FOLLOWED not in self.message:
             return "It is retried until the cause is fixed; the worker's log says more"
         return (

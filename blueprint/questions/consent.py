@@ -178,6 +178,11 @@ class Review(Asked):
 
     def accept(self, content: JSON) -> JSON:
         """Return the verdict with the payload to use: the edited one, which must fit, or the original."""
+        content = self.read_short(content)
+        if not isinstance(content, dict):
+            edited = '{"verdict": "edited", "payload": …}'
+            right = "an object of what is right" if isinstance(self.payload, dict) else edited
+            raise InvalidAnswer(f'say yes, "no, WHY", or as JSON {right}, not {brief(content)}')
         content = super().accept(content)
         if content["verdict"] == "edited" and self.payload_schema is not None:
             check_schema(self.payload_schema, content["payload"], "payload")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from temporalio.client import WorkflowExecution
 from temporalio.service import RPCError
 
@@ -45,7 +47,7 @@ async def check_runs(deployment: Deployment) -> list[Finding]:
 
 
 def _remedy(obstacle: Obstacle) -> str:
-    run = read_run(obstacle.workflow)
+    run = shlex.quote(read_run(obstacle.workflow))
     if obstacle.type == "task_fails":  # what comes to a workflow that takes no task does not reach it
         return f"See the log of the workers; holdfast cancel {run} --force ends the run."
     return f"See the log of the workers; holdfast cancel {run} ends the run, and holdfast cancel {run} --force at once."

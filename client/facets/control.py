@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -263,7 +264,8 @@ def _which_stop(run: str, stops: Sequence[Question]) -> str:
     if not stops:
         return f"run {run} is not at a stop; {EDIT_HINT}"
     places = "; ".join(f"{stop.id} at {stop.address}: {stop.message}" for stop in stops)
-    return f"run {run} is at {len(stops)} stops; answer one: holdfast answer {run} ID --content CONTEXT ({places})"
+    answer = f"holdfast answer {shlex.quote(run)} ID --content CONTEXT"
+    return f"run {run} is at {len(stops)} stops; answer one: {answer} ({places})"
 
 
 def _find_agent(address: Address) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import secrets
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -163,7 +164,7 @@ class AssistantContext:
         open_questions = await runs.access.answerable(arguments.run, [arguments.question])
         question = find_question(open_questions.questions, arguments.question)
         if question is not None and question.asked.hidden:
-            way = f"holdfast answer {arguments.run} {question.id}, or on its page"
+            way = f"holdfast answer {shlex.quote(arguments.run)} {question.id}, or on its page"
             raise BadInput(
                 f"question {question.id} asks for a secret, which no assistant may see; answer it with {way}"
             )
@@ -192,7 +193,7 @@ class AssistantContext:
         """
         capabilities = ctx.session.client_capabilities
         if capabilities is None or capabilities.elicitation is None:
-            way = f"holdfast answer {question.run} {question.id}"
+            way = f"holdfast answer {shlex.quote(question.run)} {question.id}"
             raise BadInput(
                 f"question {question.id} ({question.kind}) needs a person, whom this client cannot ask: {way}"
             )

@@ -140,6 +140,16 @@ def test_what_cannot_be_meant_is_bad_usage(typed: Typed, told: str) -> None:
         typed.check()
 
 
+def test_a_file_may_hold_the_answer_and_is_none_by_mistake(holdfast: Holdfast) -> None:
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "tone", "warm")
+    holdfast.write("title.txt", "Tea & Co\n")
+    told = holdfast("answer", run, "title", "@title.txt")
+    assert (told.code, "--content @title.txt" in told.err) == (2, True)
+    assert holdfast("answer", run, "title", "--content", "@title.txt").code == 0
+    assert holdfast("result", run, "--wait", "--json").json["output"]["title"] == "Tea & Co\n"
+
+
 def test_a_run_that_is_not_there_and_content_that_is_no_json_are_bad_usage(holdfast: Holdfast) -> None:
     assert holdfast("answer", "no-such-run", "x", "--json").json["error"]["type"] == "unknown_run"
     run = holdfast.park(TONE)["run"]

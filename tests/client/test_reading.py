@@ -150,6 +150,14 @@ def test_an_input_file_is_read_by_its_ending(tmp_path: Path) -> None:
         parse_input(f"@{tmp_path}/none", None)
 
 
+def test_a_large_json_file_is_read_and_told_where_it_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "large.json").write_text('"' + "x" * 3_000_000 + '"')
+    (tmp_path / "broken.json").write_text('"' + "x" * 3_000_000 + '"}')
+    assert parse_input(f"@{tmp_path}/large.json", None) == "x" * 3_000_000
+    with pytest.raises(BadUsage, match=r"broken.json: Extra data: line 1 column 3000003"):
+        parse_input(f"@{tmp_path}/broken.json", None)
+
+
 def entries(tmp_path: Path, text: str) -> Any:
     (tmp_path / "answers.yaml").write_text(text)
     return read_entries(tmp_path / "answers.yaml")

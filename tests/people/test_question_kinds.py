@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -203,3 +204,12 @@ def test_a_review_takes_corrections_alone_wherever_it_is_answered() -> None:
     for asked, content in ((review, {}), (review, {"other": 1}), (fixed, {"n": 2}), (Review(message="?"), {"n": 2})):
         with pytest.raises(InvalidAnswer, match="verdict"):
             asked.accept(content)
+
+
+@pytest.mark.parametrize(
+    ("payload", "way"),
+    [({"fee": 3}, "an object of what is right"), ("a letter", '{"verdict": "edited", "payload": …}')],
+)
+def test_a_review_says_how_it_is_answered_to_who_types_something_else(payload: JSON, way: str) -> None:
+    with pytest.raises(InvalidAnswer, match=re.escape(f"or as JSON {way}, not '31.12.'")):
+        Review(message="?", payload=payload).accept("31.12.")
