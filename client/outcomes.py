@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
+from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.answering import Answering
@@ -15,10 +16,13 @@ from holdfast.protocol.address import parts
 from holdfast.protocol.names import CONTEXT, PIPELINE_WORKFLOW, PLAN_OUTPUT
 from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.views import RunResult
+from holdfast.runtime.errors import SILENT_STATUSES
 from holdfast.runtime.workers import NoWorker
 
 if TYPE_CHECKING:
     from holdfast.client.archive import ArchivedEnd
+
+Result = TypeVar("Result")
 
 
 async def read_state(tree: Tree, answering: Answering, run: str) -> RunState:
@@ -74,20 +78,35 @@ async def has_ended(tree: Tree, run: str) -> bool:
 
 async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> Outcome:
     """Wait for the end of a run and return its outcome."""
-    run, handle = described.id, tree.client.get_workflow_handle(described.id)
+    run = described.id
     if described.workflow_type != PIPELINE_WORKFLOW:
-        return await _of_another(run, handle)
+        return await _of_another(tree, run)
     try:
-        result = await tree.client.get_workflow_handle(run, result_type=RunResult).result()
+        result = await _wait_for_result(tree, tree.client.get_workflow_handle(run, result_type=RunResult))
     except WorkflowFailureError as error:
         return await _of_failure(tree, run, error)
     return Outcome(run, "completed", result.output, result.context)
 
 
-async def _of_another(run: str, handle: WorkflowHandle[Any, Any]) -> Outcome:
+async def _wait_for_result(tree: Tree, handle: WorkflowHandle[Any, Result]) -> Result:
+    """Wait for the end of a run through each connection that is lost meanwhile, as long as the server then answers.
+
+    The SDK tries a call again only in its first ten seconds, and this one takes as long as the run.
+    """
+    while True:
+        try:
+            return await handle.result()
+        except RPCError as error:
+            if error.status not in SILENT_STATUSES:
+                raise
+            await tree.describe(handle.id)  # it raises if the server is away
+
+
+async def _of_another(tree: Tree, run: str) -> Outcome:
     """Return the outcome of an author's own workflow."""
+    handle: WorkflowHandle[Any, Any] = tree.client.get_workflow_handle(run)
     try:
-        return Outcome(run, "completed", await handle.result())
+        return Outcome(run, "completed", await _wait_for_result(tree, handle))
     except WorkflowFailureError as error:
         from holdfast.runtime.run_failures import read_failure  # noqa: PLC0415  it loads the language
 

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from temporalio.api.errordetails.v1 import NamespaceNotFoundFailure
 from temporalio.service import RPCError, RPCStatusCode
 
-_SILENT = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+SILENT_STATUSES = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+"""Of a server that does not answer, or of a lost connection."""
 _DENIED = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED)
 _NO_CONNECTION = "Failed client connect: "
 """The beginning of the SDK's message for a client that connects with its first call."""
@@ -98,7 +99,7 @@ def make_server_error(error: RPCError) -> ServerError:
         return ServerError("server_denied", f"the Temporal server refuses ({status}: {error.message}); {way}", error)
     if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
         return ServerError("server_busy", f"the Temporal server is busy ({error.message}). Try again.", error)
-    if error.status in _SILENT:
+    if error.status in SILENT_STATUSES:
         text = f"the Temporal server does not answer ({status}: {error.message}); its runs are kept. Try again."
         return ServerError("server_error", text, error)
     return ServerError("server_error", f"the Temporal server refuses ({status}): {error.message}", error)

@@ -31,7 +31,7 @@ from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.connection import DATA_CONVERTER
 from holdfast.runtime.errors import ServerError, is_missing
 from tests.conftest import Harness, until
-from tests.serve.failing import wired
+from tests.serve.failing import Wire, wired
 from tests.server import connected
 
 ASK = loads("{name: ask, steps: [{kind: hitl, name: city, message: Which city?}]}", name="ask")
@@ -202,6 +202,27 @@ async def test_a_client_that_connects_with_its_first_call() -> None:
     with pytest.raises(ServerError, match="does not answer") as caught:
         await Runs(client, "nowhere").lists.all()
     assert caught.value.status == RPCStatusCode.UNAVAILABLE
+
+
+class Lossy(Wire):
+    """A connection that is lost once, while its client waits for the end of a run."""
+
+    was_lost = False
+
+    async def _rpc_call(self, rpc: str, req: Any, resp_type: Any, **how: Any) -> Any:
+        if rpc == "get_workflow_execution_history" and not self.was_lost:
+            self.was_lost = True
+            raise RPCError("http2 error", RPCStatusCode.UNAVAILABLE, b"")
+        return await super()._rpc_call(rpc, req, resp_type, **how)
+
+
+async def test_a_wait_for_the_end_outlives_its_connection(temporal: Client) -> None:
+    handle = await temporal.start_workflow("Unserved", id=f"lossy-{uuid.uuid4().hex[:8]}", task_queue="nowhere")
+    wire = Lossy(temporal.service_client)
+    client = Client(wire, namespace=temporal.namespace, data_converter=temporal.data_converter)
+    await handle.terminate()
+    assert (await Runs(client, "nowhere").result(handle.id)).status == "failed"
+    assert wire.was_lost
 
 
 class Late(Interceptor):
