@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from drills.cluster import NoToolchain, make_cluster
 from drills.disturbances import Processes, disturb_all
 from drills.people import OUTAGES, Person
 from drills.tools import list_effects
-from drills.work import KINDS, SlowProvider, blueprint, effects_of, reply
+from drills.work import KINDS, SlowProvider, blueprint, effects_of, expect_local, reply
 from holdfast.client.states import Outcome
 from holdfast.protocol.runs import LossPolicy
 from holdfast.runtime.errors import RunExists
@@ -28,7 +29,7 @@ from tests.conftest import Harness, replayed
 AT_ONCE = 2
 """Runs of each kind that are under way at the same time."""
 PATIENCE = 300.0
-"""Seconds for the last runs to end, once nothing is disturbed any more."""
+"""Seconds in which something must happen in the last runs, once nothing is disturbed any more."""
 LOSSES = LossPolicy(backoff=0.5, longest=5)
 
 
@@ -50,12 +51,13 @@ class Drill:
         processes: What is disturbed.
         house: Starts runs, and replays them.
         url: Of the provider of models.
+        kinds: Of the work.
     """
 
-    def __init__(self, processes: Processes, house: Harness, url: str) -> None:
+    def __init__(self, processes: Processes, house: Harness, url: str, kinds: Sequence[str]) -> None:
         self._house, self._url, self._folder = house, url, processes.folder
         self.person = Person(house.runs, processes.folder)
-        self.tallies = {kind: Tally() for kind in KINDS}
+        self.tallies = {kind: Tally() for kind in kinds}
         self.running: set[str] = set()
         self.is_over = False
         """True once no further run is to be started."""
@@ -63,13 +65,14 @@ class Drill:
     async def work(self) -> None:
         """Keep runs of each kind under way until it is over, and wait for their ends."""
         people = asyncio.create_task(self.person.answer_all(self.running))
-        runs = asyncio.gather(*(self._repeat(kind, n) for kind in KINDS for n in range(AT_ONCE)))
+        runs = asyncio.gather(*(self._repeat(kind, n) for kind in self.tallies for n in range(AT_ONCE)))
         try:
             both: set[asyncio.Future[Any]] = {people, runs}
             done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             people.cancel()
             runs.cancel()
+            await asyncio.gather(people, runs, return_exceptions=True)
         for task in done:
             task.result()
 
@@ -81,17 +84,18 @@ class Drill:
 
     async def _run(self, kind: str, run: str) -> None:
         text = blueprint(kind, self._url, str(self._folder), run)
-        await self._start(text, run)
+        await self._start(text, run, check=kind == "local")
         self.running.add(run)
         self.tallies[kind].runs += 1
         outcome = await self._end(run)
         self.running.discard(run)
         self._judge(kind, run, outcome)
 
-    async def _start(self, text: str, run: str) -> None:
+    async def _start(self, text: str, run: str, *, check: bool) -> None:
+        """Start a run; with `check` its worker says first which of its tools are local."""
         while True:
             try:
-                await self._house.start(text, run=run, loss_policy=LOSSES)
+                await self._house.start(text, run=run, loss_policy=LOSSES, check=check)
                 return
             except RunExists:  # it was started, and the reply was lost
                 self._house.started.append(run)
@@ -105,6 +109,10 @@ class Drill:
                 return await self._house.runs.result(run)
             except OUTAGES:
                 await asyncio.sleep(1)
+
+    async def count_events(self) -> int:
+        """Return how many events the histories of all runs have."""
+        return sum(len(history.events) for history in await self._house.recorded())
 
     def _judge(self, kind: str, run: str, outcome: Outcome) -> None:
         """Note what a run that has ended shows, and what it should not."""
@@ -122,6 +130,8 @@ class Drill:
             tally.answers += len(said)
             if outcome.output != said:
                 tally.violations.append(f"{run}: it has the answers {outcome.output}, and {said} were given")
+        if kind == "local" and outcome.output != expect_local(run):
+            tally.violations.append(f"{run}: its local calls gave {outcome.output}")
         if kind == "plan" and outcome.output["status"] != "completed":
             tally.violations.append(f"{run}: its plan is {outcome.output['status']}")
         if kind == "agent" and outcome.output != f"done {run}":
@@ -130,19 +140,23 @@ class Drill:
             tally.violations.append(f"{run}: its nodes are {outcome.output}")
 
 
-async def drill(processes: Processes, seconds: float, seed: int, pauses: tuple[float, float]) -> list[str]:
+async def drill(
+    processes: Processes, seconds: float, seed: int, pauses: tuple[float, float], kinds: Sequence[str] = KINDS
+) -> list[str]:
     """Run the drill, print what came of it, and return the violations."""
     dice = random.Random(seed)
     async with SlowProvider() as provider:
         provider.always(reply)
         try:
-            await processes.begin()
+            await processes.begin(dice)
             house = await processes.house()
-            whole = Drill(processes, house, provider.url)
+            whole = Drill(processes, house, provider.url, kinds)
+            revival = asyncio.create_task(processes.revive())
             work = asyncio.create_task(whole.work())
             disturbed = await disturb_all(processes, dice, seconds, pauses)
             whole.is_over = True
             unfinished = await _wait(work, whole)
+            revival.cancel()
             histories = await house.recorded()
             failures = await replayed(histories)
         finally:
@@ -155,14 +169,17 @@ async def drill(processes: Processes, seconds: float, seed: int, pauses: tuple[f
 
 async def _wait(work: asyncio.Task[None], whole: Drill) -> list[str]:
     """Wait for the ends of the last runs; return a violation for each that does not come."""
-    done, _ = await asyncio.wait([work], timeout=PATIENCE)
-    if done:
-        work.result()
-        return []
+    before, events = -1, 0
+    while events != before:
+        done, _ = await asyncio.wait([work], timeout=PATIENCE)
+        if done:
+            work.result()
+            return []
+        before, events = events, await whole.count_events()
     work.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await work
-    return [f"{run} has not ended {PATIENCE:g} s after the last disturbance" for run in sorted(whole.running)]
+    return [f"{run} has not ended, and nothing happens for {PATIENCE:g} s" for run in sorted(whole.running)]
 
 
 def _print(whole: Drill, disturbed: Counter[str], histories: int, violations: list[str]) -> None:
@@ -184,6 +201,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=None, help="the seed of the disturbances; default: a new one")
     parser.add_argument("--pauses", type=float, nargs=2, default=(1.0, 6.0), help="shortest and longest pause (1 6)")
     parser.add_argument("--cluster", type=Path, help="run on a cluster; the folder into which its server is built")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="what runs (all)")
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     # The SDK would log each request that an outage meets.
@@ -195,7 +213,7 @@ def main(arguments: list[str]) -> int:
     except NoToolchain as error:
         print(f"no cluster: {error}")
         return 2
-    return 1 if asyncio.run(drill(processes, options.seconds, seed, tuple(options.pauses))) else 0
+    return 1 if asyncio.run(drill(processes, options.seconds, seed, tuple(options.pauses), options.kinds)) else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import os
 import random
+import signal
+import zlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +20,8 @@ from holdfast import tool
 
 EFFECTS = "effects"
 """The file of the effects, one a line."""
+STUMBLES = 12
+"""A run has some twenty such calls, and each lost worker holds all runs up until the next one has started."""
 
 
 async def linger() -> None:
@@ -55,6 +60,22 @@ async def search(key: str) -> str:
     """Search for something: it may run as often as need be."""
     await linger()
     return f"found {key}"
+
+
+@tool(idempotent=True, local=True)
+def quote(key: str) -> str:
+    """Say a price, in the workflow's own task."""
+    return f"quoted {key}"
+
+
+@tool(idempotent=True, local=True)
+def stumble(folder: str, key: str) -> str:
+    """Say a price; of one key in `STUMBLES` the first call kills its worker, as a fault in a library does."""
+    path = Path(folder) / f"stumbled-{key}"
+    if zlib.crc32(key.encode()) % STUMBLES == 0 and not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"quoted {key}"
 
 
 class Draft(TypedDict):

@@ -68,6 +68,9 @@ class Machines:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
+    def has_ended(self, name: str) -> bool:
+        return name in self._processes and self._processes[name].poll() is not None
+
     async def ended(self, name: str) -> int:
         """The exit code of a process, once it has ended."""
         process = self._processes.pop(name)
