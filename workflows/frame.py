@@ -48,6 +48,7 @@ from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
 from holdfast.workflows.replies import Reply
 from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
+from holdfast.workflows.sizes import MAX_CONTEXT, check_weight
 from holdfast.workflows.superseding import Superseding
 from holdfast.workflows.turns import Speakers, make_messages
 from holdfast.workflows.undo_log import UndoLog, UndoLogs
@@ -364,6 +365,8 @@ class Frame:
         self.host.note(self.address, event)
 
     def write(self, value: JSONObject) -> None:
+        """Take another context. Raises a failure if it is too large for a workflow to pass on."""
+        check_weight(value, MAX_CONTEXT, "the context", self.address)
         self.store.take(value, self.address)
 
     def apply(self, verb: Literal["set", "append", "merge"], path: str, value: object) -> None:

@@ -9,10 +9,14 @@ from collections.abc import Sequence
 
 from temporalio import workflow
 
+from holdfast.blueprint.expressions.bounds import Bounds
+from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.failures import failure
 
+MAX_CONTEXT = 32 * 1024 * 1024
+"""Characters of a context as JSON, wherever large values are stored: 100 MB took longer to send than a task may."""
 _WAY_OUT = "store large values outside ([payloads] external), or pass on less"
 _LARGE_FIELDS = ("items", "reached", "context", "output", "made", "ledgers", "undos")
 """What a failure tells beside itself, in the order in which it is left out."""
@@ -33,6 +37,19 @@ def check_size(values: Sequence[object], limit: int | None, name: str, address: 
     if limit is not None and (count := count_bytes(values)) > limit:
         message = f"{name} has {count:,} bytes, and at most {limit:,} can be sent: {_WAY_OUT}"
         raise failure("too_large", message, address)
+
+
+def check_weight(value: object, most: int, name: str, address: Address) -> None:
+    """Raise a failure `too_large` for a JSON value of more than so many characters, which would hold its workflow up.
+
+    Unlike bytes it is counted without building the JSON, and a part that occurs often is counted once.
+    """
+    try:
+        weight = Bounds().weigh(value)
+    except ExpressionError as error:
+        raise failure("too_large", f"{name}: {error.message}", address) from None
+    if weight > most:
+        raise failure("too_large", f"{name} has more than {most >> 20} MiB", address)
 
 
 def fit_failure(cause: Failure, limit: int | None) -> Failure:

@@ -59,7 +59,16 @@ async def test_branches_that_double_their_input_in_a_loop_fail_before_they_hold_
     outcome = await house.result(await house.start(json.dumps(document), "x", history_limits=HistoryLimits(value=None)))
     assert outcome.error is not None
     told = (outcome.error.type, outcome.error.message)
-    assert told == ("too_large", "the output of both gives a value of over 8 MiB")
+    assert told == ("too_large", "the output of both has more than 8 MiB")
+
+
+async def test_a_context_that_grows_without_end_fails_before_it_holds_the_workflow_up(house: Harness) -> None:
+    append = {"append": {"target": "context.log", "value": "{{ input }}"}}
+    block = {"max_loops": 40, "checkpoint_every": 100, "state": [append], "body": [{"name": "one"}]}
+    document = {"context": {"log": []}, "steps": [{"kind": "loop", "name": "more", "loop": block}]}
+    outcome = await house.result(await house.start(json.dumps(document), "x" * 900_000))
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.message) == ("too_large", "the context has more than 32 MiB")
 
 
 async def test_an_input_that_no_server_takes_is_refused_before_the_start(house: Harness) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.blueprint.expressions.bounds import Bounds
-from holdfast.blueprint.expressions.error import ExpressionError
+from holdfast.blueprint.expressions.bounds import MAX_VALUE
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.blueprint.questions import brief
@@ -22,6 +21,7 @@ from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.items import take_changes
 from holdfast.workflows.limits import Meter
 from holdfast.workflows.races import run_race
+from holdfast.workflows.sizes import check_weight
 from holdfast.workflows.undoing import undo_all
 
 
@@ -66,7 +66,8 @@ async def run_parallel(step: Parallel, frame: Frame) -> JSON:
         changed = {name: _map_paths(step, name, ended.changed) for name, ended in done.items()}
         take_changes(frame, changed, step.merge_strategy, began=_base(step, frame))
     outputs = _reduce(step, {name: ended.output for name, ended in done.items()}, frame)
-    _check_size(step, outputs, frame)
+    # Branches that pass on their input share it: in a loop it doubles as JSON each time, and takes no memory.
+    check_weight(outputs, MAX_VALUE, f"the output of {step.name}", frame.address)
     return {"winner": winners, "outputs": outputs} if step.until is not None and step.reduce is None else outputs
 
 
@@ -189,17 +190,6 @@ def _reduce(step: Parallel, outputs: JSONObject, frame: Frame) -> JSON:
         return REDUCERS[step.reduce](completed)
     except TypeError as error:
         raise failure("bad_reduce", f"{step.reduce} of {step.name}: {error}", frame.address) from None
-
-
-def _check_size(step: Parallel, outputs: JSON, frame: Frame) -> None:
-    """Raise a failure for an output that no expression may build either.
-
-    Branches that pass on their input share it: in a loop it doubles as JSON each time, and takes no memory.
-    """
-    try:
-        Bounds().room_for_value(outputs)
-    except ExpressionError as error:
-        raise failure("too_large", f"the output of {step.name} {error.message}", frame.address) from None
 
 
 def _unite(outputs: JSONObject) -> JSONObject:
