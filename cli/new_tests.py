@@ -13,7 +13,7 @@ from holdfast.blueprint.text_files import TEST_SUFFIX
 from holdfast.cli.output import say
 from holdfast.cli.session import open_session
 from holdfast.client.case_recorder import CaseRecorder, RecordedCase
-from holdfast.client.reading import BadUsage, document, text_of_file
+from holdfast.client.reading import BadUsage, document, is_readable, text_of_file
 from holdfast.runtime.embedded import Startup
 
 
@@ -31,6 +31,9 @@ async def write_test(run: str, place: Path | None) -> Path:
     recorded = await CaseRecorder(runs.tree, await runs.state(run)).record(f"as in {run}")
     file = _find_file(recorded, place)
     text = _add(file, recorded.case)
+    if not is_readable(text):
+        message = f"{file} would have {len(text):,} characters with this test, and could not be read then"
+        raise BadUsage(f"{message}; nothing is written: write the test by hand, with shorter values")
     file.write_text(text)
     _warn_of_change(file, recorded)
     say(f"{file}: {recorded.case['name']!r} is written")

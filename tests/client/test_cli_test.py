@@ -30,3 +30,13 @@ def test_a_run_without_a_blueprint_beside_it_says_what_to_name(embedded: Process
     assert embedded("run", "recorded.yaml", "--id", "third", typed="Ana\n").code == 0
     refused = embedded("test", "elsewhere/other.yaml", "--from", "third")
     assert (refused.code, "holdfast test FILE --from RUN" in refused.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_test_that_could_not_be_read_is_not_written(embedded: Process) -> None:
+    embedded.write("wide.yaml", "steps: [{name: one, input: '{{ input | length }}'}]")
+    embedded.write("wide.txt", "x" * 1_200_000)
+    assert embedded("run", "wide.yaml", "--id", "wide", "--input", "@wide.txt").code == 0
+    refused = embedded("test", "wide.yaml", "--from", "wide")
+    assert (refused.code, "nothing is written" in refused.err) == (2, True), refused
+    assert not (embedded.folder / "wide.test.yaml").exists()
