@@ -18,7 +18,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.cli.tables import STYLES, when
 from holdfast.client.answering import Sent
-from holdfast.client.forms import make_example
+from holdfast.client.forms import list_fields, make_example
 from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.reading import list_words
 from holdfast.client.states import Done
@@ -178,7 +178,10 @@ def waiting_text(questions: Sequence[Question], limit: int | None = LONGEST_DETA
     held = [question.run for question in questions if not question.asked.needs_data]
     for question in questions:
         command = answer_command(question, alone=held.count(question.run) == 1)
-        text.append(question_text(question, limit)).append(f"\n  {command}\n", "green")
+        text.append(question_text(question, limit))
+        for field in list_fields(question):
+            text.append(f"\n  {one_line(field.listed)}", "cyan")
+        text.append(f"\n  {command}\n", "green")
     return text
 
 

@@ -156,7 +156,7 @@ class TaskFailing(Unanswered):
         RuntimeError.__init__(
             self,
             f"{workflow} makes no progress: its workflow task fails {failed.since} (attempt {attempt}): "
-            f"{failed.message}. {failed.advise(workflow)}",
+            f"{failed.message.rstrip('.')}. {failed.advise(workflow)}",
         )
 
 

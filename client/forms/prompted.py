@@ -47,9 +47,17 @@ class FormField:
     @property
     def label(self) -> str:
         """The name with the description, and in brackets what may be typed."""
+        return self._describe(self._if_blank("Enter: {}", "Enter: leave out"))
+
+    @property
+    def listed(self) -> str:
+        """The same for a list of the fields, of which none is asked for."""
+        return self._describe(self._if_blank("default: {}", "optional"))
+
+    def _describe(self, if_blank: list[str]) -> str:
         description = self.schema.get("description") or self.schema.get("title")
         example = self.schema.get("x-placeholder") or self.schema.get("placeholder")
-        notes = "; ".join([*([f"such as {example}"] if example else []), *self._values(), *self._if_blank()])
+        notes = "; ".join([*([f"such as {example}"] if example else []), *self._values(), *if_blank])
         return f"{self.name}{f': {description}' if description else ''}{f' ({notes})' if notes else ''}"
 
     def _values(self) -> list[str]:
@@ -61,10 +69,10 @@ class FormField:
             return [" | ".join(map(str, self._item.get("enum", []))) or "one or more", "with commas between"]
         return [{"boolean": "yes | no"}.get(type_, type_)] if isinstance(type_, str) and type_ != "string" else []
 
-    def _if_blank(self) -> list[str]:
+    def _if_blank(self, default: str, optional: str) -> list[str]:
         if "default" in self.schema:
-            return [f"Enter: {shown_default(self.schema['default'])}"]
-        return [] if self.is_required else ["Enter: leave out"]
+            return [default.format(shown_default(self.schema["default"]))]
+        return [] if self.is_required else [optional]
 
     def value(self, text: str) -> JSON:
         """Return the value that is typed; for blank text the default, or `ABSENT`."""
@@ -116,4 +124,6 @@ def make_example(schema: JSONObject) -> str:
 
 def shown_default(value: object) -> str:
     """Return what Enter stands for."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -39,7 +39,7 @@ def test_a_form_is_asked_field_by_field(holdfast: Holdfast, at_terminal: Termina
     screen.type("0\r")
     screen.until("days:")
     screen.type("3\r")
-    screen.until("Enter: False):")
+    screen.until("Enter: no):")
     screen.type("\r")
     assert screen.leave() == 0
     assert holdfast("result", "form", "--json").json["output"] == {"city": "Rome", "days": 3, "hotel": False}

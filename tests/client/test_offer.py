@@ -47,7 +47,7 @@ def test_answer_with_a_run_alone_offers_its_questions(holdfast: Holdfast, at_ter
     screen.type("Rome\r")
     screen.until("days (integer):")
     screen.type("3\r")
-    screen.until("Enter: False):")
+    screen.until("Enter: no):")
     screen.type("\r")
     screen.until("No open questions.")
     assert screen.leave() == 0

@@ -11,7 +11,16 @@ import pytest
 from rich.text import Text
 
 from holdfast.blueprint.questions import Input, OpenLink, Permission
-from holdfast.cli.render import Extract, answer_command, event_text, failure_text, question_text, tree_text, usage_text
+from holdfast.cli.render import (
+    Extract,
+    answer_command,
+    event_text,
+    failure_text,
+    question_text,
+    tree_text,
+    usage_text,
+    waiting_text,
+)
 from holdfast.cli.tables import console, table
 from holdfast.client.event_texts import progress
 from holdfast.client.texts import preview
@@ -40,6 +49,14 @@ def test_a_page_to_open_is_shown_in_full() -> None:
     url = f"https://pay.example/{'a' * 400}"
     asked = OpenLink(message="Pay.", info={"host": "pay.example", "url": url})
     assert question_text(question(asked)).plain.count(url) == 1
+
+
+def test_a_form_that_waits_is_listed_with_its_fields() -> None:
+    days = {"type": "integer", "title": "How many days?"}
+    fields = {"days": days, "hotel": {"type": "boolean", "default": False}, "why": {"type": "string"}}
+    asked = question(Input(message="?", form={"type": "object", "required": ["days"], "properties": fields}))
+    listed = ["  days: How many days? (integer)", "  hotel (yes | no; default: no)", "  why (optional)"]
+    assert waiting_text([asked]).plain.splitlines()[2:5] == listed
 
 
 def test_the_command_that_answers_fits_the_question() -> None:
