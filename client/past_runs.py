@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.client.failed_steps import FailedSteps, list_calls, list_failed
 from holdfast.client.open_failures import find_open_failures
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
@@ -30,10 +31,9 @@ from holdfast.protocol.past import (
     digest_child,
     digest_request,
 )
-from holdfast.protocol.plans import PLAN, PLAN_LOOP_WORKFLOW
+from holdfast.protocol.plans import PLAN
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
-from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput
 
 PLAN_FAILED = "plan_failed"
@@ -57,6 +57,8 @@ class Break:
     """The ids of the calls at the failure that are made again."""
     asked_from: Mapping[str, datetime] = field(default_factory=dict)
     """By the address of the failure: what was answered there from then on is asked again."""
+    begun_in: Mapping[str, str] = field(default_factory=dict)
+    """By workflows that went on without what failed in them: Temporal's id of the history in which it did."""
 
     @property
     def repeats(self) -> bool:
@@ -71,6 +73,7 @@ class Break:
             path=(*self.path, *other.path),
             calls=self.calls | other.calls,
             asked_from={**self.asked_from, **other.asked_from},
+            begun_in={**self.begun_in, **other.begun_in},
         )
 
     def asks_again(self, reply: PastReply) -> bool:
@@ -127,48 +130,20 @@ class PastReader:
         path = await self._find_path(failed_run, failure)
         failure = await self._read_failure(path[-1]) or failure
         around = tuple(history.workflow for history in path)
-        failed = [call for history in path for call in _list_failed(history, failure.address)]
+        failed = [call for history in path for call in list_failed(history, failure.address)]
+        again, begun_in = frozenset[str](), {}
         if failure.type == PLAN_FAILED:
-            children, failed = await self._find_failed_steps(path[-1])
-            around += children
+            steps = FailedSteps(self._histories, self._failed_at)
+            await steps.read(path[-1])
+            around, failed = (*around, *steps.around), steps.calls
+            again, begun_in = frozenset(steps.asked_later), steps.begun_in
         if failed:
             times = [(call.address, call.ended) for call in failed if call.ended is not None]
             asked_from = {address: min(at for there, at in times if there == address) for address, _ in times}
             at = max(at for _, at in times)
-            return Break(at, failure.address, around, frozenset(call.id for call in failed), asked_from)
+            calls = again | {call.id for call in failed}
+            return Break(at, failure.address, around, calls, asked_from, begun_in)
         return await self._find_other_cause(path, around, failure, ended)
-
-    async def _find_failed_steps(self, plan: WorkflowHistory) -> tuple[tuple[str, ...], list[Call]]:
-        """Return what failed in the steps of a plan, or of a loop of one, that went on without them.
-
-        These are child workflows and calls. A loop that has failed returns what its items gave.
-        """
-        addresses = {
-            call.address or (await self._histories.decode(call.request)).get("address", "")
-            for call in plan.calls.values()
-            if call.status == "failed"
-        }
-        failed = [call for address in sorted(addresses) for call in _list_failed(plan, address)]
-        around: tuple[str, ...] = ()
-        for child in plan.children:
-            if child.is_own or not (child.status == "failed" or await self._has_failed_items(child)):
-                continue
-            around += (child.workflow,)
-            history = await self._histories.read(child.workflow)
-            if child.status == "completed":
-                inner, calls = await self._find_failed_steps(history)
-                around, failed = around + inner, failed + calls
-                continue
-            cause = await self._histories.read_failure(child.failure)
-            typed = Failure.read(cause.details, cause.type)
-            failed += _list_failed(history, child.place if typed is None else typed.address)
-        return around, failed
-
-    async def _has_failed_items(self, child: ChildRun) -> bool:
-        """Return whether a child is the loop of a plan that has failed by its items."""
-        if child.status != "completed" or child.type != PLAN_LOOP_WORKFLOW:
-            return False
-        return bool((await self._histories.decode(child.result))["result"]["status"] == "failed")
 
     async def _find_path(self, failed_run: WorkflowHistory, failure: Failure) -> list[WorkflowHistory]:
         """Return the histories of the workflows around a failure that failed with it, from the outermost one on."""
@@ -193,7 +168,7 @@ class PastReader:
             if replies and failure.type not in SPENT:
                 at = replies[-1].at
                 return Break(at, failure.address, around, asked_from={failure.address: at})
-        asked = [call for call in _list_calls(path[-1], CALL_MODEL, failure.address) if call.status == "completed"]
+        asked = [call for call in list_calls(path[-1], CALL_MODEL, failure.address) if call.status == "completed"]
         again = frozenset(call.id for call in asked[-1:] if failure.type not in SPENT)
         at = min(path[-1].closed or ended, self._find_failed_at(failure.address) or ended)
         return Break(at, failure.address, around, again)
@@ -214,7 +189,7 @@ class PastReader:
             iteration: For a loop around that place: the iteration in which it is.
         """
         workflow = workflow or self._run
-        history = await self._histories.read(workflow, iteration)
+        history = await self._histories.read(workflow, iteration, broken.begun_in.get(workflow))
         for command in sorted(history.commands & FREE_COMMANDS.keys()):
             message = (
                 f"somebody {FREE_COMMANDS[command]} in {workflow}, which a run that goes on from it would not meet"
@@ -467,27 +442,6 @@ def _join(before: Sequence[PastChild], own: Sequence[PastChild]) -> list[PastChi
     left = list(own)
     met = [left.pop(0) if child.status == "open" and left else child for child in before]
     return [*met, *left]
-
-
-def _list_failed(history: WorkflowHistory, address: str) -> list[Call]:
-    """Return the last calls at an address, as far as they failed one after the other."""
-    failed: list[Call] = []
-    for activity in {call.activity for call in history.calls.values()}:
-        calls = _list_calls(history, activity, address)
-        while calls and calls[-1].status == "failed":
-            failed.append(calls.pop())
-    return failed
-
-
-def _list_calls(history: WorkflowHistory, activity: str, address: str) -> list[Call]:
-    """Return the calls of an activity at an address, in their order: their ids follow from it."""
-    known = set(history.calls) | (set() if history.past is None else set(history.past.calls))
-    calls, count = [], 1
-    while (id_ := make_digest(activity, address, count)) in known:
-        if id_ in history.calls:
-            calls.append(replace(history.calls[id_], address=address))
-        count += 1
-    return calls
 
 
 def _is_reply_met(reply: PastReply, broken: Break, bad_ends: _BadEnds) -> bool:

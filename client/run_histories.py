@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,8 +17,10 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.tree import Tree
+from holdfast.protocol.agents import CALL_MODEL
 from holdfast.protocol.names import OWN_MEMO, PLACE_MEMO
 from holdfast.protocol.past import PAST, Past, PastFailure, PastWaits
+from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW
 from holdfast.runtime.errors import BadInput, is_missing
 
 LOCAL_MARKER = "core_local_activity"
@@ -65,10 +67,13 @@ class ChildRun:
 
 @dataclass
 class WorkflowHistory:
-    """The last history of a workflow of a run, as far as it matters here."""
+    """A history of a workflow of a run, as far as it matters here."""
 
     workflow: str
+    type: str
+    """The name of its workflow class."""
     run_id: str
+    begun: datetime
     state: JSONObject | None
     """The state that it began with, where that was not fresh."""
     past: Past | None
@@ -83,6 +88,8 @@ class WorkflowHistory:
     calls: dict[str, Call] = field(default_factory=dict)
     children: list[ChildRun] = field(default_factory=list)
     commands: set[str] = field(default_factory=set)
+    later: Sequence[WorkflowHistory] = ()
+    """Those after it whose calls and children stand here, too; see `Histories.read`."""
 
     @property
     def iterations(self) -> int:
@@ -100,8 +107,18 @@ class Histories:
         """By Temporal's ids, those before a continue-as-new."""
         self._waits: dict[str, PastWaits] = {}
 
-    async def read(self, workflow: str, iteration: int | None = None) -> WorkflowHistory:
-        """Return the last history of a workflow; with the number of an iteration that of the loop in which it began."""
+    async def read(self, workflow: str, iteration: int | None = None, begun_in: str | None = None) -> WorkflowHistory:
+        """Return the last history of a workflow.
+
+        Args:
+            workflow: Its id.
+            iteration: Of a loop: the history in which this iteration began instead.
+            begun_in: Temporal's id of a history: all from this one on as one instead.
+        """
+        if begun_in is not None:
+            chain = await self.read_chain(workflow)
+            first = [history.run_id for history in chain].index(begun_in)
+            return _join(chain[first:])
         if workflow not in self._read:
             self._read[workflow] = await self._fetch(workflow)
         history = self._read[workflow]
@@ -130,6 +147,10 @@ class Histories:
 
     async def read_waits(self, history: WorkflowHistory) -> PastWaits:
         """Return how the questions of a history ended, and what it has done without a call."""
+        own = await self._read_own_waits(history)
+        return _join_waits([own, *[await self._read_own_waits(later) for later in history.later]])
+
+    async def _read_own_waits(self, history: WorkflowHistory) -> PastWaits:
         workflow, run = history.workflow, history.run_id
         if run not in self._waits:
             page = await self._tree.query(workflow, PAST, 0, PastWaits, run)
@@ -175,10 +196,52 @@ class Histories:
         before = first.continued_execution_run_id or None
         state = None if is_fresh else values[1]
         history = WorkflowHistory(
-            workflow, first.original_execution_run_id, state, past, values[0].get("input"), before
+            workflow,
+            first.workflow_type.name,
+            first.original_execution_run_id,
+            fetched.events[0].event_time.ToDatetime(UTC),
+            state,
+            past,
+            values[0].get("input"),
+            before,
         )
         await _HistoryReader(self._client, history).take(fetched.events)
         return history
+
+
+def _join(chain: Sequence[WorkflowHistory]) -> WorkflowHistory:
+    """Return histories of a workflow, one after the other, as the first of them.
+
+    The ids of calls begin anew in each, at the same addresses: what was called once more, as the next one did not have
+    it any more, stands once. What the agent of a plan said later was said of other results.
+    """
+    first, *later = chain
+    if not later:
+        return first
+    calls = dict(first.calls)
+    for history in later:
+        for call in history.calls.values():
+            if call.activity != CALL_MODEL or first.type != DRIVEN_PLAN_WORKFLOW:
+                calls.setdefault(call.id, call)
+    return replace(
+        first,
+        closed=later[-1].closed,
+        failure=later[-1].failure,
+        calls=calls,
+        children=[child for history in chain for child in history.children],
+        commands={command for history in chain for command in history.commands},
+        later=later,
+    )
+
+
+def _join_waits(chain: Sequence[PastWaits]) -> PastWaits:
+    """Return what the histories of a workflow waited for as one."""
+    return PastWaits(
+        replies=[reply for waits in chain for reply in waits.replies],
+        done=[address for waits in chain for address in waits.done],
+        broken_blocks=[block for waits in chain for block in waits.broken_blocks],
+        met=[id_ for waits in chain for id_ in waits.met],
+    )
 
 
 def _list_causes(failure: ProtoFailure) -> list[ProtoFailure]:

@@ -77,6 +77,27 @@ class EarlierRun:
         """The run's input for the next history of this workflow, in a list; [] where it stays."""
         return self._changed.next_input
 
+    def hand_over(self, own: Address) -> Past | None:
+        """Return what was not met yet, for the next history of a workflow whose steps have addresses of their own.
+
+        Args:
+            own: The address of the workflow. What it calls and asks there is counted anew in each history.
+        """
+        calls = {id_: call for id_, call in self._calls.items() if call.address != own}
+        children = {address: left for address, left in self._children.items() if left}
+        replies = [reply for reply in self._replies.values() if reply.address != own]
+        if self._fork is not None or not (calls or children or replies):
+            return None
+        return Past(
+            run=self.run,
+            by=self.by,
+            calls=calls,
+            children=children,
+            replies=replies,
+            done=self._done,
+            orders=self._orders,
+        )
+
     def _is_over(self, address: str) -> bool:
         """Return whether nothing is met any more at an address."""
         return self._is_reached and self._fork is not None and not self._fork.is_beside(address)

@@ -10,6 +10,7 @@ from temporalio import workflow
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address, name_at
+from holdfast.protocol.past import Past
 from holdfast.protocol.runs import Carried, Definition, Failure
 from holdfast.protocol.views import Status
 from holdfast.workflows.children import read_address
@@ -202,10 +203,14 @@ class RunWorkflow:
         self.host.view.show()
         self.advance(**self.host.next_state, **self.collect_spending(), **self.collect_state())
         changed = self.host.earlier.next_input
-        own = {"past": None, **({"input": changed[0]} if changed else {})}
+        own = {"past": self.list_unmet(), **({"input": changed[0]} if changed else {})}
         args = [self.definition.model_copy(update=own), self.state]
         check_size(args, self.host.identity.history_limits.value, f"the state of {name_at(self.address)}", self.address)
         workflow.continue_as_new(args=args)
+
+    def list_unmet(self) -> Past | None:
+        """Return what the next history still meets of the run that this one goes on from. For subclasses."""
+        return None
 
     def collect_state(self) -> dict[str, Any]:
         """Return fields of the state that are kept elsewhere while the workflow runs. For subclasses."""

@@ -42,6 +42,7 @@ class Recording:
         self._names: dict[int, str] = {}
         self._children: dict[int, int] = {}
         started = self._add(now).workflow_execution_started_event_attributes
+        started.workflow_type.name = start.workflow_type
         started.input.payloads.extend(start.arguments)
         started.original_execution_run_id = run_id
         started.continued_execution_run_id = start.continued_from_execution_run_id

@@ -14,6 +14,7 @@ from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import PlanCompleted
 from holdfast.protocol.names import PLAN_OUTPUT
+from holdfast.protocol.past import Past
 from holdfast.protocol.plans import (
     PLAN,
     DrivenDefinition,
@@ -91,6 +92,10 @@ class PlanHandlers(RunWorkflow):
             reply=self.state.progress.reply,
             **self.collect_result(),
         )
+
+    def list_unmet(self) -> Past | None:
+        """See base class: a plan that failed by its steps is gone through from where the first failed."""
+        return self.host.earlier.hand_over(self.address)
 
     def collect_state(self) -> dict[str, Any]:
         """See base class."""

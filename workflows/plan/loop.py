@@ -14,6 +14,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import LoopCompleted
 from holdfast.protocol.names import PLAN_OUTPUT
+from holdfast.protocol.past import Past
 from holdfast.protocol.plans import (
     PLAN_LOOP_WORKFLOW,
     Iteration,
@@ -100,6 +101,10 @@ class PlanLoopWorkflow(RunWorkflow):
     async def _work(self) -> UnitResult:
         await run_dependents(self)
         return loop_result(self.loop, shorten_calls(self.state.done), len(self.definition.items))
+
+    def list_unmet(self) -> Past | None:
+        """See base class: a loop that failed by its items is gone through from where the first failed."""
+        return self.host.earlier.hand_over(self.address)
 
     def collect_state(self) -> dict[str, Any]:
         """See base class."""
