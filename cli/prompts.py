@@ -174,7 +174,10 @@ class Terminal:
                 value = field.value(text)
                 if (reason := field.problem(value)) is None:
                     break
-                self.refused(question, f"{field.name}: {reason}")
+                short = (
+                    text.strip() and question.asked.yes_or_no and field is fields[0] and find_refusal(question, text)
+                )
+                self.refused(question, short or f"{field.name}: {reason}")
                 prompt = replace(prompt, text=f"{one_line(field.name)}: ")
             if value is not ABSENT:
                 values[field.name] = value

@@ -179,7 +179,7 @@ def waiting_text(questions: Sequence[Question], limit: int | None = LONGEST_DETA
     for question in questions:
         command = answer_command(question, alone=held.count(question.run) == 1)
         text.append(question_text(question, limit))
-        for field in list_fields(question):
+        for field in list_fields(question) if _is_plain_form(question) else ():
             text.append(f"\n  {one_line(field.listed)}", "cyan")
         text.append(f"\n  {command}\n", "green")
     return text
@@ -191,6 +191,13 @@ def receipt_text(receipt: Receipt | Sent, name: str) -> str:
         return f"sent to {receipt.owner}: {name}; it counts as soon as a worker has received it"
     waits = "; more answers are needed" if receipt.status == "waiting_quorum" else ""
     return f"{'accepted' if waits else receipt.status} by {receipt.by}: {name}{waits}"
+
+
+def _is_plain_form(question: Question) -> bool:
+    """Return whether an answer is an object of the author's fields, and no word stands for one."""
+    asked = question.asked
+    shortest = asked.yes_or_no or asked.hidden or asked.example != "…" or list_words(question.requestedSchema)
+    return not shortest and question.requestedSchema.get("type") == "object"
 
 
 def answer_command(question: Question, *, alone: bool = True) -> str:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from holdfast.blueprint.parts import Option
-from holdfast.blueprint.questions import Decision, Input
+from holdfast.blueprint.questions import Decision, Input, Permission
 from holdfast.cli.output import json_text, print_text, say
 from holdfast.cli.prompts import Terminal
 from holdfast.cli.render import question_text, wrap
@@ -83,6 +83,13 @@ def test_the_fields_of_a_form_cannot_steer_a_terminal(monkeypatch: pytest.Monkey
     asyncio.run(Terminal(console(), editing=False).answer(question(Input(message="?", form=form))))
     assert "reversed" in screen.getvalue() and not STEERING & set(screen.getvalue())
     assert "\n  2  fake" not in screen.getvalue()
+
+
+def test_a_consent_refuses_what_is_no_answer_in_the_words_of_its_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = screened(monkeypatch)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"perhaps\n/later\n")))
+    asyncio.run(Terminal(console(), editing=False).answer(question(Permission(message="?"))))
+    assert 'say yes, or "no, WHY"' in screen.getvalue()
 
 
 def test_an_option_is_one_line() -> None:

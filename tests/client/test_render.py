@@ -57,6 +57,7 @@ def test_a_form_that_waits_is_listed_with_its_fields() -> None:
     asked = question(Input(message="?", form={"type": "object", "required": ["days"], "properties": fields}))
     listed = ["  days: How many days? (integer)", "  hotel (yes | no; default: no)", "  why (optional)"]
     assert waiting_text([asked]).plain.splitlines()[2:5] == listed
+    assert len(waiting_text([question(Permission(message="?"))]).plain.splitlines()) == 3
 
 
 def test_the_command_that_answers_fits_the_question() -> None:
