@@ -167,7 +167,7 @@ class Runs:
         blueprint = read_blueprint(blueprint)
         if isinstance(input, BaseModel):
             input = input.model_dump(mode="json", by_alias=True)
-        run, limits = run or new_run_id(blueprint), self.answering.limits
+        run, limits = new_run_id(blueprint) if run is None else run, self.answering.limits
         check_start(blueprint, input, run, limits.input)
         await check_hold(self.client, self.task_queue)
         local_tools: Sequence[str] = ()

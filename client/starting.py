@@ -43,8 +43,8 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
         check_outgoing({"input": input}, limit)
     except Refusal as refusal:
         raise BadInput(f"the input cannot be sent: {refusal.message}") from None
-    if len(run.encode()) > LONGEST_RUN_ID or "/" in run or not run.strip():
-        raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, and no '/'")
+    if len(run.encode()) > LONGEST_RUN_ID or "/" in run or run.startswith("-") or not run.strip():
+        raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, not blank, no '/', and no '-' in front")
     _, details = complete_input(blueprint.inputs, input)
     if details:
         none = "; no input was given (on the command line: --input VALUE)" if input is None else ""

@@ -1,4 +1,4 @@
-"""A run's id may have blanks: each command that is printed to be copied quotes it."""
+"""Ids of runs: printed commands quote those with blanks, and one that no command could name is refused."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def test_a_command_that_is_printed_quotes_the_run(holdfast: Holdfast, words: tup
     told = holdfast(*words)
     printed = COMMAND.findall(told.out + told.err)
     assert printed and set(printed) == {f"'{RUN}"}, told
+
+
+@pytest.mark.parametrize("name", ["", " ", "-x", "a/b"])
+def test_an_id_that_no_command_could_name_is_refused(holdfast: Holdfast, name: str) -> None:
+    told = holdfast("start", holdfast.write("tone.yaml", TONE), f"--id={name}")
+    assert (told.code, f"run id {name!r}" in told.err) == (2, True), told
