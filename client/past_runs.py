@@ -18,7 +18,7 @@ from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHis
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, is_inside, parts, segment, within
 from holdfast.protocol.agents import CALL_MODEL
-from holdfast.protocol.events import BranchCompleted, BranchStarted, Event, StepFailed
+from holdfast.protocol.events import BranchCompleted, BranchStarted, BranchSuperseded, Event, StepFailed
 from holdfast.protocol.names import TELL
 from holdfast.protocol.past import (
     Fork,
@@ -108,6 +108,8 @@ class PastReader:
         self._failed_at: dict[str, datetime] = {
             event.address: event.time for event in events if isinstance(event.data, StepFailed)
         }
+        self._lost = [event for event in events if isinstance(event.data, BranchSuperseded)]
+        """The ends of the branches that lost a race."""
         self._run = run
         self._histories = Histories(tree, run)
 
@@ -209,7 +211,7 @@ class PastReader:
             children=await self._collect_children(history, before, broken, bad_ends, place, changed),
             changed=changed,
             input=[history.input] if self._has_other_input and history.before is not None else [],
-            replies=[reply for reply in waits.replies if _is_reply_met(reply, broken, bad_ends)],
+            replies=[reply for reply in waits.replies if self._is_reply_met(reply, broken, bad_ends)],
             done=waits.done,
             orders=self._orders,
         )
@@ -276,6 +278,16 @@ class PastReader:
                 failure = (await self._histories.read_failure(call.failure)).model_copy(update={"followed": followed})
             calls[call.id] = PastCall(status=status, request=digest, address=address, result=result, failure=failure)
         return calls
+
+    def _is_reply_met(self, reply: PastReply, broken: Break, bad_ends: _BadEnds) -> bool:
+        """Return whether a reply is met; else the question is asked again."""
+        if reply.left:
+            return reply.at < broken.at or self._has_lost(reply.address, broken)
+        return not (broken.asks_again(reply) or bad_ends.hold(reply.address, reply.at))
+
+    def _has_lost(self, address: str, broken: Break) -> bool:
+        """Return whether a branch around an address had lost a race, maybe in the very task that broke off the run."""
+        return any(is_inside(address, event.address) for event in self._lost if event.time <= broken.at)
 
     async def _collect_children(
         self,
@@ -442,15 +454,6 @@ def _join(before: Sequence[PastChild], own: Sequence[PastChild]) -> list[PastChi
     left = list(own)
     met = [left.pop(0) if child.status == "open" and left else child for child in before]
     return [*met, *left]
-
-
-def _is_reply_met(reply: PastReply, broken: Break, bad_ends: _BadEnds) -> bool:
-    """Return whether a reply is met; else the question is asked again."""
-    if reply.left:
-        return reply.at < broken.at
-    if broken.asks_again(reply):
-        return False
-    return not bad_ends.hold(reply.address, reply.at)
 
 
 def _is_at(reply: PastReply, address: str) -> bool:

@@ -72,6 +72,21 @@ async def test_a_lost_race_is_not_run_again(house: Harness) -> None:
     assert "question.asked" not in await house.types(new)
 
 
+async def test_a_race_lost_in_the_task_of_a_failure_is_not_run_again(house: Harness) -> None:
+    """The branch that lost was asking as the expression behind the race failed."""
+    branches = {"asks": [ASK], "quick": [mend(house.folder)]}
+    race = {"kind": "parallel", "name": "race", "until": "first", "branches": branches}
+
+    def write(divisor: int) -> str:
+        return yaml.safe_dump({"steps": [race, {"name": "end", "input": f"{{{{ 4 / {divisor} }}}}"}]})
+
+    run = await house.start(write(0))
+    assert (await house.result(run)).error.type == "expression_error"
+    new = await retry(house, run, blueprint=house.load(write(2)))
+    assert (await house.output(new), calls(house.folder, "mended")) == (2, 1)
+    assert "question.asked" not in await house.types(new)
+
+
 async def test_facts_that_a_person_gave_are_not_asked_for_again(house: Harness) -> None:
     facts = {"type": "object", "required": ["who", "size"], "properties": {"who": {}, "size": {"type": "integer"}}}
     clarify = {"kind": "clarify", "name": "facts", "goal": "A brief", "schema": facts, "confirm": False}
