@@ -90,7 +90,7 @@ def read_json(data: bytes, limit: SizeLimit | None) -> JSON:
 def check_bytes(count: int, limit: SizeLimit) -> None:
     """Refuse data of too many bytes, before anything parses it. Raises `Refusal`."""
     if count > limit.bytes:
-        raise Refusal("too_large", f"{count:,} bytes are too many; at most {limit.bytes:,}")
+        raise Refusal("too_large", f"{count:,} bytes are too many; at most {limit.bytes:,}: send less, or a reference")
 
 
 def check_value(value: object, limit: SizeLimit, name: str = "the value") -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive
@@ -20,6 +21,10 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.size_limits import SizeLimit, check_bytes, check_value, read_json
 from holdfast.server.web.problems import Unfit
 
+LARGEST_FORM = 16 * 1024 * 1024
+"""Bytes of a form as it is sent, where a character takes up to 12: what is typed may be too large for an answer, and
+comes back in its form with the reason."""
+MOST_FIELDS = 5_000
 Check = Callable[[int], None]
 """Is called with a number of bytes, and raises if they are too many."""
 Read = TypeVar("Read", bound=BaseModel)
@@ -54,6 +59,11 @@ async def read_body(receive: Receive, check: Check) -> bytes:
         more = message.get("more_body", False)
         check(len(data))
     return bytes(data)
+
+
+async def read_form(request: Request) -> FormData:
+    """Return what a form of a page has sent; its bytes were measured before."""
+    return await request.form(max_files=0, max_fields=MOST_FIELDS, max_part_size=LARGEST_FORM)
 
 
 class WebInput(BaseModel):

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.server.web.gate import Gate, Identity, write_cookie
 from holdfast.server.web.problems import TooSlow
-from holdfast.server.web.requests import limit_bytes, read_body
+from holdfast.server.web.requests import LARGEST_FORM, limit_bytes, read_body, read_form
 
 POLICY = "; ".join(
     (
@@ -50,8 +50,6 @@ CODEC = "/api/codec/"
 WITHOUT_FORMS = (HOOKS, STATIC, CODEC)
 SIGNED_IN_HERE = "holdfast.signed_in_here"
 """In a request's scope: true if our sign-in saw it, so that the browser's cookies count."""
-LARGEST_FORM = 4 * 1024 * 1024
-"""Bytes of a form; answers have smaller limits of their own."""
 LOCAL = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
@@ -200,9 +198,8 @@ async def _read_field(scope: Scope, receive: Receive) -> str:
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         return ""
-    async with Request(scope, receive).form() as form:
-        value = form.get(FIELD)
-        return value if isinstance(value, str) else ""
+    value = (await read_form(Request(scope, receive))).get(FIELD)
+    return value if isinstance(value, str) else ""
 
 
 class _Replayed:

@@ -31,6 +31,7 @@ from holdfast.server.web.addresses import ONCE_PARAMETER, question_path, signs_i
 from holdfast.server.web.credentials import serve_key
 from holdfast.server.web.gate import Gate, Identity, find_gate, find_peer, set_session, write_cookie
 from holdfast.server.web.pages.templating import render
+from holdfast.server.web.requests import read_form
 from holdfast.server.web.security import HEALTH, HOOKS, SAFE, SIGNED_IN_HERE, STATIC
 from holdfast.server.web.site import Site, find_site
 
@@ -228,7 +229,7 @@ async def sign_in_by_code(request: Request) -> Response:
     gate = find_gate(request)
     if not signs_in_by_link(gate.settings):
         raise HTTPException(404)
-    form = await request.form()
+    form = await read_form(request)
     to, code = local_path(cast(str, form.get("next"))), str(form.get("code", "")).strip()
     token = dict(parse_qsl(code.partition("?")[2])).get(ONCE_PARAMETER, code)  # the whole link will do
     cookie = await asyncio.to_thread(gate.enter_once, token, request)

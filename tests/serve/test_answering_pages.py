@@ -246,6 +246,17 @@ async def test_a_refused_form_keeps_all_but_its_secrets_and_tells_every_problem(
     }
 
 
+@pytest.mark.parametrize("typed", [3_000_000 * "a", 600_000 * "ж"], ids=["of one byte", "of two bytes"])
+async def test_a_text_that_is_too_large_is_refused_in_its_form(house: Harness, typed: str) -> None:
+    question = await started(house, "text")
+    async with desk(house) as ana:
+        page = await ana.send(question, "answer", **{"f:": typed})
+        assert (page.status_code, typed in page.text) == (413, True)
+        told = re.search(r"([0-9,]+) bytes are too many; at most 1,048,576: send less, or a reference", page.text)
+        assert told is not None and "What you typed is still here." in page.text
+        assert (await ana.send(question, "answer", **{"f:": typed[:100]})).status_code == 303
+
+
 async def test_a_context_is_edited_at_a_breakpoint(house: Harness) -> None:
     text = """
 context_schema: {type: object, properties: {n: {type: integer}}}

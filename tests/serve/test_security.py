@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from holdfast.server.web.requests import LARGEST_FORM
 from holdfast.server.web.security import HEADERS
 from tests.serve.door import Door, csrf_of
 
@@ -67,7 +68,7 @@ async def test_a_form_of_another_site_is_refused(door: Door, header: dict[str, s
 
 async def test_a_form_that_is_too_large_is_refused(door: Door) -> None:
     browser = await door.signed_in()
-    answer = await browser.post("/who", data={"csrf": await csrf_of(browser), "text": "x" * 5_000_000})
+    answer = await browser.post("/who", data={"csrf": await csrf_of(browser), "text": "x" * LARGEST_FORM})
     assert answer.status_code == 413
 
 

@@ -32,8 +32,9 @@ from holdfast.server.web.pages.answer_form import (
     typed_form,
 )
 from holdfast.server.web.pages.filled_form import texts_of_form
-from holdfast.server.web.pages.question import MOST_FIELDS, find_open, send
+from holdfast.server.web.pages.question import find_open, send
 from holdfast.server.web.pages.templating import render
+from holdfast.server.web.requests import read_form
 from holdfast.server.web.site import Site, find_site
 
 MOST_TOGETHER = 50
@@ -75,7 +76,7 @@ async def show_batch(request: Request) -> Response:
 async def send_batch(request: Request) -> Response:
     """Answer each of the selected questions; those that were refused are shown with the reason."""
     identity = require_identity(request, "answer")
-    texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
+    texts = texts_of_form(await read_form(request))
     selection = await _select(find_site(request), identity, texts.get("q", ()))
     if not selection.alike:
         return _batch_page(request, selection, None, 409)

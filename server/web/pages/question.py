@@ -52,9 +52,9 @@ from holdfast.server.web.pages.story import StoryLine, read_story
 from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
 from holdfast.server.web.questions import ListedQuestion
+from holdfast.server.web.requests import read_form
 from holdfast.server.web.site import Site, find_site
 
-MOST_FIELDS = 5_000
 LOOK_SECONDS = 2.0
 """Seconds after which a question is shown as it was seen last: its worker may be busy, or frozen."""
 Sending = Coroutine[Any, Any, bool]
@@ -125,7 +125,7 @@ async def show_state(request: Request) -> HTMLResponse:
 async def add_comment(request: Request) -> Response:
     """Add a comment beside a question, open or closed; it goes to the record, and the run does not see it."""
     identity, site = require_identity(request, "answer"), find_site(request)
-    texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
+    texts = texts_of_form(await read_form(request))
     run, id_, text = request.path_params["run"], request.path_params["id"], first_text(texts, "text")
     asked = await _find(request)
     if asked is None:
@@ -165,7 +165,7 @@ async def show_attachment(request: Request) -> Response:
 async def send_answer(request: Request) -> Response:
     """Take what the form of a question sends: an answer, a claim, or a change of the form itself."""
     identity = require_identity(request, "answer")
-    texts = texts_of_form(await request.form(max_files=0, max_fields=MOST_FIELDS))
+    texts = texts_of_form(await read_form(request))
     request.state.typed = typed_texts(texts)
     asked = await _find_for(request, texts)
     if asked is None:

@@ -42,6 +42,7 @@ from holdfast.server.web.pages.chart_layout import lay_out
 from holdfast.server.web.pages.filled_form import FilledForm, texts_of_form
 from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import make_problem
+from holdfast.server.web.requests import read_form
 from holdfast.server.web.site import find_site
 
 FREE_INPUT: dict[str, Any] = {"type": "string", "maxLength": 1_000_000}
@@ -93,7 +94,7 @@ async def start_from_form(request: Request) -> Response:
     offer, blueprint = await _blueprint(request)
     if isinstance(blueprint, BlueprintError):
         return render(request, "start/broken.html", 422, name=offer.name, problems=blueprint.problems)
-    texts, control = texts_of_form(await request.form()), _control(request, blueprint)
+    texts, control = texts_of_form(await read_form(request)), _control(request, blueprint)
     if change := next(iter(texts.get("change", ())), ""):
         return _form(request, offer, blueprint, FilledForm(control, change_list(control, texts, change)))
     submission = _read(blueprint, control, texts)

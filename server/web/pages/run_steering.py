@@ -19,6 +19,7 @@ from holdfast.server.web.gate import require_identity
 from holdfast.server.web.pages.run_pages import RunHead, read_head, run_page
 from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import make_problem
+from holdfast.server.web.requests import read_form
 from holdfast.server.web.site import permit
 
 REFUSED = (Refusal, NoWorker, NothingSent, BadInput, Ambiguous)
@@ -50,7 +51,7 @@ async def resume_run(request: Request) -> Response:
 async def tell_agent(request: Request) -> Response:
     """Send a message to an agent of a run."""
     runs, by = await _permit(request)
-    form = await request.form()
+    form = await read_form(request)
     text, agent = str(form.get("text", "")), str(form.get("agent", ""))
     if not text.strip():
         return await run_page(request, 422, problem=choose_texts(request)("runs.blank"), told=" ", agent=agent)
@@ -73,7 +74,7 @@ async def ask_cancel(request: Request) -> Response:
 async def cancel_run(request: Request) -> Response:
     """Cancel a run; terminate it if it was asked to end before and has not."""
     runs, by = await _permit(request)
-    force = (await request.form()).get("force") == "yes"
+    force = (await read_form(request)).get("force") == "yes"
     try:
         stopped = await runs.control.cancel(_run(request), wait=PATIENCE_SECONDS, force=force, by=by)
     except REFUSED as error:
@@ -118,7 +119,7 @@ async def ask_fork(request: Request) -> Response:
 async def fork_run(request: Request) -> Response:
     """Begin a run at a step of this one, and show it."""
     runs, by = await _permit(request)
-    at = str((await request.form()).get("at", ""))
+    at = str((await read_form(request)).get("at", ""))
     try:
         forked = await runs.fork(_run(request), at, by)
     except REFUSED as error:
