@@ -86,7 +86,7 @@ def _line(span: Span, now: datetime, width: int) -> Text:
     length = f"{seconds // 60}:{seconds % 60:02}" if seconds >= 60 else f"{seconds} s"
     line = Text("▸ ", "cyan").append(one_line(span.name)).append(f"  {length}", "dim")
     if span.total is not None:
-        line.append(f"  {span.items_done} of {span.total}", "cyan")
+        line.append(f"  {span.items_done} of {span.total} done", "cyan")
     elif span.spent.requests:
         line.append(f"  turn {span.spent.requests}", "dim")
     if span.title:

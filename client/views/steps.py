@@ -95,6 +95,11 @@ class ItemCount(NamedTuple):
     total: int | None
     """None where no event has told it yet."""
 
+    @property
+    def count_known(self) -> int:
+        """Return how many items there are; those that have begun, where no event has told it yet."""
+        return self.begun if self.total is None else self.total
+
 
 @dataclass(frozen=True)
 class GroupView:

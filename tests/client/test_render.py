@@ -164,6 +164,13 @@ def test_a_tree_shows_the_last_iterations_of_a_loop() -> None:
     assert lines == ["  ▸ l (loop)", "    … 6 earlier ones: --all", "    7", "      ✓ s  1"]
 
 
+@pytest.mark.parametrize(("total", "line"), [(3, "0 of 3 done"), (None, "0 of 2 done")])
+def test_the_items_of_a_map_are_counted_as_they_are_done(total: int | None, line: str) -> None:
+    items = [Repetition(n, [], item=f"city {n}") for n in range(2)]
+    each = Span("each", "map", "pipeline:p;map:each", "running", items=items, total=total)
+    assert tree_text([view(each)]).plain.splitlines()[0] == f"  ▸ each (map)  {line}"
+
+
 def test_a_tree_of_a_plan_shows_titles_items_reasons_and_how_it_ended() -> None:
     plan, loop, item = "pipeline:p;plan:go", "pipeline:p;plan:go;loop:l", "pipeline:p;plan:go;loop:l:1"
     events = [
