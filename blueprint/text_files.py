@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from holdfast.blueprint.expressions.error import nearest
 
 BLUEPRINT_SUFFIXES = (".yaml", ".yml", ".json")
 TEST_SUFFIX = ".test.yaml"
+_STEPS = re.compile(r"^[\"']?steps[\"']?\s*:", re.MULTILINE)
+_IN_BRACES = re.compile(r"\s*\{.*\bsteps[\"']?\s*:", re.DOTALL)
 
 
 def walk_files(
@@ -25,6 +28,18 @@ def walk_files(
     for place, below, names in os.walk(folder, onerror=on_error):
         below[:] = sorted(name for name in below if not name.startswith("."))  # not looked into: a .venv is large
         yield from (Path(place, name) for name in sorted(names) if name.endswith(endings) and not name.startswith("."))
+
+
+def has_steps(path: Path) -> bool:
+    """Return whether a file looks like a blueprint, with or without mistakes: not replies, nor tests.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if path.name.endswith(TEST_SUFFIX) or not path.is_file():
+        return False
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return _STEPS.search(text) is not None or _IN_BRACES.match(text) is not None
 
 
 class UnreadableFile(Exception):

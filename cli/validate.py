@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.blueprint.requirements import list_requirements
-from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, TEST_SUFFIX, walk_files
+from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, TEST_SUFFIX, has_steps, walk_files
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, Check
 from holdfast.cli.lookup import is_server_named, look_up_in
@@ -30,9 +29,6 @@ from holdfast.client.reading import BadUsage
 from holdfast.runtime.config import Config, ConfigError, load_config_for
 
 app = typer.Typer(rich_markup_mode=None)
-
-_STEPS = re.compile(r"^[\"']?steps[\"']?\s*:", re.MULTILINE)
-_IN_BRACES = re.compile(r"\s*\{.*\bsteps[\"']?\s*:", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -122,20 +118,19 @@ def find_blueprints(places: Sequence[Path]) -> Iterator[Path]:
         if not place.is_dir():
             yield place
             continue
-        yield from sorted(filter(_has_steps, walk_files(place, BLUEPRINT_SUFFIXES, _say_unread)))
+        yield from sorted(filter(_is_blueprint, walk_files(place, BLUEPRINT_SUFFIXES, _say_unread)))
 
 
 def _say_unread(error: OSError) -> None:
     say(f"not looked into: {error.filename}: {error.strerror}")
 
 
-def _has_steps(path: Path) -> bool:
+def _is_blueprint(path: Path) -> bool:
     """Return whether a file looks like a blueprint; true for one that cannot be read, which is a problem to report."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return has_steps(path)
     except OSError:
         return True
-    return _STEPS.search(text) is not None or _IN_BRACES.match(text) is not None
 
 
 def _validate(file: Path, check: bool, connect: bool) -> _Validation:

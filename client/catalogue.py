@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import is_target, load
-from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, walk_files
+from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, has_steps, walk_files
 from holdfast.runtime.config import Config
 from holdfast.runtime.errors import BadInput
 
@@ -60,8 +60,8 @@ Allows = Callable[[Blueprint], bool]
 def list_offered(config: Config, allows: Allows | None = None) -> list[Offered]:
     """Return what may be started, sorted by name; of several of one name that of the first folder.
 
-    A file that holds no steps, such as scripted replies, is left out; one with mistakes is not, as its author would
-    look for it.
+    A file that holds no steps, such as scripted replies or tests, is left out; one with mistakes is not, as its author
+    would look for it.
 
     Args:
         config: The configuration.
@@ -72,7 +72,7 @@ def list_offered(config: Config, allows: Allows | None = None) -> list[Offered]:
     for folder in list_folders(config):
         for path in _files(folder):
             name = path.relative_to(folder).with_suffix("").as_posix()
-            if name not in by_name and _has_steps(path):
+            if name not in by_name and _is_offered(path):
                 by_name[name] = Offered(name, path, folder)
     every = [by_name[name] for name in sorted(by_name)]
     return [offer for offer in every if allows is None or _is_allowed(offer, allows)][:MOST_OFFERED]
@@ -111,8 +111,8 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _has_steps(path: Path) -> bool:
+def _is_offered(path: Path) -> bool:
     try:
-        return "steps" in path.read_text()
-    except (OSError, UnicodeDecodeError):
+        return has_steps(path)
+    except OSError:
         return False

@@ -19,13 +19,19 @@ inputs: {type: object, required: [topic], properties: {topic: {type: string}}}
 steps: [{kind: hitl, name: title, message: "A title about {{ input.topic }}?"}]
 """
 
+TESTS = """
+blueprint: brief.yaml
+tests: [{name: tea, input: {topic: tea}, expect: {steps: {title: {status: completed}}}}]
+"""
+
 
 @pytest_asyncio.fixture
 async def api(house: Harness) -> AsyncIterator[httpx.AsyncClient]:
     folder = house.folder / "blueprints"
     blueprint_file(folder, "brief.yaml", BRIEF)
     blueprint_file(folder, "broken.yaml", "steps: [{name: x, usess: passthrough}]")
-    blueprint_file(folder, "replies.yaml", "- text: hello")
+    blueprint_file(folder, "brief.replies.yaml", "planner: [{output: {steps: [], goal: tea}}]")
+    blueprint_file(folder, "brief.test.yaml", TESTS)
     blueprint_file(house.folder, "outside.yaml", BRIEF)
     (folder / "link.yaml").symlink_to(house.folder / "outside.yaml")
     site = site_of_house(house, serve=ServeSection(blueprints=["blueprints"]))
