@@ -115,9 +115,13 @@ def _number(text: str, control: FormControl) -> JSON:
         raise ValueError(
             "write a whole number, such as 12" if control.is_whole else "write a number, such as 12 or 1.5"
         )
-    if len(text) > MOST_DIGITS or not math.isfinite(float(text)):
+    number = float(text)
+    if len(text) > MOST_DIGITS or not math.isfinite(number):
         raise ValueError("the number is out of range")
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    # JSON Schema calls 3.0 an integer; larger floats skip whole numbers.
+    return int(number) if control.is_whole and number.is_integer() and abs(number) < 2**53 else number
 
 
 def json_typed(text: str) -> JSON:

@@ -78,6 +78,22 @@ def test_what_is_typed_becomes_the_value() -> None:
     assert not submission.problems
 
 
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        ("integer", "3.0", "3"),
+        ("integer", "-3e2", "-300"),
+        ("integer", "9007199254740993", "9007199254740993"),
+        ("integer", "1e300", "1e+300"),
+        ("integer", "3.5", "3.5"),
+        ("number", "3.0", "3.0"),
+    ],
+)
+def test_a_whole_number_is_an_integer_however_it_is_typed(type_: str, text: str, value: str) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": type_}}}
+    assert repr(typed(schema, {"n": text}).value["n"]) == value
+
+
 def test_each_problem_stands_at_its_control() -> None:
     submission = typed(TRIP, {"days": "three", "guests#": "1", "guests[0].age": "1"})
     assert submission.problems == {
