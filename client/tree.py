@@ -109,7 +109,10 @@ class Tree:
             described = await self.describe(workflow)
         except UnknownRun:
             return NoWorker(self.task_queue)
-        return await explain_silence(self.client, workflow, described)
+        silence = await explain_silence(self.client, workflow, described)
+        if described.close_time is not None and not isinstance(silence, Unanswered):
+            silence.tell_ended(read_run(workflow))
+        return silence
 
     async def query(
         self,

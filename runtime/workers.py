@@ -69,6 +69,11 @@ class NoWorker(RuntimeError):
         """Why no worker answers and what to do about it, where no run is meant."""
         RuntimeError.__init__(self, f"{reason}. The run waits for it.")
 
+    def tell_ended(self, run: str) -> None:
+        """Say in place of "the run waits" what can be known of a run that has ended."""
+        told = f"{run} has ended; only a worker tells its steps, and how it ended is told without: "
+        RuntimeError.__init__(self, f"{self.reason}. {told}holdfast result {shlex.quote(run)}")
+
 
 class NoCurrentVersion(NoWorker):
     """Workers that poll under a deployment version while no version is current: the server gives them no work."""

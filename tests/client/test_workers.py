@@ -59,6 +59,16 @@ async def test_without_a_worker_the_workflows_own_queue_is_named(nobody: Harness
     await nobody.client.get_workflow_handle(run).terminate()
 
 
+async def test_a_run_that_has_ended_waits_for_no_worker(nobody: Harness) -> None:
+    run = await nobody.start(ASKS)
+    await nobody.client.get_workflow_handle(run).terminate(reason="it hung")
+    silence = str(await nobody.runs.tree.silence(run))
+    assert f"{run} has ended" in silence and "waits" not in silence
+    assert silence.endswith(f"holdfast result {run}")
+    outcome = await nobody.runs.result(run)
+    assert outcome.error is not None and "it hung" in outcome.error.message
+
+
 async def test_a_worker_that_polls_is_busy_and_not_absent(house: Harness) -> None:
     run = await house.start(ASKS)
     await house.one(run)
