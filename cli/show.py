@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from holdfast.cli.command import perform
@@ -26,10 +27,12 @@ from holdfast.cli.render import (
 from holdfast.cli.session import open_session
 from holdfast.cli.tables import STYLES, console, room
 from holdfast.client.events import Cursor
+from holdfast.client.states import Outcome
 from holdfast.client.texts import result_text
 from holdfast.client.tree import CLOSED
 from holdfast.client.views.runs import RunView
 from holdfast.runtime.embedded import Startup
+from holdfast.runtime.workers import NoWorker
 
 app = typer.Typer(rich_markup_mode=None)
 NO_EVENT = "-1"
@@ -64,7 +67,16 @@ def follow(
 async def _show(run: str, every: bool, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
     runs = session.runs
-    seen = await runs.watch.view(await runs.resolve(run), None if every else 100)
+    run = await runs.resolve(run)
+    try:
+        seen = await runs.watch.view(run, None if every else 100)
+    except NoWorker:
+        if not as_json and await runs.watch.has_ended(run):
+            outcome = await runs.result(run)
+            out = console(sys.stdout)
+            out.print(_make_head(outcome.run, outcome.status))
+            _print_end(out, outcome)
+        raise
     if as_json:
         print_json(seen.to_json())
     else:
@@ -72,10 +84,22 @@ async def _show(run: str, every: bool, as_json: bool) -> int:
     return DONE
 
 
+def _make_head(run: str, status: str) -> Text:
+    return Text(f"{run}  ", "bold").append(status, STYLES.get(status, ""))
+
+
+def _print_end(out: Console, outcome: Outcome) -> None:
+    """Print how a run has ended, which no worker has to tell."""
+    if outcome.status == "completed":
+        out.print(f"result  {result_text(outcome.output)}")
+    else:
+        out.print(failure_text(outcome.run, outcome.status, outcome.error), style="red")
+
+
 def _print_run(seen: RunView, every: bool) -> None:
     out = console(sys.stdout)
     state = seen.state
-    head = Text(f"{state.run}  ", "bold").append(state.status, STYLES.get(state.status, ""))
+    head = _make_head(state.run, state.status)
     out.print(head if state.undoing is None else head.append(f", {state.undoing}", STYLES["undone"]))
     out.print(f"blueprint {state.blueprint}", style="dim")
     if seen.state.past is not None:
@@ -92,10 +116,8 @@ def _print_run(seen: RunView, every: bool) -> None:
         out.print(context_text(seen.outcome.context, **whole), end="")
     if state.usage.requests:
         out.print(usage_text(state.usage))
-    if state.status == "completed":
-        out.print(f"result  {result_text(seen.outcome.output)}")
-    elif state.status in CLOSED:
-        out.print(failure_text(state.run, state.status, seen.outcome.error), style="red")
+    if state.status in CLOSED:
+        _print_end(out, seen.outcome)
     if seen.retried_as is not None:
         out.print(f"retried as {seen.retried_as}")
 

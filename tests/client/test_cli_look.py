@@ -3,9 +3,11 @@
 import json
 import shlex
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from holdfast.client.facets.watch import RunWatch
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
 from holdfast.server.record.store import open_store
 from tests.client.command import LOOP, TONE, Holdfast, Process
@@ -48,6 +50,18 @@ def test_show_of_what_has_ended_has_the_result(holdfast: Holdfast, ended: str) -
     seen = holdfast("show", ended, "--json").json
     assert (seen["status"], seen["result"], seen["questions"]) == ("completed", "stop", [])
     assert seen["children"] == [{"workflow": f"{ended}/loop:clarify", "status": "completed"}]
+
+
+def test_show_of_what_has_ended_tells_its_end_where_no_worker_answers(
+    holdfast: Holdfast, ended: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def view(watch: RunWatch, run: str, last: int | None) -> NoReturn:
+        raise await watch._tree.silence(run)
+
+    monkeypatch.setattr(RunWatch, "view", view)
+    shown = holdfast("show", ended)
+    assert (shown.code, shown.out) == (5, f"{ended}  completed\nresult  stop\n")
+    assert f"{ended} has ended" in shown.err and "waits for it" not in shown.err
 
 
 @pytest.mark.parametrize(
