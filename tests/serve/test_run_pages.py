@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from html import unescape
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 
+from holdfast.client.facets.watch import RunWatch
+from holdfast.client.states import RunState
 from holdfast.client.trace import Repetition, Span, view
 from holdfast.client.views import Spending
 from holdfast.protocol.runs import HistoryLimits
@@ -155,6 +157,28 @@ async def test_items_have_their_labels_and_are_counted_to_their_number(house: Ha
     await house.one(run)
     text = words(await page(house, f"/runs/{run}"))
     assert "1 of 3 done" in text and "Item 1: invoice B-2" in text
+
+
+async def test_the_page_of_an_ended_run_tells_its_end_where_no_worker_answers(house: Harness) -> None:
+    away = Harness(house.client, "away", house.folder)
+    run = await away.start(ASK)
+    await away.client.get_workflow_handle(run).terminate(reason="it hung")
+    text = words(await page(away, f"/runs/{run}"))
+    assert "it hung" in text and f"{run} has ended" in text and "waits for it" not in text
+
+
+async def test_a_page_whose_steps_no_worker_tells_in_time_has_the_rest(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def trace(watch: RunWatch, state: RunState, last: int) -> NoReturn:
+        raise await watch._tree.silence(state.run)
+
+    run = await house.start(ASK)
+    await house.one(run)
+    await house.client.get_workflow_handle(run).terminate(reason="it hung")
+    monkeypatch.setattr(RunWatch, "trace", trace)
+    text = words(await page(house, f"/runs/{run}"))
+    assert "it hung" in text and f"{run} has ended" in text
 
 
 async def test_the_graph_shows_where_the_run_stands(house: Harness) -> None:

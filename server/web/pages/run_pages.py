@@ -162,7 +162,10 @@ async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Re
     steps: Sequence[StepView] = ()
     outcome = None
     if head.state is not None:
-        steps = (await runs.watch.trace(head.state, REPETITIONS)).steps
+        try:
+            steps = (await runs.watch.trace(head.state, REPETITIONS)).steps
+        except NoWorker as error:
+            head = replace(head, silence=str(error))
     if head.has_ended:
         outcome = await _outcome(runs, head)
     values: dict[str, Any] = {"head": head, "steps": steps, "outcome": outcome, "steers": steers}
