@@ -66,7 +66,7 @@ async def test_show_progress_and_temporal_name_the_item_and_count(house: Harness
     question = await house.one(run)
     state = await house.runs.state(run)
     text = tree_text((await house.runs.watch.trace(state)).steps).plain
-    assert "each (map)  2 of 3" in text
+    assert "each (map)  1 of 3 done" in text
     assert "1 INV-8" in text
     lines = [line.plain.strip() for event in await house.runs.watch.events(run) if (line := progress(event))]
     assert "each 2 of 3  INV-8" in lines
