@@ -51,6 +51,8 @@ RUNNERS: dict[str, Any] = {"workflow_runner": RUNNER, "unsandboxed_workflow_runn
 """The runners of a worker that a test starts itself."""
 PATIENCE = 1500
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
+LONGEST_WAIT = 600.0
+"""Seconds of such looks, of which each may take long where no worker answers."""
 LONGEST = {"crash", "workers", "test_storm.py"}
 """Folders and modules of tests that wait for half a minute."""
 CLOSED = [
@@ -370,8 +372,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def until(true: Callable[[], Awaitable[Any]], what: str = "it") -> Any:
     """Wait for a state; the value that made it true."""
+    end = asyncio.get_running_loop().time() + LONGEST_WAIT
     for _ in range(PATIENCE):
         if value := await true():
             return value
+        if asyncio.get_running_loop().time() > end:
+            break
         await asyncio.sleep(0.02)
     raise AssertionError(f"waited for {what}")
