@@ -102,14 +102,14 @@ def test_of_two_stops_at_once_each_is_named_and_goes_on_by_itself(holdfast: Hold
     branches = "branches: {a: [{name: one, input: x}], b: [{name: two, input: y}]}"
     text = f"context: {{n: 1}}\nsteps: [{{kind: parallel, name: both, {branches}}}]"
     parked = holdfast.park(text, "--interrupt-before", "one", "--interrupt-before", "two")
-    run, stops = parked["run"], {question["id"]: question["message"] for question in parked["questions"]}
-    assert sorted(stops.values()) == ["Stopped before one.", "Stopped before two."]
+    run, stops = parked["run"], {question["id"]: question for question in parked["questions"]}
+    assert sorted(stop["message"] for stop in stops.values()) == ["Stopped before one.", "Stopped before two."]
     refused = holdfast("edit", run, "--set", "n=2")
     asked = holdfast("questions", run).out
     assert refused.code == 2
-    for id_, message in stops.items():
+    for id_, stop in stops.items():
         assert f"holdfast answer {run} {id_} --content null" in asked
-        assert f"{id_} at pipeline:parked: {message}" in refused.err
+        assert f"{id_} at {stop['address']}: {stop['message']}" in refused.err
     first, second = stops
     assert holdfast("answer", run, first, "--content", "null").code == 0
     assert [one["id"] for one in holdfast("questions", run, "--json").json] == [second]
