@@ -16,7 +16,7 @@ from holdfast.activities.registry import wrong
 from holdfast.protocol.activity_request import ActivityRequest
 from holdfast.protocol.agents import ModelReply, ToolCall
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, check_bytes, check_value
+from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, check_bytes, check_value, describe_excess
 
 
 class SizeInterceptor(Interceptor):
@@ -37,8 +37,7 @@ class _MeasuredCalls(ActivityInboundInterceptor):
         if isinstance(request, ActivityRequest):
             count = sum(payload.ByteSize() for payload in activity.payload_converter().to_payloads([result]))
             if count > LARGEST_VALUE:
-                text = f"the result has {count:,} bytes, and at most {LARGEST_VALUE:,} can be sent"
-                raise wrong("too_large", f"{text}: store large values outside ([payloads] external), or return less")
+                raise wrong("too_large", describe_excess("the result has", count, LARGEST_VALUE, "return less"))
         return result
 
 

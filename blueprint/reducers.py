@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -16,6 +16,20 @@ _SINGLE = ("items", "additionalProperties", "not", "if", "then", "else", "contai
 LARGEST = 2**63
 """The largest number of the language."""
 _SEVERAL = ("anyOf", "allOf", "oneOf", "prefixItems")
+
+
+def split_keys(path: str) -> Path:
+    """Return the keys of a dotted path of the context; a leading `context.` is optional.
+
+    >>> split_keys("context.stats.total"), split_keys("counter")
+    (('stats', 'total'), ('counter',))
+    """
+    return tuple(path.removeprefix("context.").split("."))
+
+
+def is_below(path: Path, places: Iterable[Path]) -> bool:
+    """Return whether a path is one of several places, or below one of them."""
+    return any(path[: len(place)] == place for place in places)
 
 
 def find_reducers(schema: Mapping[str, JSON] | None) -> dict[Path, str]:

@@ -174,10 +174,9 @@ class Terminal:
                 value = field.value(text)
                 if (reason := field.problem(value)) is None:
                     break
-                short = (
-                    text.strip() and question.asked.yes_or_no and field is fields[0] and find_refusal(question, text)
-                )
-                self.refused(question, short or f"{field.name}: {reason}")
+                is_consent = question.asked.yes_or_no and field is fields[0] and bool(text.strip())
+                refusal = find_refusal(question, text) if is_consent else None
+                self.refused(question, refusal or f"{field.name}: {reason}")
                 prompt = replace(prompt, text=f"{one_line(field.name)}: ")
             if value is not ABSENT:
                 values[field.name] = value

@@ -180,7 +180,7 @@ def waiting_text(questions: Sequence[Question], limit: int | None = LONGEST_DETA
         command = answer_command(question, alone=held.count(question.run) == 1)
         text.append(question_text(question, limit))
         for field in list_fields(question) if _is_plain_form(question) else ():
-            text.append(f"\n  {one_line(field.listed)}", "cyan")
+            text.append(f"\n  {one_line(field.summary)}", "cyan")
         text.append(f"\n  {command}\n", "green")
     return text
 

@@ -135,9 +135,8 @@ class Schedules:
             raise BadInput(f"the server does not take schedule {name!r}: {error.message}") from None
 
     def _action(self, name: str, blueprint: Blueprint, input: object, by: str | None) -> ScheduleActionStartWorkflow:
-        definition = define_run(
-            self.client, self.runs.answering, blueprint, run=""
-        )  # each run takes the id that Temporal gives it
+        # Each run takes the id that Temporal gives it.
+        definition = define_run(self.client, self.runs.answering, blueprint, run="")
         state = PipelineState(input=input, started_by=self.runs.answering.find_sender(by))
         access = self.runs.access.describe_start(blueprint, by).model_copy(update={"signed_in": False})
         return ScheduleActionStartWorkflow(

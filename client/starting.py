@@ -24,7 +24,7 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
-from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit
+from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, describe_excess
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.payloads import stores_large
 
@@ -115,8 +115,7 @@ def _check_size(client: Client, definition: Definition, state: PipelineState) ->
         return
     payloads = client.data_converter.payload_converter.to_payloads([definition, state])
     if (count := sum(payload.ByteSize() for payload in payloads)) > LARGEST_VALUE:
-        message = f"the blueprint and the input have {count:,} bytes, and at most {LARGEST_VALUE:,} can be sent"
-        raise BadInput(f"{message}: store large values outside ([payloads] external), or give less")
+        raise BadInput(describe_excess("the blueprint and the input have", count, LARGEST_VALUE, "give less"))
 
 
 def make_attributes(access: RunAccess) -> TypedSearchAttributes:

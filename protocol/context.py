@@ -12,21 +12,12 @@ from typing import Any, Literal
 
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.json_values import JSON, JSONObject, same
-from holdfast.blueprint.reducers import NOT_REDUCED, reduce_change
+from holdfast.blueprint.reducers import NOT_REDUCED, reduce_change, split_keys
 from holdfast.protocol.values import Value
 
 
 class BadWrite(ValueError):
     """A value that cannot be written at its path."""
-
-
-def split_keys(path: str) -> list[str]:
-    """Return the keys of a dotted path; a leading `context.` is optional.
-
-    >>> split_keys("context.stats.total"), split_keys("counter")
-    (['stats', 'total'], ['counter'])
-    """
-    return path.removeprefix("context.").split(".")
 
 
 def with_value(context: JSONObject, path: str, value: object) -> JSONObject:
@@ -102,7 +93,7 @@ def update_keys(context: JSONObject, output: object) -> JSONObject:
     return {**context, **output, **both}
 
 
-def _put(value: object, keys: list[str], leaf: object, path: str) -> JSONObject:
+def _put(value: object, keys: Sequence[str], leaf: object, path: str) -> JSONObject:
     if not isinstance(value, dict):
         raise BadWrite(f"cannot write {path}: {keys[0]!r} would be inside something that is not an object")
     key, *rest = keys

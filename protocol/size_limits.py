@@ -87,6 +87,19 @@ def read_json(data: bytes, limit: SizeLimit | None) -> JSON:
         raise Refusal("invalid_answer", "this is not JSON: a number has thousands of digits") from None
 
 
+def describe_excess(what: str, count: int, most: int, instead: str) -> str:
+    """Return the message for more bytes than can be sent.
+
+    Args:
+        what: What has them, with its verb.
+        count: How many they are.
+        most: How many there may be.
+        instead: What to do where large values are not stored outside.
+    """
+    way_out = f"store large values outside ([payloads] external), or {instead}"
+    return f"{what} {count:,} bytes, and at most {most:,} can be sent: {way_out}"
+
+
 def check_bytes(count: int, limit: SizeLimit) -> None:
     """Refuse data of too many bytes, before anything parses it. Raises `Refusal`."""
     if count > limit.bytes:

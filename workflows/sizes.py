@@ -13,11 +13,11 @@ from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.protocol.address import Address
 from holdfast.protocol.runs import Failure
+from holdfast.protocol.size_limits import describe_excess
 from holdfast.workflows.failures import failure
 
 MAX_CONTEXT = 32 * 1024 * 1024
 """Characters of a context as JSON, wherever large values are stored: 100 MB took longer to send than a task may."""
-_WAY_OUT = "store large values outside ([payloads] external), or pass on less"
 _LARGE_FIELDS = ("items", "reached", "context", "output", "made", "ledgers", "undos")
 """What a failure tells beside itself, in the order in which it is left out."""
 
@@ -35,8 +35,7 @@ def can_be_sent(value: object, limit: int | None) -> bool:
 def check_size(values: Sequence[object], limit: int | None, name: str, address: Address) -> None:
     """Raise a failure `too_large` for values that have more bytes together than the limit; None: there is none."""
     if limit is not None and (count := count_bytes(values)) > limit:
-        message = f"{name} has {count:,} bytes, and at most {limit:,} can be sent: {_WAY_OUT}"
-        raise failure("too_large", message, address)
+        raise failure("too_large", describe_excess(f"{name} has", count, limit, "pass on less"), address)
 
 
 def check_weight(value: object, most: int, name: str, address: Address) -> None:

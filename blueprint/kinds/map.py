@@ -31,7 +31,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 )
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Part, Template
-from holdfast.blueprint.reducers import Path, find_reducers
+from holdfast.blueprint.reducers import Path, find_reducers, is_below, split_keys
 from holdfast.blueprint.shape import NULL, TEXT, UNKNOWN, Shape, join_shapes, make_number, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict, plain
 from holdfast.blueprint.words.text import Vocabulary, json_list, say_template, value
@@ -301,8 +301,7 @@ def _is_reduced(step: AnyStep, reducers: Mapping[Path, str]) -> bool:
     """Return whether a reducer joins what the step writes; with unknown output keys, any reducer counts."""
     if step.sink_to is None:
         return bool(reducers)
-    keys = tuple(step.sink_to.removeprefix("context.").split("."))
-    return any(keys[: len(path)] == path for path in reducers)
+    return is_below(split_keys(step.sink_to), reducers)
 
 
 # Short forms

@@ -22,7 +22,7 @@ from holdfast.blueprint.kinds.schema_forms import (
 from holdfast.blueprint.kinds.shared_writes import find_writes, warn_of_branches
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Template
-from holdfast.blueprint.reducers import find_reducers
+from holdfast.blueprint.reducers import find_reducers, is_below, split_keys
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, join_shapes, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, condition, enumerate_words, say_template, say_unquoted
@@ -188,8 +188,8 @@ class Parallel(Step):
             for name, steps in self.branches.items()
         }
         for name, paths in (self.field_mapping or {}).items():
-            kept = [tuple(one.removeprefix("context.").split(".")) for one in paths]
-            writes[name] = [write for write in writes[name] if any(write.path[: len(one)] == one for one in kept)]
+            kept = [split_keys(one) for one in paths]
+            writes[name] = [write for write in writes[name] if is_below(write.path, kept)]
         warn_of_branches(writes, findings)
 
     def describe(self, names: Vocabulary) -> StepDescription:

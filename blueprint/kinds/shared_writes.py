@@ -11,7 +11,7 @@ from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.json_values import JSON, same
 from holdfast.blueprint.kinds.needs import find_needs, has_needs
 from holdfast.blueprint.kinds.walk import placed_within
-from holdfast.blueprint.reducers import Path
+from holdfast.blueprint.reducers import Path, is_below, split_keys
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -44,8 +44,8 @@ def find_writes(steps: Iterable[tuple[str, AnyStep]], reduced: Iterable[Path]) -
     for place, step in steps:
         if step.sink_to is None:
             continue
-        path = tuple(step.sink_to.removeprefix("context.").split("."))
-        if not any(path[: len(one)] == one for one in reduced):
+        path = split_keys(step.sink_to)
+        if not is_below(path, reduced):
             yield SharedWrite(f"{place}.sink_to", path, _find_constant(step))
 
 

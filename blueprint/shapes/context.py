@@ -12,6 +12,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint, Operation, Step
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import Part
+from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, find_type, join_shapes, make_object, make_shape
 
 _SCRATCHPAD = "scratchpad"
@@ -29,7 +30,7 @@ class Writes:
     """True if something may write any key."""
 
     def add(self, target: str, shape: Shape) -> None:
-        self.by_path.setdefault(read_path(target), []).append(shape)
+        self.by_path.setdefault(split_keys(target), []).append(shape)
 
     def add_object(self, shape: Shape) -> None:
         """Add an object that is written key by key."""
@@ -55,7 +56,7 @@ class Context:
 
     def find_holder(self, target: str) -> tuple[str, JSON] | None:
         """Return the path above a target, and its first value, where that can hold no keys and nothing replaces it."""
-        keys = read_path(target)
+        keys = split_keys(target)
         for count in range(1, len(keys)):
             value = _read_value(keys[:count], self.blueprint.context)
             if value is not None and not isinstance(value, dict):
@@ -67,10 +68,6 @@ class Context:
         above = [shapes for other, shapes in self.writes.by_path.items() if other == path[: len(other)]]
         is_written = any(shape.may_be("object") for shapes in above for shape in shapes)
         return is_written or self.writes.is_open or is_edited(self.blueprint)
-
-
-def read_path(target: str) -> tuple[str, ...]:
-    return tuple(target.removeprefix("context.").split("."))
 
 
 def find_operations(step: Step) -> Iterator[Operation]:

@@ -11,6 +11,7 @@ from holdfast.blueprint.findings import is_literal
 from holdfast.blueprint.json_values import JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.knowledge import ToolShapes
+from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes.context import Context
 from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote
@@ -60,7 +61,7 @@ def check_write(target: str, verb: str, value: Shape, context: Shape, path: str,
         path: The path in the document of the target.
         report: Where a mistake goes.
     """
-    keys, here = target.removeprefix("context.").split("."), context
+    keys, here = split_keys(target), context
     for index, key in enumerate(keys):
         name = ".".join(["context", *keys[:index]])
         found = here.find_key(key)

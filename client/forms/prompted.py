@@ -50,7 +50,7 @@ class FormField:
         return self._describe(self._if_blank("Enter: {}", "Enter: leave out"))
 
     @property
-    def listed(self) -> str:
+    def summary(self) -> str:
         """The same for a list of the fields, of which none is asked for."""
         return self._describe(self._if_blank("default: {}", "optional"))
 

@@ -248,9 +248,7 @@ def drop_values(loop: UnitResult) -> UnitResult:
 def _keep_end(result: UnitResult) -> UnitResult:
     if result.iterations is not None:
         return drop_values(result)
-    return UnitResult(
-        status=result.status, error=result.error, reason=result.reason, made=_drop_values_of_calls(result)
-    )
+    return UnitResult(status=result.status, error=result.error, reason=result.reason, made=_drop_call_values(result))
 
 
 def shorten_calls(done: list[Iteration]) -> list[Iteration]:
@@ -262,18 +260,18 @@ def shorten_calls(done: list[Iteration]) -> list[Iteration]:
     values = {(call.tool, call.args): write_text([call.arguments, call.output]) for call in calls}
     if sum(map(len, values.values())) <= LONGEST_LEDGER:
         return done
-    return [_shorten_calls_of(iteration) for iteration in done]
+    return [_shorten_item(iteration) for iteration in done]
 
 
-def _shorten_calls_of(iteration: Iteration) -> Iteration:
+def _shorten_item(iteration: Iteration) -> Iteration:
     results: dict[str, UnitResult] = {}
     for id_, result in iteration.results.items():
-        inner = None if result.iterations is None else [_shorten_calls_of(one) for one in result.iterations]
-        results[id_] = result.model_copy(update={"iterations": inner, "made": _drop_values_of_calls(result)})
+        inner = None if result.iterations is None else [_shorten_item(one) for one in result.iterations]
+        results[id_] = result.model_copy(update={"iterations": inner, "made": _drop_call_values(result)})
     return iteration.model_copy(update={"results": results})
 
 
-def _drop_values_of_calls(result: UnitResult) -> list[MadeCall]:
+def _drop_call_values(result: UnitResult) -> list[MadeCall]:
     return [call.model_copy(update={"arguments": None, "output": None}) for call in result.made]
 
 

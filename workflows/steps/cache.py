@@ -13,6 +13,7 @@ from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import AnyStep, Cache
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.parts import Part
+from holdfast.blueprint.reducers import split_keys
 from holdfast.protocol.address import parts
 from holdfast.protocol.agents import CacheEntry
 from holdfast.protocol.context import (
@@ -22,7 +23,6 @@ from holdfast.protocol.context import (
     changes_by_path,
     listed_changes,
     read,
-    split_keys,
     with_changes,
 )
 from holdfast.protocol.events import CacheFailed, CacheWasHit
@@ -87,7 +87,7 @@ def _list_changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> di
         # scratchpad is merged one level deep: as a whole it would undo what others wrote into it.
         changed |= {(name,): after[name] for name in output if name in after and name != "scratchpad"}
     if wrapped.sink_to is not None:
-        changed[tuple(split_keys(wrapped.sink_to))] = read(after, wrapped.sink_to)
+        changed[split_keys(wrapped.sink_to)] = read(after, wrapped.sink_to)
     return changed
 
 

@@ -12,7 +12,8 @@ from holdfast.blueprint.expressions.bounds import MAX_VALUE
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.context import Path, changes, split_keys, with_changes
+from holdfast.blueprint.reducers import is_below, split_keys
+from holdfast.protocol.context import Path, changes, with_changes
 from holdfast.protocol.events import BranchCompleted, BranchStarted
 from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import is_cancelled, run_together
@@ -124,8 +125,9 @@ async def _branch(
     step: Parallel, name: str, steps: list[AnyStep], value: object, share: Meter, frame: Frame
 ) -> _BranchEnd:
     """Run a branch to its end."""
-    base, schema = _base(step, frame), frame.store.schema if step.context_include_keys is None else None
-    fork = ContextStore(base, schema, frame.store.reducers)
+    base = _base(step, frame)
+    is_whole = step.context_include_keys is None
+    fork = frame.store.fork() if is_whole else ContextStore(base, None, frame.store.reducers)
     counts = frame.request_counts.within(step.name, name)
     inside = replace(frame.at("branch", name).isolate(), store=fork, meter=share, request_counts=counts)
     inside.note(BranchStarted(branch=name))
@@ -178,8 +180,8 @@ def _map_paths(step: Parallel, name: str, changed: dict[Path, JSON]) -> dict[Pat
     """Return the changes of a branch, with a `field_mapping` only those on its paths."""
     if step.field_mapping is None or name not in step.field_mapping:
         return changed
-    wanted = [tuple(split_keys(path)) for path in step.field_mapping[name]]
-    return {path: value for path, value in changed.items() if any(path[: len(prefix)] == prefix for prefix in wanted)}
+    wanted = [split_keys(path) for path in step.field_mapping[name]]
+    return {path: value for path, value in changed.items() if is_below(path, wanted)}
 
 
 def _reduce(step: Parallel, outputs: JSONObject, frame: Frame) -> JSON:
