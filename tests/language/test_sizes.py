@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from holdfast.activities import tool
+from holdfast.blueprint.expressions.bounds import Bounds
+from holdfast.protocol.address import Address
+from holdfast.protocol.context import BadWrite, apply_operation
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.errors import BadInput
+from holdfast.workflows.sizes import weigh_write
 from tests.conftest import Harness
 
 LIMIT = 40_000
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
 GROWING = {"name": "grow", "input": "{{ context.text }}{{ input }}", "sink_to": "context.text"}
 STEPS: dict[str, tuple[list[Any], Any, str]] = {
     "a call": (
@@ -69,6 +81,17 @@ async def test_a_context_that_grows_without_end_fails_before_it_holds_the_workfl
     outcome = await house.result(await house.start(json.dumps(document), "x" * 900_000))
     assert outcome.error is not None
     assert (outcome.error.type, outcome.error.message) == ("too_large", "the context has more than 32 MiB")
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(st.sampled_from(["a", "b.c", "context.log"]), st.sampled_from(["set", "append"]), VALUES)))
+def test_a_context_is_never_taken_for_lighter_than_it_is(writes: list[tuple[str, Any, Any]]) -> None:
+    context, most, address = {"log": [1]}, Bounds().weigh({"log": [1]}), Address("pipeline:p")
+    for path, verb, value in writes:
+        with suppress(BadWrite):
+            context = apply_operation(context, verb, path, value)
+            most += weigh_write(path, value, verb, address)
+            assert most >= Bounds().weigh(context)
 
 
 async def test_an_input_that_no_server_takes_is_refused_before_the_start(house: Harness) -> None:
