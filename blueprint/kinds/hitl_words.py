@@ -180,9 +180,13 @@ def _attachments_sentence(step: HitlFields, names: Vocabulary) -> str:
 
 
 def _risk_sentence(step: HitlFields, names: Vocabulary) -> str:
-    action = "" if step.action is None else f"It permits: {say_template(step.action, _names_in_question(step, names))}."
+    inside = _names_in_question(step, names)
+    action = "" if step.action is None else f"It permits: {say_template(step.action, inside)}."
+    details = (
+        "" if step.details is None or not step.question.permits else f"Details: {say_template(step.details, inside)}."
+    )
     risk = "" if step.risk is None else f"Risk: {say_value(step.risk, names) if '{' in step.risk else step.risk}."
-    return f"{action} {risk}".strip()
+    return " ".join(sentence for sentence in (action, details, risk) if sentence)
 
 
 def _quorum_sentence(step: HitlFields, names: Vocabulary) -> str:

@@ -138,6 +138,16 @@ def check_input(step: AnyStep, value: Shape, path: str, report: Report) -> None:
         report.add(f"{path}.{step.input_key}", "bad_shape", f"the input of {step.name} does not fit: {wrong}", hint)
 
 
+def check_output(step: AnyStep, given: Shape, path: str, report: Report) -> None:
+    """Report an `output_schema` that nothing fits of what the step gives."""
+    if step.output_schema is None:
+        return
+    if wrong := find_misfit(given, Shape(step.output_schema)):
+        hint = "write input_schema for the form of an answer" if given.question else "change output_schema, or the step"
+        message = f"the output of {step.name} never fits output_schema: {wrong}"
+        report.add(f"{path}.output_schema", "bad_shape", message, hint)
+
+
 def check_template(step: AnyStep, key: str, value: Shape, path: str, report: Report) -> None:
     """Report a template that cannot give what its key needs; constants are checked where they are read."""
     form = step.template_forms().get(key)

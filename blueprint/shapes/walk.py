@@ -20,6 +20,7 @@ from holdfast.blueprint.shapes.fitting import (
     check_import,
     check_input,
     check_operation,
+    check_output,
     check_template,
     check_writes,
 )
@@ -216,10 +217,10 @@ class Walk:
             end = replace(ends[key], previous=previous)
             return ExpressionReader(end, path, Report(None), self.ask_nobody).render(template)
 
-        if step.output_schema is not None:
-            return Shape(step.output_schema)
         last = {key: end.previous for key, end in ends.items()}
-        return step.output_shape(Knowledge(input_, self.blueprint, last, render, self.imports, self.tools))
+        given = step.output_shape(Knowledge(input_, self.blueprint, last, render, self.imports, self.tools))
+        check_output(step, given, path, self.report)
+        return given if step.output_schema is None else Shape(step.output_schema)
 
     def _walk_block(
         self, step: AnyStep, key: str, block: Block, path: str, names: Mapping[str, Shape], place: Place

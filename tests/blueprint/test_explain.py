@@ -124,7 +124,8 @@ def test_a_step_says_what_it_does_with_what() -> None:
 def test_what_every_step_may_say_of_itself_is_told() -> None:
     said = step(
         "{name: a, agent: editor, when: context.draft == '', sink_to: context.draft, updates_context: true,"
-        " on_error: continue, interrupt_before: true, interrupt_after: true, output_schema: {type: object}}"
+        " on_error: continue, interrupt_before: true, interrupt_after: true, output_schema: {type: object}}",
+        "agents: {editor: {from: 'own:editor'}}",
     )
     assert said.startswith("if draft from the context is '', the agent editor works on the input.")
     for part in (
@@ -136,6 +137,30 @@ def test_what_every_step_may_say_of_itself_is_told() -> None:
         "Then a person looks at the context, and may change it.",
     ):
         assert part in said
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "array", "minItems": 2, "items": {"type": "string"}}, "a list of at least 2 items, each item text"),
+        ({"type": "array", "maxItems": 1}, "a list of at most 1 item"),
+        ({"type": "array", "minItems": 3, "maxItems": 3}, "a list of 3 items"),
+        ({"type": "array", "uniqueItems": True}, "a list, all different"),
+        ({"type": "string", "minLength": 1}, "text, not empty"),
+        ({"type": "string", "minLength": 2, "maxLength": 9}, "text, at least 2 characters, at most 9 characters"),
+        ({"type": "string", "pattern": "^[0-9]{5}$"}, "text, 5 digits"),
+        ({"type": "string", "pattern": "^(a|b)$"}, "text, of the form ^(a|b)$"),
+        ({"properties": {"n": {"type": "number", "default": 3}}}, "an object with n (a number; optional, default 3)"),
+    ],
+)
+def test_an_input_is_told_with_its_bounds_and_defaults(schema: dict[str, Any], said: str) -> None:
+    text = text_of(json.dumps({"inputs": schema, "steps": [{"name": "a"}]}))
+    assert f"The input is {said}." in text
+
+
+def test_a_permission_is_told_with_its_details() -> None:
+    said = ask("ask: permission, details: {to: '{{ context.draft }}', total: 7}, risk: high")
+    assert "Details: to (draft from the context) and total (7). Risk: high." in said
 
 
 def test_a_fallback_stands_below_its_step() -> None:

@@ -142,6 +142,12 @@ MISTAKES = {
     ),
     "{name: x, uses: imports.other, input: {topik: a}}": ("{topik", "bad_shape", "it lacks 'topic'"),
     "{name: x, input: '{{ input.payee }}', input_schema: {type: integer}}": ("{{", "bad_shape", "not a number"),
+    "{kind: hitl, name: x, message: 'Who?', output_schema: {type: object}}": (
+        "{type: object}",
+        "bad_shape",
+        "never fits output_schema: it is a text, not an object (write input_schema for the form of an answer)",
+    ),
+    "{name: x, input: '{{ input.tags }}', output_schema: {type: number}}": ("{type: number}", "bad_shape", "a list"),
     "{name: x, input: '{{ input.amount }}', updates_context: true}": ("true", "bad_shape", "write sink_to: NAME"),
 }
 
