@@ -14,12 +14,12 @@ from holdfast.cli.output import DONE, print_json, say
 from holdfast.cli.session import can_record, open_session
 from holdfast.cli.tables import cell, print_table
 from holdfast.client.archive import is_record_installed
-from holdfast.client.history import answers_given
+from holdfast.client.history import AnswerRecord, add_returns, answers_given
 from holdfast.client.reading import BadUsage
 from holdfast.client.runs import Runs
 from holdfast.client.texts import place
 from holdfast.client.tree import UnknownRun
-from holdfast.protocol.events import QuestionEvent
+from holdfast.protocol.events import Event, QuestionEvent
 from holdfast.runtime.config import load_config
 from holdfast.runtime.embedded import Startup
 from holdfast.runtime.errors import RecordError
@@ -71,8 +71,9 @@ def history(
 ) -> None:
     """List what people did in a run: who, what, when, to which question.
 
-    It is read from the record if there is one, else from Temporal's histories. Those show answers only, including
-    answers by signal that were refused. What is about the whole record asks its database alone, not Temporal.
+    It is read from the record if there is one, else from Temporal's histories. Those show answers only, also those
+    that were given back, and those by signal that were refused. What is about the whole record asks its database
+    alone, not Temporal.
     """
     perform(_history(HistoryOptions(run, csv, jsonl, verify, against, checkpoint, record, as_json)), as_json)
 
@@ -117,13 +118,14 @@ async def _of_all(wanted: HistoryOptions) -> int:
 
 async def _from_temporal(runs: Runs, run: str, as_json: bool) -> int:
     run = await runs.resolve(run)
-    answers = await answers_given(runs.client, run)
+    events = await _read_events(runs, run)
+    answers = add_returns(await answers_given(runs.client, run), events)
     if as_json:
         print_json([answer.to_json() for answer in answers])
     elif answers:
-        steps = await _steps_asked(runs, run)
+        steps = {event.data.id: place(event.address) for event in events if isinstance(event.data, QuestionEvent)}
         rows = [
-            (f"{answer.at.astimezone():%Y-%m-%d %H:%M}", answer.by or "?", answer.proved_by)
+            (f"{answer.at.astimezone():%Y-%m-%d %H:%M}", answer.by or _nobody(answer), answer.proved_by)
             + (
                 steps.get(answer.question, answer.question),
                 answer.action,
@@ -141,10 +143,13 @@ async def _from_temporal(runs: Runs, run: str, as_json: bool) -> int:
     return DONE
 
 
-async def _steps_asked(runs: Runs, run: str) -> dict[str, str]:
-    """Return the place of each question by its id; none if no worker can be asked."""
+def _nobody(answer: AnswerRecord) -> str:
+    return "" if answer.action == "return" else "?"
+
+
+async def _read_events(runs: Runs, run: str) -> list[Event]:
+    """Return the events of a run; none if no worker can be asked."""
     try:
-        events = await runs.watch.events(run)
+        return await runs.watch.events(run)
     except (NoWorker, UnknownRun):
-        return {}
-    return {event.data.id: place(event.address) for event in events if isinstance(event.data, QuestionEvent)}
+        return []

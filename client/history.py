@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, read_answers
+from holdfast.protocol.events import Event, QuestionReturned
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.names import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW
 from holdfast.runtime.errors import BadInput, is_missing
@@ -50,7 +51,10 @@ async def ended_by(client: Client, workflow: str, run_id: str | None) -> str | N
 
 @dataclass(frozen=True)
 class AnswerRecord:
-    """An answer as the history has it. One sent by signal may have been refused: the history does not show that."""
+    """An answer as the history has it. One sent by signal may have been refused: the history does not show that.
+
+    Its action is `return` where what asked could not use it, and gave it back: see `add_returns`.
+    """
 
     question: str
     content: JSON
@@ -167,6 +171,17 @@ async def answers_given(client: Client, run: str) -> list[AnswerRecord]:
     """Return every answer to a question of the run, sorted by time."""
     records = [record async for history in histories(client, run) for record in await _records(client, history)]
     return sorted(records, key=lambda record: record.at)
+
+
+def add_returns(answers: Sequence[AnswerRecord], events: Iterable[Event]) -> list[AnswerRecord]:
+    """Return answers with those that were given back, each with its reason as the content, sorted by time."""
+    owners = {answer.question: answer.workflow for answer in answers}
+    returns = [
+        AnswerRecord(event.data.id, event.data.reason, "return", None, event.time, "event", owners[event.data.id], None)
+        for event in events
+        if isinstance(event.data, QuestionReturned) and event.data.id in owners
+    ]
+    return sorted([*answers, *returns], key=lambda record: record.at)
 
 
 async def answers_in(client: Client, workflow: str, run_id: str | None) -> list[AnswerRecord]:

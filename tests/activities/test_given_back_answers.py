@@ -9,6 +9,7 @@ import pytest
 from langgraph.types import Command
 
 from holdfast.activities.graphs.answers import DeliveredAnswers
+from holdfast.client.history import add_returns, answers_given
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 from tests import graphs
@@ -54,6 +55,15 @@ async def test_a_node_that_fails_on_its_answer_asks_again(house: Harness, graph:
         event.data.to_json()["id"] for event in await house.runs.watch.events(run) if event.type == "question.returned"
     ]
     assert returned == [first.id, second.id]
+    history = add_returns(await answers_given(house.client, run), await house.runs.watch.events(run))
+    assert [(one.question, one.action) for one in history] == [
+        (first.id, "accept"),
+        (first.id, "return"),
+        (second.id, "accept"),
+        (second.id, "return"),
+        (third.id, "accept"),
+    ]
+    assert str(history[1].content).startswith("it could not be used (TypeError: ")
 
 
 async def test_other_answers_of_the_same_moment_are_kept(house: Harness) -> None:

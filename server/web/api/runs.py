@@ -18,7 +18,7 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Sent
 from holdfast.client.catalogue import Offered, find_offered, list_offered
 from holdfast.client.forks import ForkedJSON
-from holdfast.client.history import AnswerRecord, answers_given, read_input
+from holdfast.client.history import AnswerRecord, add_returns, answers_given, read_input
 from holdfast.client.overlay import mark_steps
 from holdfast.client.retries import RetriedJSON
 from holdfast.client.states import OutcomeJSON, RunRow, SteeringJSON
@@ -77,7 +77,10 @@ async def show_history(exchange: Exchange) -> list[dict[str, Any]]:
             await record.recorder(runs.tree).catch_up(run)
         return [row.to_json() for row in story(await record.entries(run))]
     await runs.tree.describe(run)
-    return [record.to_json() for record in await answers_given(runs.client, run)]
+    answers, events = await answers_given(runs.client, run), []
+    with suppress(NoWorker, UnknownRun):  # then it is not known which were given back
+        events = await runs.watch.events(run)
+    return [record.to_json() for record in add_returns(answers, events)]
 
 
 async def show_graph(exchange: Exchange) -> Response:
