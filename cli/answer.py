@@ -22,7 +22,7 @@ from holdfast.cli.flags import AsJson, By, IdempotencyKey
 from holdfast.cli.output import DONE, print_json, print_text, say
 from holdfast.cli.render import receipt_text
 from holdfast.cli.session import open_session
-from holdfast.client.answering import OpenQuestions, Sent, find_question
+from holdfast.client.answering import OpenQuestions, Sent, find_question, must_be_seen
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.reading import BadUsage, from_json, parse_content, person, value_of_file, yes_or_no
@@ -298,7 +298,12 @@ class Look:
             return
         seen = [one for one in self.memory.of(open_questions.run) if one.id in self.ids]
         meant = next((one for one in reversed(seen) if name is None or _names(name, one)), None)
-        if meant is None or meant.id in there or self.memory.was_answered(meant.id, self.began):
+        if meant is None or meant.id in there:
+            return
+        # One answer after another to a step, as in a loop, needs no look; but nobody agrees to what was not shown.
+        is_same_step = names_at(meant.address) == names_at(there[id_].address)
+        is_next = is_same_step and self.memory.was_answered(meant.id, self.began)
+        if is_next and not must_be_seen(there[id_]):
             return
         told = f"the question that you saw, {place(meant.address)}, is closed, and another one is open now"
         other = f"{one_line(there[id_].message)!r} ({place(there[id_].address)})"

@@ -65,6 +65,43 @@ def test_one_answer_after_another_needs_no_look_in_between(holdfast: Holdfast) -
     assert holdfast("result", run, "--wait", "--json").json["output"] == "stop"
 
 
+AGAIN = """
+steps:
+  - {kind: loop, name: pay, loop: {body: [{kind: hitl, name: send, ask: permission, message: Pay?}], max_loops: 3}}
+"""
+TWO_PERMISSIONS = """
+steps:
+  - {kind: hitl, name: read, ask: permission, message: Read the file?}
+  - {kind: hitl, name: delete, ask: permission, message: Delete the file?}
+"""
+FOLLOWING = """
+steps:
+  - {kind: hitl, name: one, ask: clarification, message: One?}
+  - {kind: hitl, name: two, ask: clarification, message: Two?}
+"""
+
+
+@pytest.mark.parametrize(
+    ("blueprint", "words", "name"),
+    [
+        (TWO_PERMISSIONS, ["yes"], "delete"),
+        (AGAIN, ["yes"], "send"),
+        (AGAIN, ["send", "yes"], "send"),
+        (FOLLOWING, ["a text"], "two"),
+    ],
+)
+def test_the_same_command_again_answers_no_question_that_was_not_shown(
+    holdfast: Holdfast, blueprint: str, words: list[str], name: str
+) -> None:
+    run, elsewhere = holdfast.park(blueprint)["run"], holdfast.having(HOLDFAST_HOME="elsewhere")
+    assert holdfast("answer", run, *words).code == 0
+    [second] = elsewhere.rest(run)["questions"]
+    again = holdfast("answer", run, *words)
+    assert (again.code, f"answer {run} {second['id']}" in again.err) == (4, True)
+    assert second["address"].endswith(f"hitl:{name}")
+    assert holdfast("answer", run, *words).code == 0  # the refusal has shown it
+
+
 def test_a_yes_to_a_question_that_is_not_open_is_refused(holdfast: Holdfast) -> None:
     parked = holdfast.park("steps: [{kind: hitl, name: go, ask: permission, message: Go?}]")
     run, [asked] = parked["run"], parked["questions"]
