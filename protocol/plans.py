@@ -300,6 +300,8 @@ class PlanReview(Review):
 
     author: PlanBody
     agents: dict[str, Agent] = {}
+    faults: list[str] = []
+    """Why the plan cannot be run as it is, after an edit: then nobody can agree to it."""
 
     def for_clients(self) -> Asked:
         """Return the review without the author's part, which only the workflow checks an edited plan by."""
@@ -311,6 +313,8 @@ class PlanReview(Review):
         if isinstance(content, dict) and content.get("verdict") == "revise":
             self._check_revision(content)
         content = super().accept(content)
+        if content["verdict"] == "unchanged" and self.faults:
+            raise InvalidAnswer("\n".join(["the plan cannot be run; change it or reject it:", *self.faults]), "verdict")
         if content["verdict"] == "edited":
             from holdfast.blueprint.load.plans import read_plan  # noqa: PLC0415  it loads the loader and all checks
 

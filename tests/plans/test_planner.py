@@ -266,6 +266,8 @@ async def test_a_plan_edited_to_a_tool_that_no_worker_has_is_asked_about_once_mo
     again = await plans.harness.one(run)
     assert (again.round, "no tool named 'rm_rf'" in again.message) == (2, True)
     assert "problem" in again.info["about"]["tools"]["1"][0] and "cannot be called" in (describe_proposal(again) or "")
+    refusal = await plans.harness.refused(run, {"verdict": "unchanged"}, again)
+    assert "no tool named 'rm_rf'" in refusal.message  # nobody agrees to what cannot be run
     mended = {"goal": "Send", "steps": [step("1", "Say it")]}
     await plans.harness.answer(run, {"verdict": "edited", "payload": mended}, again)
     assert statuses(await plans.harness.output(run)) == {"1": "completed"}

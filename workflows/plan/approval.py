@@ -118,7 +118,7 @@ class PlanStart:
     async def _confirm(self, plan: PlanBody) -> PlanBody:
         """Return the plan as a person approves it, who may edit it, or send it back to its planner."""
         revisions = 0 if self.planner is None else self.author.max_revisions
-        wrong: Sequence[str] = ()
+        faults: list[str] = []
         failed = self.origin.failed
         before = None if failed is None else PlanBody.model_validate(failed.plan)
         while True:
@@ -128,12 +128,13 @@ class PlanStart:
                 plan,
                 self.author,
                 self.frame,
-                "\n".join([asked, *wrong]),
+                "\n".join([asked, *(["The edited plan cannot be run:", *faults] if faults else [])]),
                 self.catalogue,
+                faults=faults,
                 changes=[] if before is None else differences(before, plan),
                 revisable=revisions > 0,
             )
-            wrong, before = (), plan
+            faults, before = [], plan
             match content["verdict"]:
                 case "revise" if self.planner is not None:
                     revisions -= 1
@@ -145,7 +146,7 @@ class PlanStart:
                         await self._check_tools(plan)
                         return plan
                     except BlueprintError as error:
-                        wrong = ["The edited plan cannot be run:", *map(str, error.problems)]
+                        faults = [str(problem) for problem in error.problems]
                 case _:
                     return plan
 
@@ -167,6 +168,7 @@ async def review_plan(
     message: str,
     catalogue: Catalogue,
     *,
+    faults: Sequence[str] = (),
     changes: Sequence[JSONObject] = (),
     revisable: bool = False,
 ) -> tuple[JSONObject, JSONObject]:
@@ -183,6 +185,7 @@ async def review_plan(
         },
         author=author,
         agents=dict(frame.blueprint.agents),
+        faults=list(faults),
         revisable=revisable,
     )
     await frame.host.until_resumed()
