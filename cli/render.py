@@ -222,11 +222,11 @@ def answer_command(question: Question, *, alone: bool = True) -> str:
     return f"holdfast answer {shlex.quote(question.run)} {question.id} {value}"
 
 
-def _who(reply: QuestionReplied) -> str:
+def _who(reply: QuestionReplied, people: Sequence[str]) -> str:
     """Return who answered, and what proves that, if anything does; nothing where nobody is named."""
     is_proved = reply.proved_by not in (None, "", UNPROVED)
     proof = f" (proved by: {one_line(reply.proved_by or '')})" if is_proved else ""
-    return f"{name_by(reply.by)}{proof}" if reply.by else ""
+    return f"{name_by(', '.join(people))}{proof}" if people else ""
 
 
 def event_text(event: Event, columns: int | None) -> Text:
@@ -374,7 +374,7 @@ def _add_line(text: Text, step: StepView, depth: int, limit: int | None) -> None
     elif step.mark == "completed":
         text.append(f"  {preview(step.output, limit)}", "dim")
     for answer in step.answers[-1:]:
-        text.append(_who(answer.reply), "dim")
+        text.append(_who(answer.reply, step.last_people), "dim")
     for revision in step.revisions[-1:]:
         text.append(f"  revision {revision.revision}{name_by(revision.by)}", "dim")
     text.append("\n")

@@ -100,7 +100,11 @@ def _print_run(seen: RunView, every: bool) -> None:
     out = console(sys.stdout)
     state = seen.state
     head = _make_head(state.run, state.status)
-    out.print(head if state.undoing is None else head.append(f", {state.undoing}", STYLES["undone"]))
+    if state.undoing is not None:
+        head.append(f", {state.undoing}", STYLES["undone"])
+    elif state.cancel_requested:
+        head.append(", cancel requested", STYLES["cancelled"])
+    out.print(head)
     out.print(f"blueprint {state.blueprint}", style="dim")
     if seen.state.past is not None:
         out.print(f"goes on from {seen.state.past}", style="dim")

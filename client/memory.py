@@ -15,13 +15,18 @@ from holdfast.runtime.encryption import KeyRing, NotDecrypted
 from holdfast.runtime.own_files import write_whole
 
 LARGEST = 500
+"""Questions."""
+LARGEST_QUESTION = 64 * 1024
+"""Characters of a question as JSON: the run is asked for one with more."""
+LARGEST_FILE = 4 * 1024 * 1024
+"""Characters: of more the questions seen last are written."""
 CONTEXT = "questions"
 _ANSWERED = "answered_here"
 """The key of the time, in seconds since 1970, at which this machine has answered a question."""
 
 
 class QuestionMemory:
-    """The last 500 questions seen, in a file or, without one, in this process.
+    """The last 500 questions seen that are not too large, in a file or, without one, in this process.
 
     The file is read again when another process has written it, and written when something new was seen.
     """
@@ -47,7 +52,8 @@ class QuestionMemory:
 
     def keep(self, questions: Sequence[Question]) -> None:
         """Keep these questions as the latest."""
-        new = {question.id: question.model_dump(mode="json") for question in questions}
+        entries = {question.id: question.model_dump(mode="json") for question in questions}
+        new = {id_: entry for id_, entry in entries.items() if len(json.dumps(entry)) <= LARGEST_QUESTION}
         seen = self._read()
         if all(seen.get(id_) == entry for id_, entry in new.items()):
             return
@@ -81,9 +87,18 @@ class QuestionMemory:
     def write(self) -> None:
         """Write what was seen since the last time."""
         if self._path is not None and self._is_ahead:
-            text = json.dumps(list(self._read().values()))
+            text = f"[{', '.join(self._write_entries())}]"
             write_whole(self._path, self._ring.seal_text(text, CONTEXT).encode())
             self._stamp, self._is_ahead = _read_stamp(self._path), False
+
+    def _write_entries(self) -> list[str]:
+        """Return the questions as JSON texts, as many of the last as the file may hold."""
+        texts, size = [json.dumps(entry) for entry in self._read().values()], 0
+        for number, text in enumerate(reversed(texts)):
+            size += len(text)
+            if size > LARGEST_FILE:
+                return texts[len(texts) - number :]
+        return texts
 
     def _read(self) -> dict[str, JSONObject]:
         """Return the questions as JSON, by id: most of them nobody asks for, and they are not parsed."""

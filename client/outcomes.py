@@ -37,9 +37,15 @@ async def read_state(tree: Tree, answering: Answering, run: str) -> RunState:
     closed = STATUSES.get(described.status) if described.status else None
     if closed is not None:
         views = [as_ended(view, closed) for view in views]
-    state = RunState(run, closed or read_status(views), views[0].blueprint, views, past)
+    cancelled = closed is None and is_cancel_requested(described)
+    state = RunState(run, closed or read_status(views), views[0].blueprint, views, past, cancelled)
     answering.memory.keep(state.questions)
     return state
+
+
+def is_cancel_requested(described: WorkflowExecutionDescription) -> bool:
+    """Return whether a workflow was asked to end, by what the server says of it."""
+    return described.raw_description.workflow_extended_info.cancel_requested
 
 
 async def _read_past(described: WorkflowExecutionDescription) -> str | None:

@@ -108,6 +108,8 @@ class RunState:
     views: list[WorkflowView]
     past: str | None = None
     """The run that it goes on from; None also where Temporal has forgotten it."""
+    cancel_requested: bool = False
+    """Whether it was asked to end, and has not ended."""
 
     @property
     def questions(self) -> list[Question]:

@@ -30,6 +30,8 @@ class RunJSON(TypedDict):
     children: list[dict[str, Any]]
     stuck: list[dict[str, Any]]
     """What keeps it from going on though nobody is asked: calls that lose their workers."""
+    cancel_requested: bool
+    """Whether it was asked to end, and has not ended."""
     undoing: dict[str, Any] | None
     """The `number` of the undo under way and how many there are in `total`; null if it undoes nothing now."""
     usage: dict[str, Any]
@@ -63,6 +65,7 @@ class RunView:
             "events": [event.model_dump(mode="json") for event in self.state.events],
             "children": self.list_children(),
             "stuck": [obstacle.to_json() for obstacle in self.obstacles],
+            "cancel_requested": self.state.cancel_requested,
             "undoing": None if self.state.undoing is None else self.state.undoing.model_dump(),
             "usage": self.state.usage.model_dump(mode="json"),
             "result": self.outcome.output,

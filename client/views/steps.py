@@ -187,6 +187,15 @@ class StepView:
     """Whether it stands in a branch that has lost a race."""
 
     @property
+    def last_people(self) -> Sequence[str]:
+        """Who gave the last answer: all who gave the same, where several had to agree."""
+        if not self.answers:
+            return ()
+        last = self.answers[-1].reply
+        alike = [one.reply.by for one in self.answers if (one.reply.id, one.reply.content) == (last.id, last.content)]
+        return list(dict.fromkeys(by for by in alike if by))
+
+    @property
     def is_place(self) -> bool:
         """Whether another run may begin here, as `fork` lets it."""
         return self.kind != "tool" and not self.is_lost and find_opaque(self.address) is None

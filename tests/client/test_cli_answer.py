@@ -214,6 +214,27 @@ def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
     assert holdfast("pause", run).code == 4
 
 
+LAST_WORD = """
+steps:
+  - kind: block
+    name: all
+    steps: [{kind: hitl, name: ask, message: Go on?}]
+    finally: [{kind: hitl, name: last, message: Any last word?}]
+"""
+
+
+def test_a_run_that_was_asked_to_end_and_has_not_ended_says_so(holdfast: Holdfast) -> None:
+    run = holdfast.park(LAST_WORD)["run"]
+    assert holdfast("show", run, "--json").json["cancel_requested"] is False
+    holdfast("cancel", run, "--wait", "0")
+    holdfast.rest(run)
+    assert f"{run}  waiting, cancel requested" in holdfast("show", run).out
+    assert holdfast("show", run, "--json").json["cancel_requested"] is True
+    assert holdfast("answer", run, "last", "none").code == 0
+    assert holdfast("result", run, "--wait", "--json").json["status"] == "cancelled"
+    assert holdfast("show", run, "--json").json["cancel_requested"] is False
+
+
 UNDOING = """
 steps:
   - kind: block
@@ -232,7 +253,7 @@ def test_a_cancel_says_how_far_it_undoes_and_force_what_it_leaves(holdfast: Hold
     assert asked.code == 1
     assert f"run {run} is undoing 1 of 1; these have not ended" in asked.err
     assert holdfast("show", run, "--json").json["undoing"] == {"number": 1, "total": 1}
-    assert f"{run}  waiting, undoing 1 of 1" in holdfast("show", run).out
+    assert f"{run}  waiting, undoing 1 of 1\n" in holdfast("show", run).out
     forced = holdfast("cancel", run, "--force")
     assert forced.code == 0
     told = [line.strip() for line in forced.err.splitlines()]

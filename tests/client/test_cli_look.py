@@ -30,8 +30,8 @@ def ended(holdfast: Holdfast) -> str:
 @pytest.mark.slow
 def test_show_has_exactly_its_keys_and_the_loop_as_one_span(holdfast: Holdfast, waiting: str) -> None:
     seen = holdfast("show", waiting, "--json").json
-    keys = "run status blueprint context questions events children stuck undoing usage result error trace past"
-    assert " ".join(seen) == f"{keys} retried_as"
+    keys = "run status blueprint context questions events children stuck cancel_requested undoing usage"
+    assert " ".join(seen) == f"{keys} result error trace past retried_as"
     assert (seen["run"], seen["status"], seen["blueprint"]) == (waiting, "waiting", "talk")
     assert seen["children"] == [{"workflow": f"{waiting}/loop:clarify", "status": "waiting", "iteration": 2}]
     [loop] = seen["trace"]["steps"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from holdfast.blueprint.questions import Input
-from holdfast.client.memory import LARGEST, QuestionMemory
+from holdfast.client.memory import LARGEST, LARGEST_FILE, LARGEST_QUESTION, QuestionMemory
 from tests.client.questions import question
 
 FIRST, SECOND = (question(Input(message=name), f"pipeline:p;hitl:{name}") for name in ("first", "second"))
@@ -39,3 +39,15 @@ def test_the_latest_are_kept(tmp_path: Path) -> None:
     many = [question(Input(message="?"), f"pipeline:p;hitl:q{number}") for number in range(LARGEST + 1)]
     memory.keep(many)
     assert (memory.find(many[0].id), memory.find(many[-1].id)) == (None, many[-1])
+
+
+def test_no_question_that_is_large_is_kept_and_as_many_others_as_the_file_may_hold(tmp_path: Path) -> None:
+    memory = QuestionMemory(tmp_path / "seen.json")
+    size = LARGEST_QUESTION - 10_000
+    large = [question(Input(message="x" * size), f"pipeline:p;hitl:q{number}") for number in range(90)]
+    memory.keep([question(Input(message="x" * LARGEST_QUESTION), "pipeline:p;hitl:too_large"), *large, FIRST])
+    assert (tmp_path / "seen.json").stat().st_size <= LARGEST_FILE + 1_000
+    kept = QuestionMemory(tmp_path / "seen.json").of("r")
+    assert kept[-1] == FIRST
+    assert LARGEST_FILE // LARGEST_QUESTION < len(kept) < len(large)
+    assert memory.find(large[0].id) == large[0]

@@ -11,7 +11,9 @@ from holdfast.client.trace import Repetition, Span
 from holdfast.client.trace import view as view_span
 from holdfast.client.views import ItemCount, Spending, StepView
 from holdfast.client.views.runs import RunView
+from holdfast.client.views.steps import StepAnswer
 from holdfast.protocol.address import Address
+from holdfast.protocol.events import QuestionAccepted, QuestionAnswered, QuestionExpired, QuestionReplied
 from holdfast.protocol.questions import Question
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -29,6 +31,21 @@ def loop(*iterations: Repetition, status: str = "running") -> Span:
 def view(shown: Span, *asked: str) -> StepView:
     questions = [Question.model_construct(id=address, address=Address(address)) for address in asked]
     return view_span(shown, questions, NOON)
+
+
+@pytest.mark.parametrize(
+    ("last", "people"),
+    [
+        (QuestionAnswered(id="q", by="user:eve", content={"granted": True}), ["user:ana", "user:eve"]),
+        (QuestionAnswered(id="q", by="user:eve", content={"granted": False}), ["user:eve"]),
+        (QuestionAnswered(id="q2", by="user:eve", content={"granted": True}), ["user:eve"]),
+        (QuestionExpired(id="q"), []),
+    ],
+)
+def test_who_agreed_is_named_together(last: QuestionReplied, people: list[str]) -> None:
+    first = QuestionAccepted(id="q", by="user:ana", content={"granted": True}, so_far=1, quorum=2)
+    asked = span(1, answers=[StepAnswer(NOON, first), StepAnswer(NOON, last)])
+    assert view(asked).last_people == people
 
 
 def test_a_step_waits_where_a_question_is_open_in_it_and_nothing_else_goes_on() -> None:

@@ -19,6 +19,7 @@ from temporalio.service import RPCError
 from holdfast.blueprint.graph import State, graph, make_chart
 from holdfast.client.history import ended_by
 from holdfast.client.obstacles import Obstacle
+from holdfast.client.outcomes import is_cancel_requested
 from holdfast.client.overlay import mark_steps
 from holdfast.client.runs import Runs
 from holdfast.client.states import STATUSES, Outcome, RunState
@@ -62,6 +63,8 @@ class RunHead:
     """The address of the run in Temporal's UI; None where that is not known, or has forgotten the run."""
     seen: str = ""
     """The fingerprint of what is shown; a change of the run changes it."""
+    cancel_requested: bool = False
+    """True if the run was asked to end, and has not ended."""
     is_forgotten: bool = False
     """True if Temporal has forgotten the run, and the record has it."""
 
@@ -108,7 +111,8 @@ async def _read_retained(request: Request, runs: Runs, run: str) -> RunHead | No
     status = STATUSES.get(described.status) if described.status else None
     address = temporal_address(find_site(request).ui_url, runs.client.namespace, run)
     closed = described.close_time if described.status in STATUSES else None
-    return RunHead(run, status or "running", described.start_time, closed, ui=address)
+    asked = closed is None and is_cancel_requested(described)
+    return RunHead(run, status or "running", described.start_time, closed, ui=address, cancel_requested=asked)
 
 
 async def _read_archived(runs: Runs, run: str) -> RunHead:
