@@ -24,6 +24,8 @@ from holdfast.server.web.problems import Unfit
 LARGEST_FORM = 16 * 1024 * 1024
 """Bytes of a form as it is sent, where a character takes up to 12: what is typed may be too large for an answer, and
 comes back in its form with the reason."""
+MOST_SKIPPED = 256 * 1024 * 1024
+"""Bytes that are received, and not kept, behind those that are too many: a browser reads no answer while it sends."""
 MOST_FIELDS = 5_000
 Check = Callable[[int], None]
 """Is called with a number of bytes, and raises if they are too many."""
@@ -57,8 +59,22 @@ async def read_body(receive: Receive, check: Check) -> bytes:
             raise HTTPException(400, "the connection ended before the request did")
         data += message.get("body", b"")
         more = message.get("more_body", False)
-        check(len(data))
+        try:
+            check(len(data))
+        except (HTTPException, Refusal):
+            if more:
+                await _skip(receive)
+            raise
     return bytes(data)
+
+
+async def _skip(receive: Receive) -> None:
+    """Receive the rest of a body up to `MOST_SKIPPED` bytes."""
+    left, more = MOST_SKIPPED, True
+    while more and left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        more = message.get("more_body", False)
 
 
 async def read_form(request: Request) -> FormData:

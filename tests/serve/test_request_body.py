@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
@@ -11,12 +9,11 @@ from starlette.types import Message, Receive
 from holdfast.server.web.requests import limit_bytes, read_body
 
 
-def receiving(messages: Sequence[Message]) -> Receive:
+def receiving(messages: list[Message]) -> Receive:
     """What an ASGI server gives an application, one message after the other."""
-    left = list(messages)
 
     async def receive() -> Message:
-        return left.pop(0)
+        return messages.pop(0)
 
     return receive
 
@@ -33,7 +30,8 @@ async def test_a_body_in_pieces_is_read_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("messages", "code", "detail"),
     [
-        ([chunk(b"ab"), chunk(b"cd")], 413, "a form may have at most 3 bytes"),
+        ([chunk(b"ab"), chunk(b"cd", more=False)], 413, "a form may have at most 3 bytes"),
+        ([chunk(b"ab"), chunk(b"cd"), chunk(b"ef", more=False)], 413, "a form may have at most 3 bytes"),
         ([chunk(b"ab"), {"type": "http.disconnect"}], 400, "the connection ended before the request did"),
     ],
 )
@@ -42,4 +40,5 @@ async def test_a_body_that_is_too_large_or_breaks_off_is_refused(
 ) -> None:
     with pytest.raises(HTTPException) as caught:
         await read_body(receiving(messages), limit_bytes(3, "a form"))
+    assert not messages, "a browser that still sends shows no answer"
     assert (caught.value.status_code, caught.value.detail) == (code, detail)

@@ -70,6 +70,8 @@ async def test_a_form_that_is_too_large_is_refused(door: Door) -> None:
     browser = await door.signed_in()
     answer = await browser.post("/who", data={"csrf": await csrf_of(browser), "text": "x" * LARGEST_FORM})
     assert answer.status_code == 413
+    assert "at most 16 MiB" in answer.text
+    assert "Nothing of it was taken" in answer.text
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from holdfast.client.tree import UnknownRun
 from holdfast.runtime.errors import LASTING_ERRORS, BadCursor, make_server_error
 from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import TooSlow, make_problem
+from holdfast.server.web.requests import LARGEST_FORM
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,8 @@ def _message(request: Request, error: Exception) -> str:
             return t("error.not_found")
         case HTTPException(status_code=401):
             return t("error.sign_in")
+        case HTTPException(status_code=413):
+            return t("error.too_large", most=LARGEST_FORM // 1024**2)
         case UnknownRun():  # the words of the error name commands
             return t("error.unknown_run", run=error.run)
         case RPCError():
