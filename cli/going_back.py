@@ -93,6 +93,8 @@ def diff(run: RunName, other: RunName, as_json: AsJson = False) -> None:
 async def _diff(run: str, other: str, as_json: bool) -> int:
     runs = (await open_session(Startup.NOTHING)).runs
     one, two = [await runs.watch.view(await runs.resolve(name)) for name in (run, other)]
+    if (silence := one.silence or two.silence) is not None:
+        raise silence
     compared = compare_runs(one, two)
     if as_json:
         print_json(compared.to_json())

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, RunName
-from holdfast.cli.output import DONE, print_json
+from holdfast.cli.output import DONE, UNREACHABLE, print_json, say
 from holdfast.cli.render import (
     MOST_ITERATIONS,
     Extract,
@@ -32,7 +32,6 @@ from holdfast.client.texts import result_text
 from holdfast.client.tree import CLOSED
 from holdfast.client.views.runs import RunView
 from holdfast.runtime.embedded import Startup
-from holdfast.runtime.workers import NoWorker
 
 app = typer.Typer(rich_markup_mode=None)
 NO_EVENT = "-1"
@@ -68,20 +67,14 @@ async def _show(run: str, every: bool, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
     runs = session.runs
     run = await runs.resolve(run)
-    try:
-        seen = await runs.watch.view(run, None if every else 100)
-    except NoWorker:
-        if not as_json and await runs.watch.has_ended(run):
-            outcome = await runs.result(run)
-            out = console(sys.stdout)
-            out.print(_make_head(outcome.run, outcome.status))
-            _print_end(out, outcome)
-        raise
+    seen = await runs.watch.view(run, None if every else 100)
     if as_json:
         print_json(seen.to_json())
     else:
         _print_run(seen, every)
-    return DONE
+        if seen.silence is not None:
+            say(str(seen.silence))
+    return DONE if seen.silence is None else UNREACHABLE
 
 
 def _make_head(run: str, status: str) -> Text:
@@ -105,7 +98,8 @@ def _print_run(seen: RunView, every: bool) -> None:
     elif state.cancel_requested:
         head.append(", cancel requested", STYLES["cancelled"])
     out.print(head)
-    out.print(f"blueprint {state.blueprint}", style="dim")
+    if state.blueprint:
+        out.print(f"blueprint {state.blueprint}", style="dim")
     if seen.state.past is not None:
         out.print(f"goes on from {seen.state.past}", style="dim")
     whole: dict[str, None] = {"limit": None} if room(out) is None else {}

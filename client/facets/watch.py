@@ -12,7 +12,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.events import Cursor, all_events, below, follow, iterations, last_iteration
 from holdfast.client.history import started_with
 from holdfast.client.obstacles import Obstacle, find_obstacles
-from holdfast.client.outcomes import has_ended, outcome_so_far, read_state
+from holdfast.client.outcomes import await_outcome, has_ended, outcome_so_far, read_state
 from holdfast.client.states import Done, Outcome, RunState
 from holdfast.client.stopping import at_once
 from holdfast.client.trace import build_trace, view, view_run
@@ -44,12 +44,30 @@ class RunWatch:
     async def view(self, run: str, last: int | None = 100) -> RunView:
         """Return a run with everything that is known of it, and the `last` iterations of each loop; None gives all.
 
-        Raises as `Runs.state` does.
+        Of one that has ended it has no steps where no worker tells them. Raises as `Runs.state` does.
         """
+        try:
+            return await self._view(run, last)
+        except NoWorker as error:
+            if not await self.has_ended(run):
+                raise
+            return await self._view_end(run, error)
+
+    async def _view(self, run: str, last: int | None) -> RunView:
         state = await read_state(self._tree, self._answering, run)
         outcome, trace = await self.outcome(state), await self.trace(state, last)
         retried_as = await self._find_retry(run) if state.status in CLOSED else None
         return RunView(state, outcome, trace, await self.find_obstacles(state), retried_as)
+
+    async def _view_end(self, run: str, silence: NoWorker) -> RunView:
+        """Return how a run has ended, which no worker has to tell."""
+        outcome = await await_outcome(self._tree, run)
+        try:
+            blueprint = (await self.blueprint(run)).name
+        except (BadInput, UnknownRun):  # a workflow of an author's own, or forgotten
+            blueprint = ""
+        state = RunState(run, outcome.status, blueprint, [])
+        return RunView(state, outcome, view_run(state, [], None), silence=silence)
 
     async def _find_retry(self, run: str) -> str | None:
         from holdfast.client.retries import find_retry_name  # noqa: PLC0415  a run at work was not retried

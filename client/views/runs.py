@@ -15,6 +15,7 @@ from holdfast.client.step_kinds import find_step_kind
 from holdfast.client.views.steps import StepView
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.views import Status
+from holdfast.runtime.workers import NoWorker
 
 
 class RunJSON(TypedDict):
@@ -41,6 +42,8 @@ class RunJSON(TypedDict):
     past: str | None
     """The run that it goes on from."""
     retried_as: str | None
+    silence: str | None
+    """Why the steps of a run that has ended are not known; null where they are."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class RunView:
     obstacles: Sequence[Obstacle] = ()
     """What keeps it from going on though nobody is asked."""
     retried_as: str | None = None
+    silence: NoWorker | None = None
+    """Why the steps of a run that has ended are not known; None where they are."""
 
     def to_json(self) -> RunJSON:
         """Return the JSON object of `show --json`."""
@@ -73,6 +78,7 @@ class RunView:
             "trace": self.trace.to_json(),
             "past": self.state.past,
             "retried_as": self.retried_as,
+            "silence": None if self.silence is None else str(self.silence),
         }
 
     def list_children(self) -> list[JSONObject]:

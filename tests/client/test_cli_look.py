@@ -8,6 +8,7 @@ from typing import NoReturn
 import pytest
 
 from holdfast.client.facets.watch import RunWatch
+from holdfast.client.states import RunState
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
 from holdfast.server.record.store import open_store
 from tests.client.command import LOOP, TONE, Holdfast, Process
@@ -31,7 +32,7 @@ def ended(holdfast: Holdfast) -> str:
 def test_show_has_exactly_its_keys_and_the_loop_as_one_span(holdfast: Holdfast, waiting: str) -> None:
     seen = holdfast("show", waiting, "--json").json
     keys = "run status blueprint context questions events children stuck cancel_requested undoing usage"
-    assert " ".join(seen) == f"{keys} result error trace past retried_as"
+    assert " ".join(seen) == f"{keys} result error trace past retried_as silence"
     assert (seen["run"], seen["status"], seen["blueprint"]) == (waiting, "waiting", "talk")
     assert seen["children"] == [{"workflow": f"{waiting}/loop:clarify", "status": "waiting", "iteration": 2}]
     [loop] = seen["trace"]["steps"]
@@ -55,13 +56,17 @@ def test_show_of_what_has_ended_has_the_result(holdfast: Holdfast, ended: str) -
 def test_show_of_what_has_ended_tells_its_end_where_no_worker_answers(
     holdfast: Holdfast, ended: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def view(watch: RunWatch, run: str, last: int | None) -> NoReturn:
-        raise await watch._tree.silence(run)
+    async def trace(watch: RunWatch, state: RunState, last: int | None) -> NoReturn:
+        raise await watch._tree.silence(state.run)
 
-    monkeypatch.setattr(RunWatch, "view", view)
+    monkeypatch.setattr(RunWatch, "trace", trace)
     shown = holdfast("show", ended)
-    assert (shown.code, shown.out) == (5, f"{ended}  completed\nresult  stop\n")
+    assert shown.code == 5
+    assert shown.out.startswith(f"{ended}  completed\nblueprint talk\n") and "result  stop\n" in shown.out
     assert f"{ended} has ended" in shown.err and "waits for it" not in shown.err
+    told = holdfast("show", ended, "--json")
+    assert (told.code, told.json["status"], told.json["result"]) == (5, "completed", "stop")
+    assert f"{ended} has ended" in told.json["silence"]
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,8 @@ async def test_a_page_whose_steps_no_worker_tells_in_time_has_the_rest(
     monkeypatch.setattr(RunWatch, "trace", trace)
     text = words(await page(house, f"/runs/{run}"))
     assert "it hung" in text and f"{run} has ended" in text
+    for below in ("graph", "context", "repetitions?at=pipeline:p;loop:l"):
+        assert f"{run} has ended" in words(await page(house, f"/runs/{run}/{below}")) or below == "context"
 
 
 async def test_the_graph_shows_where_the_run_stands(house: Harness) -> None:

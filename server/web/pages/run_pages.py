@@ -207,7 +207,10 @@ async def show_repetitions_page(request: Request) -> Response:
     head = await read_head(request, runs)
     if head.state is None:
         return await run_page(request)
-    kept, links = await _repetitions(request, runs, head.state)
+    try:
+        kept, links = await _repetitions(request, runs, head.state)
+    except NoWorker:
+        return await run_page(request)
     values: dict[str, Any] = {"head": head, "row": kept, "groups": kept.repetitions, "links": links}
     return render(request, "runs/repetitions.html", words=StepWords(choose_texts(request)), **values)
 
@@ -247,7 +250,10 @@ async def show_graph_page(request: Request) -> Response:
         return render(request, "runs/graph.html", head=head, chart=None, problem=t("runs.no_blueprint"))
     overlay = None
     if head.state is not None:
-        overlay = mark_steps(await runs.watch.trace(head.state, 1), head.state.questions)
+        try:
+            overlay = mark_steps(await runs.watch.trace(head.state, 1), head.state.questions)
+        except NoWorker as error:
+            head = replace(head, silence=str(error))
     chart = lay_out(make_chart(blueprint, overlay))
     states = {state: t(f"runs.state.{state}") for state in CHART_MARKS}
     summary = "; ".join(f"{placed.label}: {states[placed.state]}" for placed in chart.nodes if placed.state in states)
@@ -266,9 +272,12 @@ async def show_context_page(request: Request) -> Response:
     """Show the context of a run, where it stands now."""
     runs = await permit(request, "see")
     head = await read_head(request, runs)
-    context = None
-    if head.state is not None:
-        context = (await runs.watch.outcome(head.state)).context
+    outcome = None
+    if head.has_ended:
+        outcome = await _outcome(runs, head)
+    elif head.state is not None:
+        outcome = await runs.watch.outcome(head.state)
+    context = None if outcome is None else outcome.context
     node = None if context is None else json_node(context)
     return render(request, "runs/context.html", head=head, context=node)
 
