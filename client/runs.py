@@ -158,7 +158,7 @@ class Runs:
             BlueprintError: The check found a missing name.
             RunExists: A run of this id was started before.
 
-        Nothing has been started when it raises.
+        Nothing has been started when it raises, but where the server has not answered: the error says so.
         """
         from holdfast.blueprint.kinds.document import read_blueprint  # noqa: PLC0415  it loads the language
         from holdfast.client.starting import check_start, define_run, new_run_id, start_pipeline  # noqa: PLC0415  so does it

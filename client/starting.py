@@ -14,6 +14,7 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
 from holdfast.blueprint.defaults import complete_input
 from holdfast.client.answering import Answering
@@ -25,7 +26,7 @@ from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFL
 from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
 from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, describe_excess
-from holdfast.runtime.errors import BadInput, RunExists
+from holdfast.runtime.errors import SILENT_STATUSES, BadInput, RunExists, ServerError
 from holdfast.runtime.payloads import stores_large
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ async def start_pipeline(
 ) -> None:
     """Start the run's workflow; `link` is what it goes on from.
 
-    Raises `RunExists` if its id is taken, and `BadInput` for more than a server takes.
+    Raises `RunExists` if its id is taken, `BadInput` for more than a server takes, and `ServerError` if it does not
+    answer.
     """
     _check_size(client, definition, state)
     try:
@@ -108,6 +110,11 @@ async def start_pipeline(
         )
     except WorkflowAlreadyStartedError:
         raise RunExists(definition.run) from None
+    except RPCError as error:
+        if error.status not in SILENT_STATUSES:
+            raise
+        text = f"the Temporal server does not answer ({error.message}): run {definition.run} may have started. "
+        raise ServerError("server_error", f"{text}Start it again under this id: it starts once.", error) from error
 
 
 def _check_size(client: Client, definition: Definition, state: PipelineState) -> None:

@@ -29,7 +29,7 @@ from holdfast.protocol.attachments import Attachment
 from holdfast.protocol.questions import Question
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.connection import DATA_CONVERTER
-from holdfast.runtime.errors import ServerError, is_missing
+from holdfast.runtime.errors import RunExists, ServerError, is_missing
 from tests.conftest import Harness, until
 from tests.serve.failing import Wire, wired
 from tests.server import connected
@@ -223,6 +223,26 @@ async def test_a_wait_for_the_end_outlives_its_connection(temporal: Client) -> N
     await handle.terminate()
     assert (await Runs(client, "nowhere").result(handle.id)).status == "failed"
     assert wire.was_lost
+
+
+class Mute(Wire):
+    """A connection on which the answer to a start is lost."""
+
+    async def _rpc_call(self, rpc: str, req: Any, resp_type: Any, **how: Any) -> Any:
+        answer = await super()._rpc_call(rpc, req, resp_type, **how)
+        if rpc == "start_workflow_execution":
+            raise RPCError("Timeout expired", RPCStatusCode.CANCELLED, b"")
+        return answer
+
+
+async def test_a_start_without_an_answer_may_be_sent_again_under_its_id(temporal: Client) -> None:
+    mute = Client(Mute(temporal.service_client), namespace=temporal.namespace, data_converter=DATA_CONVERTER)
+    with pytest.raises(ServerError, match="may have started") as caught:
+        await Runs(mute, "nowhere").start(ASK)
+    run = caught.value.message.partition(": run ")[2].partition(" ")[0]
+    with pytest.raises(RunExists):
+        await Runs(temporal, "nowhere").start(ASK, run=run)
+    await temporal.get_workflow_handle(run).terminate()
 
 
 class Late(Interceptor):
