@@ -47,6 +47,9 @@ _ENDS = {
     "continue_as_new_workflow_execution",
 }
 _LOCAL_CALL = "schedule_local_activity"
+_BOUND_TO_TASK = {_LOCAL_CALL, "request_cancel_activity", "cancel_timer"}
+"""Commands that depend on what else their task brings: a local call is made in it, and core neither cancels what ends
+in the same task nor goes on where a cancel that a query has led to is still unsent as that ends."""
 _NOT_BY_QUERY = {*_ENDS, _LOCAL_CALL}
 """Commands that only a task may lead to: a query's are not sent, and a local call would be made at once."""
 _FIRST_MARK = 1_000_000
@@ -169,7 +172,7 @@ class OneJobInstance(InnerInstance):
             _add(total, done)
             calls = [command.schedule_local_activity for command in done.successful.commands if _is_call(command)]
             self._local |= {call.seq for call in calls} if not by_query else set()
-            self._depends_on_task |= bool(calls)
+            self._depends_on_task |= any(_name_kind(command) in _BOUND_TO_TASK for command in done.successful.commands)
         # A query may have brought the task of a result, and the next task bring what comes before the result in replay.
         self._depends_on_task |= any(_is_local(job) for job in act.jobs)
         self._behavior = total.successful.versioning_behavior

@@ -122,6 +122,7 @@ class Core:
         jobs = [job for job in (*jobs, *self._early) if not self._is_taken_back(job)]
         self._early = []
         self.time, self.length = time, length
+        self._check_unsent(jobs)
         while jobs:
             self._over.update(_list_ends(jobs))
             completion = self._instance.activate(self._make_activation(jobs, time, length, replaying=replaying))
@@ -131,6 +132,14 @@ class Core:
             jobs = self._take(completion.successful.commands)
             time += 1  # a result of a local activity moves the clock of its task
             self.time = time if jobs else self.time
+
+    def _check_unsent(self, jobs: Sequence[WorkflowActivationJob]) -> None:
+        """Raise `Violation` for the end of something whose cancel was not sent: core then fails the task."""
+        ended = set(_list_ends(jobs))
+        for command in self._unsent:
+            kind = name_kind(command)
+            if kind in _STARTS and (kind, getattr(command, kind).seq) in ended:
+                raise Violation(f"a task failed: {kind} was not sent, and what it cancels has ended")
 
     def end_local(self, seq: int, result: ActivityResolution) -> None:
         """Give the workflow the result of a local activity, in the task that is under way."""

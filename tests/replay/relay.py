@@ -74,12 +74,16 @@ class Relay(grpc.GenericRpcHandler):  # type: ignore[misc]
     async def _pass(self, method: str, request: bytes, context: Context) -> bytes:
         reply: bytes = await self._channel.unary_unary(method)(request, timeout=context.time_remaining())
         if method == ANSWER and not self._may_work:
-            self._may_work, self.has_held = True, bool(self._held)
-            self._for_all.set()
+            self.has_held = bool(self._held)
             if self._loses:
                 self._held.clear()
-            self._drop_polls()
+            self._let_work()
         return reply
+
+    def _let_work(self) -> None:
+        self._may_work = True
+        self._for_all.set()
+        self._drop_polls()
 
     async def _poll(self, request: bytes, context: Context) -> bytes:
         """Return the next task that the worker may have; after a poll that was dropped the server is asked anew."""
@@ -105,7 +109,7 @@ class Relay(grpc.GenericRpcHandler):  # type: ignore[misc]
                 return reply
 
     def _is_held(self, reply: bytes) -> bool:
-        """Keep a task that the worker may not have yet; one that has the query with it is handed on."""
+        """Keep a task that the worker may not have yet; one that brings the query is handed on, as are all after it."""
         task = PollWorkflowTaskQueueResponse.FromString(reply)
         if task.task_token and not self.has_task:
             self.has_task = True
@@ -113,6 +117,8 @@ class Relay(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._drop_polls()
         is_early = bool(task.task_token) and not task.HasField("query") and not task.queries and not self._may_work
         self._held += [reply] if is_early else []
+        if task.queries and not self._may_work:
+            self._let_work()
         return is_early
 
     def _drop_polls(self) -> None:

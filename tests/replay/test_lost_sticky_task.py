@@ -21,7 +21,6 @@ from temporalio.bridge.proto.workflow_completion import WorkflowActivationComple
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-import tests.tools  # noqa: F401 registers the tools
 from holdfast.activities import all_activities
 from holdfast.protocol.names import VIEW
 from holdfast.protocol.questions import Question
@@ -29,6 +28,7 @@ from holdfast.workflows import WORKFLOWS
 from holdfast.workflows.activation import OneJobInstance
 from tests.conftest import RUNNERS, Harness, until, worker_for
 from tests.replay.relay import Relay, relay_to
+from tests.tools import calls
 
 TEXT = """
 steps:
@@ -49,6 +49,7 @@ BROUGHT = {
     EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
 }
+PAYS = "steps: [{{name: pay, uses: does_once_open, input: {{folder: '{folder}', what: x}}}}]"
 TRIES = 5
 """Runs until the query was answered before the task came: it is sent first, but the server may take it last."""
 
@@ -125,6 +126,31 @@ class Away(Harness):
         await self.signal(second)
         return run
 
+    async def lose_cancel(self, relay: Relay, cache: Cache) -> str:
+        """Start a run, and bring its cancel by a query, while its call goes on; return the run."""
+        (self.folder / "shut-x").touch()
+        run = await self.start(PAYS.format(folder=self.folder))
+        handle = self.client.get_workflow_handle(run)
+
+        async def is_begun() -> bool:
+            return calls(self.folder, "begun-x") > 0 and await self.is_at_rest(run)
+
+        async def has_task() -> bool:
+            return not await self.is_at_rest(run)
+
+        await until(is_begun, "the call")
+        relay.leave()
+        await cache.evict(run)
+        asking = asyncio.create_task(handle.query(VIEW, 0))
+        for _ in range(3):  # on the same connection, so that the query is there first
+            await handle.describe()
+        await handle.cancel()
+        await until(has_task, "the task that tells the run")
+        relay.come_back()
+        await asking
+        (self.folder / "shut-x").unlink()
+        return run
+
 
 @pytest.mark.parametrize("loses", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["late", "lost"])
 async def test_a_query_brings_a_task_that_its_worker_gets_late_or_never(
@@ -137,6 +163,25 @@ async def test_a_query_brings_a_task_that_its_worker_gets_late_or_never(
             run = await house.lose(relay, cache)
             assert set(await house.output(run)) == {"one", "two", "own"}
         await house.replay()
+        if relay.has_held:
+            break
+    assert relay.has_held
+
+
+@pytest.mark.slow
+async def test_no_task_fails_where_a_call_ends_after_a_query_has_brought_its_cancel(
+    temporal: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(monkeypatch)
+    for _ in range(TRIES):
+        house = Away(temporal, f"lost-{uuid.uuid4().hex[:8]}", tmp_path)
+        async with relay_to(temporal, loses=True) as (relay, behind), house.worker_behind(behind):
+            run = await house.lose_cancel(relay, cache)
+            assert (await house.result(run)).status == "cancelled"
+            [history] = await house.histories(run)
+            assert EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED not in {event.event_type for event in history.events}
+        await house.replay()
+        (tmp_path / "begun-x").unlink()
         if relay.has_held:
             break
     assert relay.has_held
