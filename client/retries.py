@@ -35,6 +35,8 @@ ENDED = (
     WorkflowExecutionStatus.TIMED_OUT,
 )
 """The statuses of a run that a retry goes on from."""
+_MOST_NAMES = 100
+"""Most ids that are tried for a retry: other runs may have the first of them."""
 
 
 class RetriedJSON(TypedDict):
@@ -132,8 +134,8 @@ class RunRetry:
     async def start(self) -> Retried:
         """Start the new run, or find the one that was started before; see `Runs.retry`."""
         described = await self._describe()
-        new = name_retry(self._run)
-        if (before := await find_retry(self._tree, self._run)) is not None:
+        new, before = await find_retry(self._tree, self._run)
+        if before is not None:
             return self._find_same(new, before)
         events = await below(self._tree, self._run)
         definition = await started_with(self._client, described)
@@ -145,7 +147,8 @@ class RunRetry:
         try:
             await successor.start(new, past, link, rename(self._changed, definition.blueprint))
         except RunExists:  # somebody else was quicker
-            if (before := await find_retry(self._tree, self._run)) is None:
+            new, before = await find_retry(self._tree, self._run)
+            if before is None:
                 raise
             return self._find_same(new, before)
         return Retried(new, self._run, broken.address)
@@ -243,22 +246,29 @@ def name_retry(run: str) -> str:
     return base.encode()[: LONGEST_RUN_ID - len(suffix)].decode(errors="ignore") + suffix
 
 
-async def find_retry(tree: Tree, run: str) -> PastLink | None:
-    """Return what the run that goes on from this one says of it; None if there is none."""
-    try:
-        described = await tree.describe(name_retry(run))
-    except UnknownRun:
-        return None
-    link: PastLink | None = await described.memo_value(PAST_MEMO, None, type_hint=PastLink)
-    if link is None or link.run != run:
-        raise BadInput(f"there is another run {described.id!r}, which does not go on from {run}: it takes the name")
-    return link
+async def find_retry(tree: Tree, run: str) -> tuple[str, PastLink | None]:
+    """Return the id of the run that goes on from this one, and what it says of this one; None if nobody started it.
+
+    Other runs may have the ids that come first. Raises `BadInput` if too many have.
+    """
+    new = run
+    for _ in range(_MOST_NAMES):
+        new = name_retry(new)
+        try:
+            described = await tree.describe(new)
+        except UnknownRun:
+            return new, None
+        link: PastLink | None = await described.memo_value(PAST_MEMO, None, type_hint=PastLink)
+        if link is not None and link.run == run:
+            return new, link
+    raise BadInput(f"no name is left for a retry of {run}: other runs have those up to {new}")
 
 
 async def find_retry_name(tree: Tree, run: str) -> str | None:
     """Return the id of the run that a run was retried as; None if it was not."""
     with suppress(BadInput):
-        return name_retry(run) if await find_retry(tree, run) else None
+        new, before = await find_retry(tree, run)
+        return None if before is None else new
     return None
 
 

@@ -152,3 +152,13 @@ async def test_a_blueprint_that_did_something_else_before_is_stopped(house: Harn
     outcome = await house.result(new)
     assert outcome.error is not None
     assert (outcome.error.type, paid(house)) == ("past_differs", 1)
+
+
+async def test_a_run_that_has_the_name_of_a_retry_is_in_nobodys_way(house: Harness) -> None:
+    run = await fail(house, [pay(house.folder, "ana"), mend(house.folder)])
+    other = await house.start("steps: [{name: other}]", run=f"{run}~2")
+    again = await retry(house, run)
+    assert (again, await retry(house, run)) == (f"{run}~3", f"{run}~3")
+    await house.output(again)
+    names = [(await house.runs.watch.view(one)).retried_as for one in (run, other)]
+    assert (names, paid(house)) == ([again, None], 1)
