@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Sequence
 
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AttachmentSource, Hitl, PlainStep
-from holdfast.blueprint.kinds.attachments import MODEL_TYPES, ModelAttachment, is_model_type, is_web
+from holdfast.blueprint.kinds.attachments import MODEL_TYPES, ModelAttachment, decode_base64, is_model_type, is_web
 from holdfast.protocol.agents import Message, MessageFile
 from holdfast.protocol.attachments import LARGEST_ATTACHMENT, LARGEST_INLINE, AttachedData, Attachment, guess_type
 from holdfast.protocol.display import one_line
@@ -42,9 +41,8 @@ def _make_file(n: int, source: ModelAttachment, step: PlainStep, frame: Frame) -
         message = f"{step.name}: the attachment {name} is {kind}, and {MODEL_TYPES}; name its `type`"
         raise failure("bad_attachment", message, frame.address)
     if source.data is not None:
-        data = frame.render(source.data)
-        _decode(data, name, step, frame)
-        return MessageFile(name=name, type=kind, data=data)
+        content = _decode(frame.render(source.data), name, step, frame)
+        return MessageFile(name=name, type=kind, data=base64.b64encode(content).decode())
     template = source.text if source.text is not None else source.file if source.file is not None else source.url
     value = write_text(frame.render(template))
     if source.url is not None and not is_web(value):
@@ -91,8 +89,8 @@ def _choose_type(name: str, source: AttachmentSource) -> str:
 
 
 def _decode(data: JSON, name: str, step: Hitl | PlainStep, frame: Frame) -> bytes:
-    try:
-        return base64.b64decode(data, validate=True)
-    except (TypeError, ValueError, binascii.Error):
+    content = decode_base64(data) if isinstance(data, str) else None
+    if content is None:
         message = f"{step.name}: the data of the attachment {name} is not base64; give text as `text`"
-        raise failure("bad_attachment", message, frame.address) from None
+        raise failure("bad_attachment", message, frame.address)
+    return content

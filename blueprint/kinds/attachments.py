@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -23,7 +25,9 @@ class AttachmentSource(Part):
         examples=["application/pdf"],
     )
     text: Template | None = Field(None, description="Its content as text.", examples=["{{ steps.draft.output }}"])
-    data: Template | None = Field(None, description="Its content in base64.", examples=["{{ input.scan }}"])
+    data: Template | None = Field(
+        None, description="Its content in base64, which may be wrapped in lines.", examples=["{{ input.scan }}"]
+    )
     file: Template | None = Field(
         None,
         description="A file of the worker, below the folders of `[worker] attachments`.",
@@ -55,6 +59,9 @@ def check_contents(sources: Sequence[AttachmentSource], path: str, findings: Fin
             *first, last = ("data (base64)" if key == "data" else key for key in source.contents)
             hint = f"write one of {', '.join(first)} and {last}"
             findings.add(f"{path}.attachments[{index}]", "bad_value", f"the attachment {problem}", hint)
+        if isinstance(source.data, str) and is_plain(source.data) and decode_base64(source.data) is None:
+            hint = "write what is text under text, and what the worker reads under file"
+            findings.add(f"{path}.attachments[{index}].data", "bad_value", "the data is not base64", hint)
 
 
 def check_model_types(sources: Sequence[ModelAttachment], path: str, findings: Findings) -> None:
@@ -78,6 +85,18 @@ def is_model_type(kind: str) -> bool:
     (True, False)
     """
     return kind in _TYPES or kind.startswith("text/")
+
+
+def decode_base64(text: str) -> bytes | None:
+    """Return what a text stands for, which may be wrapped in lines; None if it is not base64.
+
+    >>> decode_base64("aGVs\\nbG8="), decode_base64("hello")
+    (b'hello', None)
+    """
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (ValueError, binascii.Error):
+        return None
 
 
 def is_web(url: str) -> bool:

@@ -38,7 +38,7 @@ async def test_an_agent_with_tools_sees_it_too(house: Harness) -> None:
 FAILURES = {
     "{name: '{{ input.archive }}', data: eA==}": ("bad_attachment", "a.zip is application/octet-stream"),
     "{name: a.bin, type: image/png, text: x}": ("bad_attachment", "its content is not image/png"),
-    "{name: a.png, data: '??'}": ("bad_attachment", "not base64"),
+    "{name: a.png, data: '{{ input.nowhere }}'}": ("bad_attachment", "not base64"),
     "{name: a.png, url: '{{ input.nowhere }}'}": ("bad_attachment", "not a web address"),
     "{name: a.png, file: none.png}": ("attachment_refused", "this worker may not show files"),
     "{name: a.txt, text: '{{ input.long }}'}": ("attachment_too_large", "give a `file` of the worker, or a `url`"),

@@ -136,6 +136,7 @@ async def test_a_worker_without_folders_shows_no_files(house: Harness) -> None:
         (ask({"name": "a"}), "the attachment has no content"),
         (ask({"name": "a", "text": "x", "file": "y"}), "the attachment has text and file"),
         (ask({"name": "a", "text": "x", "type": "pdf"}), "type"),
+        (ask({"name": "a", "data": "scan.pdf"}), "the data is not base64"),
         (ask({"name": "a", "text": "x"}, ask="hold"), "'attachments' cannot be combined with ask: hold"),
         (ask({"name": "a", "text": "{{ inptu }}"}), "unknown name 'inptu'"),
     ],
