@@ -14,6 +14,8 @@ from pydantic import Field, ValidationError
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.references import AGENT
+from holdfast.blueprint.questions.agreement import DEFAULT_LANGUAGE, Language
+from holdfast.blueprint.words.repeats import choose_repeat_words
 from holdfast.protocol.address import Address, is_within
 from holdfast.protocol.agents import MadeCall
 from holdfast.protocol.values import Value, make_digest
@@ -44,6 +46,8 @@ class LedgerEntry(Value):
     """`unknown`: the call was begun, and nobody knows whether it took effect."""
     output: JSON = None
     """What it returned, of a long result the beginning of its text; of a failed call the message."""
+    language: Language = DEFAULT_LANGUAGE
+    """The language of the plan, in which a person is asked about it."""
 
     @property
     def arguments_digest(self) -> str | None:
@@ -69,17 +73,22 @@ class LedgerEntry(Value):
             del own["digest"]
         return {**own, "status": self.status}
 
+    def ask_again(self, tool: str) -> str:
+        """Return the question to a person whether a tool is called again, in the language of the plan."""
+        return choose_repeat_words(self.language).again.format(tool)
+
     def describe(self) -> str:
-        """Return what was done, for a person who is asked whether it is done again."""
+        """Return what was done, for a person who is asked whether it is done again, in the language of its plan."""
+        words = choose_repeat_words(self.language)
         item = f" ({self.item})" if self.item else ""
-        who = f"Step {self.step}{item} of the plan before" if self.step else "The plan before"
+        who = words.step.format(f"{self.step}{item}") if self.step else words.plan
         if self.arguments_digest is None:
-            called = "this tool" if self.tool != ANY_TOOL else "tools"
-            return f"{who} may have called {called}; it is not known with which arguments."
+            called = words.this_tool if self.tool != ANY_TOOL else words.tools
+            return words.arguments_unknown.format(who, called)
         if self.status == "unknown":
-            return f"{who} made this call, and it is unknown whether it took effect."
-        returned = "" if self.output is None else f" It returned {write_text(self.output)}."
-        return f"{who} has made this call.{returned}"
+            return words.effect_unknown.format(who)
+        returned = "" if self.output is None else f" {words.returned.format(write_text(self.output))}"
+        return f"{words.made.format(who)}{returned}"
 
 
 def read_ledger(value: JSON) -> list[LedgerEntry]:
@@ -114,7 +123,7 @@ def _read_entry(value: JSON, index: int) -> LedgerEntry:
 
 
 def make_entry(call: MadeCall, step: str, item: str | None) -> LedgerEntry:
-    """Return the entry of a call."""
+    """Return the entry of a call, in the default language."""
     return LedgerEntry(
         step=step,
         item=item,

@@ -112,7 +112,7 @@ def decide(call: ProposedCall) -> CallDecision:
             "approve", _question(f"May {name} be called?", call), _risk(policies), permits=call.earlier is None
         )
     if call.earlier is not None:
-        return CallDecision("approve", _question(f"May {name} be called again?", call), _risk(policies))
+        return CallDecision("approve", _question(call.earlier.ask_again(name), call), _risk(policies))
     if call.repetition == "asks":
         return CallDecision("approve", f"{name} {_REPEATED}. Go on?", _risk(policies))
     return CallDecision("allow")
