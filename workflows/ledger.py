@@ -27,7 +27,8 @@ class Ledgers:
 
     def clear(self, plan: Address) -> None:
         """Forget what was done, as the plan has reached its goal: the next one has another."""
-        self.entries = {place: value for place, value in self.entries.items() if place != drop_iterations(plan)}
+        own = drop_iterations(plan)
+        self.entries = {place: value for place, value in self.entries.items() if not is_within(place, own)}
 
     def find(self, address: Address, tool: str, args: JSON) -> LedgerEntry | None:
         """Return the call of an earlier plan that equals one below this one; None if there is none."""

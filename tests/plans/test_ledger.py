@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.blueprint.questions.agreement import TABLES, Language
+from holdfast.blueprint.words.repeats import choose_repeat_words
 from holdfast.protocol.address import Address
 from holdfast.protocol.ledger import LedgerEntry, add_entries, read_ledger, tell_ledger
 from holdfast.workflows.ledger import Ledgers
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
-from tests.plans.conftest import DRIVERS, Plans, call, finish, step
+from tests.plans.conftest import DRIVERS, Plans, ask, call, finish, step
 
 Json = dict[str, Any]
 MODEL = {"model": "scripted:replies.yaml"}
@@ -308,3 +310,53 @@ def test_what_a_child_has_forgotten_is_forgotten() -> None:
     assert list(ledgers.entries) == ["pipeline:p;plan:w"]
     ledgers.take_over(Address("pipeline:p"), None)
     assert list(ledgers.entries) == ["pipeline:p;plan:w"]
+
+
+@pytest.mark.parametrize("language", TABLES)
+def test_a_person_is_asked_in_the_language_of_the_plan(language: Language) -> None:
+    """Each says who made the call, and what it returned."""
+    words, entry = choose_repeat_words(language), LedgerEntry(step="ana", tool="send", arguments={}, language=language)
+    assert entry.ask_again("send") == words.again.format("send")
+    assert [text.count("{}") for text in words] == [text.count("{}") for text in choose_repeat_words("en")]
+    for told in (entry, entry.model_copy(update={"status": "unknown"}), entry.model_copy(update={"arguments": None})):
+        assert told.describe().startswith(words.step.format("ana"))
+    assert read_ledger([entry.to_output()]) == [entry]
+
+
+async def test_a_french_plan_asks_in_french_whether_a_call_is_made_again(plans: Plans) -> None:
+    script_for(plans, "engine", {})
+    text = (plans.harness.folder / "replies.yaml").read_text()
+    plans.harness.script(text.replace('"goal":', '"language": "fr", "goal":'))
+    run = await plans.harness.start(replanned({"max_replans": 1}))
+    question = await plans.harness.one(run)
+    asked = "plan_send peut-il être appelé encore une fois ? L'étape ana du plan précédent a déjà fait cet appel."
+    assert question.message.startswith(asked)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("answer", "sent"), [(False, ["ana"]), (True, ["ana", "ana"])])
+async def test_what_a_change_of_the_plan_would_repeat_is_asked_about(
+    plans: Plans, driver: str, answer: bool, sent: list[str]
+) -> None:
+    """Of the steps that were there before, nobody is asked."""
+    first = step("ana", "Write to Ana", tools=["plan_send"])
+    again = step("one", "Write to Ana", tools=["plan_send"], dependencies=["wait"])
+    new = {
+        "goal": "A test",
+        "steps": [first, step("wait", "Go on?", pause_for_response=True, dependencies=["ana"]), again],
+    }
+    old = {**new, "steps": [*new["steps"][:2], step("rest", "Rest", dependencies=["wait"])]}
+    turns = [
+        *(plans.runs("ana", "plan_send", to="ana"), finish("ana"), ask("Go on?", step_id="wait")),
+        *(finish("wait"), plans.runs("one", "plan_send", to="ana"), finish("one")),
+    ]
+    wants = {id_: plans.wants("plan_send", to="ana") for id_ in ("ana", "one")}
+    run = await plans.start({**old, "driver": driver}, {"plan": turns, **wants})
+    question = await plans.harness.one(run)
+    await plans.harness.runs.plans.change(run, new)
+    await plans.harness.answer(run, "yes", question)
+    question = await plans.harness.one(run)
+    assert question.message.startswith("May plan_send be called again? Step ana of the plan before has made this call.")
+    await plans.harness.answer(run, {"granted": answer}, question)
+    output = await plans.harness.output(run)
+    assert ([made["to"] for made in plans.calls()], output["status"]) == (sent, "completed")

@@ -4,18 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
+from holdfast.blueprint.kinds.references import AGENT
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.protocol.address import within
 from holdfast.protocol.ledger import LedgerEntry, add_entries, make_entry
 from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.workflows.plan.results import CALLS_UNKNOWN, ITEMS_UNKNOWN
-from holdfast.workflows.plan.scope import PlanScope
+from holdfast.workflows.plan.scope import PlanScope, choose_segment
 
 
 def collect_ledger(scope: PlanScope) -> list[LedgerEntry]:
     """Return the calls of a plan in the order of its steps, each once."""
+    language = scope.context.plan.spoken_language
     found = (entry for unit in scope.layout.units for entry in _list_entries(unit, scope.result(unit.id), None))
-    return add_entries([], found)
+    return add_entries([], (entry.model_copy(update={"language": language}) for entry in found))
+
+
+def guard_changes(scope: PlanScope, before: Layout) -> None:
+    """Have a person asked before a step that a change of the plan has brought in makes a call that was made before.
+
+    Args:
+        scope: The whole plan, as it is now.
+        before: Its steps and loops before the change.
+    """
+    done = [entry for entry in collect_ledger(scope) if entry.may_have_acted]
+    for unit in scope.layout.units_by_id.values():
+        if isinstance(unit, StepUnit) and not _is_same(unit, before):
+            place = scope.frame.address
+            for around in unit.around:
+                place = within(place, "loop", around)
+            tools = unit.step.tools
+            own = [entry for entry in done if entry.tool in tools or any(tool.startswith(AGENT) for tool in tools)]
+            scope.frame.host.ledgers.add(within(place, choose_segment(unit), unit.id), own)
+
+
+def _is_same(unit: StepUnit, before: Layout) -> bool:
+    old = before.units_by_id.get(unit.id)
+    return isinstance(old, StepUnit) and old.step == unit.step
 
 
 def _list_entries(unit: Unit, result: UnitResult, item: str | None) -> Iterator[LedgerEntry]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.protocol.events import LoopCompleted, PlanRevised
 from holdfast.protocol.plans import ActiveLoop, Iteration, PlanProgress, Revision, UnitResult
+from holdfast.workflows.plan.ledger import guard_changes
 from holdfast.workflows.plan.results import Ending, ended_early, loop_result, shorten_calls, unfinished_loop
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
@@ -61,7 +62,9 @@ class PlanState:
 
     def revise(self, plan: PlanBody, by: str | None, reason: str, *, approved: bool = False) -> int:
         """Go on with another plan, whose tools a person may have approved; return its number."""
+        before = self.context.layout
         self.context.revise(plan, approved=approved)
+        guard_changes(self.root, before)
         revision = Revision(revision=self.revision + 1, by=by, reason=reason)
         self.revisions = [*self.revisions, revision]
         self.root.frame.note(PlanRevised(revision=self.revision, by=by, reason=reason or None))
