@@ -31,7 +31,7 @@ from holdfast.protocol.past import (
     digest_child,
     digest_request,
 )
-from holdfast.protocol.plans import PLAN
+from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, PLAN, PLAN_WORKFLOW
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.runtime.errors import BadInput
@@ -125,6 +125,21 @@ class PastReader:
             broken = await self._find_cause(own, failure, ended)
         for open_ in find_open_failures(self._events, self._blueprint, broken.at):
             broken = broken.join(await self._find_cause(own, open_, broken.at))
+        return await self._join_plans(broken, own)
+
+    async def _join_plans(self, broken: Break, around: WorkflowHistory) -> Break:
+        """Return the break with what had failed in the steps of plans that were under way then, and went on."""
+        for child in around.children:
+            if child.is_own or child.workflow in broken.path or (child.ended is not None and child.ended < broken.at):
+                continue
+            history = await self._histories.read(child.workflow)
+            if child.type not in (PLAN_WORKFLOW, DRIVEN_PLAN_WORKFLOW):
+                broken = await self._join_plans(broken, history)
+                continue
+            steps = FailedSteps(self._histories, self._failed_at)
+            await steps.read(history)
+            if steps.calls:
+                broken = broken.join(_make_break(steps, broken))
         return broken
 
     async def _find_cause(self, failed_run: WorkflowHistory, failure: Failure, ended: datetime) -> Break:
@@ -372,6 +387,17 @@ class PastReader:
         if child.workflow in broken.path or (child.is_own and child.address == broken.address):
             return False
         return child.ended is not None and child.ended < broken.at
+
+
+def _make_break(steps: FailedSteps, broken: Break) -> Break:
+    """Return the break by steps of a plan that had failed before the run broke off."""
+    failed = [call for call in steps.calls if call.ended is not None and call.ended < broken.at]
+    asked_from = {call.address: broken.at for call in failed}
+    for call in failed:
+        assert call.ended is not None
+        asked_from[call.address] = min(asked_from[call.address], call.ended)
+    again = frozenset(call.id for call in failed) | steps.asked_later
+    return Break(broken.at, "", tuple(steps.around), again, asked_from, steps.begun_in)
 
 
 def _find_orders(events: Sequence[Event]) -> dict[Address, list[str]]:

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import Harness
 from tests.past.runs import fail, paid, retry
 from tests.plans.conftest import advance, begin, call, finish
+from tests.progress import ends
 from tests.tools import calls
 
 BOSS = {"agents": {"boss": {"model": "scripted:replies.yaml"}}}
@@ -82,3 +84,21 @@ async def test_an_agent_hears_it_in_the_loop_that_it_drove_later(house: Harness,
     loops = {"each": {"over": ["ana", "bob"], "steps": ["pay"]}}
     plan = {"driver": "agent", "agent": "boss", "steps": [broken, each], "loop_blocks": loops}
     await check_retry(house, plan, limits, 2, (2, 1))
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("limits", LIMITS)
+async def test_what_had_failed_in_a_plan_that_was_cancelled_is_made_again(house: Harness, limits: str) -> None:
+    (house.folder / "broken").touch()
+    last = {"id": "ask", "instruction": "Go on?", "pause_for_response": True, "dependencies": ["pay"]}
+    after = {**pay(house, "zoe", "last"), "dependencies": ["mend"]}
+    body = {"goal": "Go", "steps": [mend(house), pay(house, "ana"), last, after]}
+    text = yaml.safe_dump({"steps": [{"kind": "plan", "name": "plan", "plan": body}]})
+    run = await house.start(text, history_limits=LIMITS[limits])
+    await house.one(run)
+    await ends(house, run)
+    new = await retry(house, run)
+    await house.answered(new, "yes")
+    outcome = await house.result(new)
+    assert (outcome.status, outcome.error) == ("completed", None)
+    assert (paid(house), calls(house.folder, "mended")) == (2, 1)
