@@ -127,7 +127,7 @@ class Tool:
     def _parameters(self) -> JSONObject:
         if self.is_graph:
             return input_schema(self.function)
-        self.checked()  # its annotations can be read
+        _ = self.validated_function  # its annotations can be read
         hints = type_hints(self.function)
         fields: dict[str, Any] = {}
         for name, parameter in inspect.signature(self.function).parameters.items():
@@ -173,15 +173,12 @@ class Tool:
         parameters = inspect.signature(self.function).parameters.values()
         return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
-    def checked(self) -> Callable[..., JSON]:
+    @cached_property
+    def validated_function(self) -> Callable[..., JSON]:
         """Return the function with its arguments validated against its annotations.
 
         Raises `bad_tool` if they cannot be read.
         """
-        return self._checked
-
-    @cached_property
-    def _checked(self) -> Callable[..., JSON]:
         # Made once: it took a tenth of the worker's time when each call made its own, and the schema as much again.
         checking = validate_call(config=ConfigDict(arbitrary_types_allowed=True))
         try:
@@ -264,15 +261,18 @@ def tool(
 
     def register(function: Function) -> Function:
         known_as = _known_as(name, function)
-        existing = _tools.get(known_as)
-        if existing is not None and existing.function.__module__ != function.__module__:
-            raise ValueError(f"a tool named {existing.name!r} is already registered by {existing.function.__module__}")
-        made = Tool(known_as, function, idempotent or reads_only, reads_only, table, rule, context, local)
-        _check_parts(made)
-        _tools[known_as] = made
+        _register(Tool(known_as, function, idempotent or reads_only, reads_only, table, rule, context, local))
         return function
 
     return register if function is None else register(function)
+
+
+def _register(tool: Tool) -> None:
+    existing = _tools.get(tool.name)
+    if existing is not None and existing.function.__module__ != tool.function.__module__:
+        raise ValueError(f"a tool named {tool.name!r} is already registered by {existing.function.__module__}")
+    _check_parts(tool)
+    _tools[tool.name] = tool
 
 
 def _known_as(name: str | None, function: object) -> str:

@@ -221,7 +221,7 @@ class ToolActivities:
         if tool.is_graph:
             self._graphs.check(tool, idempotent=idempotent or tool.idempotent)
         elif ":" not in tool.name:  # a plain function may be a condition or a mapper, which is called as it is
-            tool.checked()
+            _ = tool.validated_function
 
     def find_rule(self, name: str) -> OwnerRule | None:
         """Return what the owner of a tool demands before a call; None for nothing, and for a tool that is not here."""
@@ -426,7 +426,7 @@ def _library_interrupt(tool: Tool, request: ToolRequest, approval: bool, metadat
 
 async def _call_tool(tool: Tool, request: ToolRequest) -> object:
     args, named = (request.args, {}) if request.args is not None else tool.arguments(request.input, request.by_name)
-    function = tool.function if request.args is not None else tool.checked()
+    function = tool.function if request.args is not None else tool.validated_function
     return await _call(partial(function, *args, **named), tool.name)
 
 

@@ -33,6 +33,7 @@ from holdfast.protocol.names import (
     WAITING_ATTRIBUTE,
 )
 from holdfast.protocol.people import MANY, list_awaited, listed_ids
+from holdfast.protocol.questions import Question
 from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import Status
 from holdfast.runtime.errors import Ambiguous, BadCursor
@@ -310,12 +311,15 @@ class WaitingFilter:
     """The workflows with open questions to list. Visibility finds those that may fit, and each of them confirms it."""
 
     names: Sequence[str] = ()
-    """Only those that wait for one of these: users, groups, `anyone`, `many`."""
+    """Only those that wait for one of these: users, groups, `anyone`, `many` (more than a search attribute holds)."""
     blueprint: str | None = None
+    """Only those of runs of the blueprint with this name."""
     since: datetime | None = None
     """Only those with a question that was asked at this time or before."""
     deadline: datetime | None = None
     """Only those with a question whose deadline is at this time or before."""
+    fits: Callable[[Question], bool] | None = field(default=None, compare=False)
+    """Of their questions only those for which it returns true."""
     question: str | None = None
     """Only those that may ask the question of this id: that have it, or more than are listed."""
     permissions: Permissions | None = None
@@ -323,7 +327,7 @@ class WaitingFilter:
     select: Callable[[Waiting], Awaitable[Waiting | None]] | None = field(default=None, compare=False)
     """Returns a confirmed row with the questions that the list is for; None for one that it has nothing of."""
     patience: float | None = field(default=None, compare=False)
-    """As of `QuestionReader.read`."""
+    """Seconds after which a workflow that does not answer has no worker; None: as long as a query takes."""
 
     @property
     def query(self) -> str:

@@ -165,23 +165,23 @@ class Runs:
         from holdfast.protocol.runs import PipelineState  # noqa: PLC0415  so does it
 
         blueprint = read_blueprint(blueprint)
-        if isinstance(input, BaseModel):
-            input = input.model_dump(mode="json", by_alias=True)
-        run, limits = new_run_id(blueprint) if run is None else run, self.answering.limits
-        check_start(blueprint, input, run, limits.input)
+        given = input.model_dump(mode="json", by_alias=True) if isinstance(input, BaseModel) else input
+        run = new_run_id(blueprint) if run is None else run
+        check_start(blueprint, given, run, self.answering.limits.input)
         await check_hold(self.client, self.task_queue)
-        local_tools: Sequence[str] = ()
-        if check:
-            checked = await self.look_up(blueprint)
-            if checked.problems:
-                raise BlueprintError(checked.problems)
-            local_tools = checked.local
+        local_tools = await self._check_names(blueprint) if check else ()
         definition = define_run(self.client, self.answering, blueprint, run, history_limits, loss_policy, local_tools)
-        state = PipelineState(input=input, started_by=self.answering.find_sender(started_by))
-        await start_pipeline(
-            self.client, self.task_queue, definition, state, self.access.describe_start(blueprint, started_by)
-        )
+        state = PipelineState(input=given, started_by=self.answering.find_sender(started_by))
+        access = self.access.describe_start(blueprint, started_by)
+        await start_pipeline(self.client, self.task_queue, definition, state, access)
         return run
+
+    async def _check_names(self, blueprint: Blueprint) -> Sequence[str]:
+        """Return the tools that may be called locally. Raises `BlueprintError` for names that a worker misses."""
+        checked = await self.look_up(blueprint)
+        if checked.problems:
+            raise BlueprintError(checked.problems)
+        return checked.local
 
     async def retry(self, run: str, by: str | None = None, *, blueprint: Blueprint | None = None) -> Retried:
         """Go on with a run that has failed, or was ended: what it did is met, and what broke it off is done again.

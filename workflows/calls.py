@@ -41,6 +41,7 @@ from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import await_end, is_cancelled
 from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
+from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.sizes import check_size
 
 DESCRIBE_TOOLS = "describe_tools"
@@ -68,17 +69,14 @@ class Activities:
 
     def __init__(
         self,
+        identity: RunIdentity,
+        earlier: EarlierRun,
         ready: Callable[[], Awaitable[None]],
         count: Callable[[Usage], None],
-        losses: LossPolicy,
-        earlier: EarlierRun,
-        local_tools: Sequence[str],
-        largest: int | None = None,
     ) -> None:
-        """`ready` is awaited before each start; `count` is given what a model spent; `largest`: bytes of a request."""
-        self._ready, self._count, self._losses, self._earlier = ready, count, losses, earlier
-        self._largest = largest
-        self._local_tools, self._local = frozenset(local_tools), asyncio.Lock()
+        """`ready` is awaited before each start; `count` is given what a model spent."""
+        self._identity, self._earlier, self._ready, self._count = identity, earlier, ready, count
+        self._local = asyncio.Lock()
         self._calls: dict[tuple[str, str], int] = {}
         self._local_calls = 0
         """Those since an ordinary call has ended."""
@@ -116,7 +114,7 @@ class Activities:
         # A server may ask people while it is called, which the activity leaves out of its time.
         patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0.0
         placed = request.with_policy(timeout, retry)
-        is_local = request.tool in self._local_tools and request.idempotent is not False
+        is_local = request.tool in self._identity.local_tools and request.idempotent is not False
         call = _ActivityCall(CALL_TOOL, placed, ToolOutcome, summary, ends, patience, is_local)
         outcome: ToolOutcome = await self._run(call, request.address)
         return outcome
@@ -188,11 +186,11 @@ class Activities:
             if met.status != "begun":
                 return await self._earlier.meet_call(met, call.activity, call.request, call.result_type, place)
             call = call.mark_begun()
-        check_size([call.request], self._largest, f"the call ({call.summary})", Address(place))
+        check_size([call.request], self._identity.history_limits.value, f"the call ({call.summary})", Address(place))
         self.under_way += 1
         try:
             # The history keeps no request of a local call, by which a run that goes on from this one knows its place.
-            return await call.result(f"{id_} {place}" if call.is_local else id_, self._losses)
+            return await call.result(f"{id_} {place}" if call.is_local else id_, self._identity.loss_policy)
         finally:
             self.under_way -= 1
 

@@ -7,7 +7,6 @@ run again on replay; a signal has no validator, and is measured by the limits of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -21,22 +20,21 @@ from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol import guard
 from holdfast.protocol.access import (
     THIS_MACHINE,
-    AccessPolicy,
     Capability,
     Person,
     RunAccess,
     describe_refusal,
     may,
 )
-from holdfast.protocol.address import Address
 from holdfast.protocol.answers import AnswerBatch, Closed, Refusal, read_answers
 from holdfast.protocol.guard import BadToken, SignedCommand, Verified
 from holdfast.protocol.people import CanonicalName, ProvedGroups, read_user, with_proved
-from holdfast.protocol.runs import Carried, HistoryLimits, LossPolicy
-from holdfast.protocol.size_limits import SizeLimit, SizeLimits, check_answers, check_value, read_json
+from holdfast.protocol.runs import Carried
+from holdfast.protocol.size_limits import SizeLimit, check_answers, check_value, read_json
 from holdfast.protocol.values import Value, make_digest
 from holdfast.protocol.views import RefusedSignal
 from holdfast.workflows.history import History
+from holdfast.workflows.identity import RunIdentity
 
 NOTHING = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 """The argument of a command without one."""
@@ -49,32 +47,6 @@ UNQUOTED = {
 KEPT_REFUSALS = 20
 # Keys of closed questions go over continue-as-new: the server deduplicates updates only within one run.
 REMEMBERED = 200
-
-
-@dataclass(frozen=True)
-class RunIdentity:
-    """The constants of a workflow: its run, its place there, the access to it, and the run's limits.
-
-    Limits are fixed when the run starts. The handler of a signal runs again on replay, and must measure by the same
-    limits then; those of the deployment may have changed.
-    """
-
-    run: str
-    address: Address
-    blueprint: str
-    guarded: bool = False
-    access: AccessPolicy = AccessPolicy()
-    started_by: str | None = None
-    size_limits: SizeLimits = SizeLimits()
-    history_limits: HistoryLimits = HistoryLimits()
-    loss_policy: LossPolicy = LossPolicy()
-    local_tools: Sequence[str] = ()
-
-    @property
-    def run_fields(self) -> dict[str, Any]:
-        """The fields of every definition that are the same in the whole run."""
-        own = ("address", "blueprint")
-        return {name: value for name, value in vars(self).items() if name not in own}
 
 
 class CommandFields(Value):

@@ -42,9 +42,10 @@ from holdfast.protocol.runs import (
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, end_if_cancelled
-from holdfast.workflows.door import Door, RunIdentity
+from holdfast.workflows.door import Door
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.failures import HANDLED, failure, find_failure
+from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.ledger import Ledgers
 from holdfast.workflows.limits import Before, ExhaustedLimit, Meter
 from holdfast.workflows.replies import Reply

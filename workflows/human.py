@@ -24,11 +24,11 @@ from holdfast.protocol.runs import Definition, HistoryLimits, OwnState, Pipeline
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.views import RunResult
 from holdfast.workflows.children import prepare_start
-from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import failure
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.handlers.forwarders import list_handlers
 from holdfast.workflows.human_requests import Audience, Wording, check_names, make_people, make_question, read_timeout
+from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.own_blueprints import LoopEnd, read_output, wrap_agent, wrap_loop
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
 

@@ -15,10 +15,10 @@ from holdfast.protocol.runs import Carried, Definition, Failure
 from holdfast.protocol.views import Status
 from holdfast.workflows.children import read_address
 from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled, outlast
-from holdfast.workflows.door import RunIdentity
 from holdfast.workflows.failures import HANDLED, drop_child_details, find_failure, make_error
 from holdfast.workflows.frame import ContextStore, Frame, Scope, read_history
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
+from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.limits import Meter
 from holdfast.workflows.request_counts import RequestCounts

@@ -37,18 +37,10 @@ def write_definition(name: str, step: PlacedDict, path: str, expansion: Expansio
         if (meant := nearest(name, list_kinds_for_steps())) is not None:
             step.put("ask", meant, places)
         return step
-    settings = PlacedDict(step.place)
-    for key in setting_names(kind):
-        if key in own:
-            message = f"the kind {kind.kind!r} cannot be asked in a step: its field {key!r} is a key of every hitl step"
-            expansion.add(places[1], f"{path}.ask", "conflict", message, "give the field another name")
-        elif key in step:
-            value, value_places = step.take(key)
-            settings.put(key, value, value_places)
-    for key in [key for key in step if key not in own and nearest(key, setting_names(kind))]:
-        _, value_places = step.take(key)
-        hint = f"did you mean {nearest(key, setting_names(kind))!r}?"
-        expansion.add(value_places[0], f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint)
+    for key in [key for key in setting_names(kind) if key in own]:
+        message = f"the kind {kind.kind!r} cannot be asked in a step: its field {key!r} is a key of every hitl step"
+        expansion.add(places[1], f"{path}.ask", "conflict", message, "give the field another name")
+    settings = _take_settings(kind, step, path, expansion, own)
     try:
         definition = define_kind(read_settings(kind, plain(settings))).model_dump(mode="json")
     except ValidationError as error:
@@ -59,12 +51,25 @@ def write_definition(name: str, step: PlacedDict, path: str, expansion: Expansio
             code = "missing_key" if one["type"] == "missing" else "bad_value"
             text = f"{where!r} of ask: {kind.kind}: {one['msg'][:1].lower()}{one['msg'][1:]}"
             expansion.add(place, f"{path}.{where}" if where else f"{path}.ask", code, text)
-        return step
     except (ValueError, NotImplementedError) as error:
         expansion.add(places[1], f"{path}.ask", "bad_value", f"the kind {kind.kind!r} cannot be used: {error}")
-        return step
-    step.put("ask", PlacedDict.at(places[1], **definition), places)
+    else:
+        step.put("ask", PlacedDict.at(places[1], **definition), places)
     return step
+
+
+def _take_settings(
+    kind: type[QuestionKind], step: PlacedDict, path: str, expansion: Expansion, own: Sequence[str]
+) -> PlacedDict:
+    """Take the settings of a kind out of a step and return them; what is hardly misspelt is a problem."""
+    settings, names = PlacedDict(step.place), setting_names(kind)
+    for key in [key for key in names if key in step and key not in own]:
+        settings.put(key, *step.take(key))
+    for key in [key for key in step if key not in own and nearest(key, names)]:
+        _, places = step.take(key)
+        hint = f"did you mean {nearest(key, names)!r}?"
+        expansion.add(places[0], f"{path}.{key}", "unknown_key", f"unknown key {key!r}", hint)
+    return settings
 
 
 def allow_kinds(definitions: Schema, kinds: Mapping[str, type[QuestionKind]]) -> None:

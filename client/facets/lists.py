@@ -5,10 +5,9 @@ Visibility finds them; only the workflows that may wait are asked, side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 
 from holdfast.client.answering import Answering
 from holdfast.client.facets.access import AccessControl
@@ -22,6 +21,8 @@ from holdfast.protocol.people import ANYONE, MANY, list_assignee_names
 from holdfast.protocol.questions import Question
 from holdfast.protocol.views import Status
 from holdfast.runtime.errors import raise_server_errors
+
+EVERYTHING = WaitingFilter()
 
 
 @raise_server_errors
@@ -114,32 +115,20 @@ class RunLists:
     async def waiting(
         self,
         user: str | None = None,
+        wanted: WaitingFilter = EVERYTHING,
         *,
-        names: Sequence[str] | None = None,
-        fits: Callable[[Question], bool] | None = None,
-        blueprint: str | None = None,
-        since: datetime | None = None,
-        deadline: datetime | None = None,
         cursor: str | None = None,
         page: int = 1,
         size: int = 100,
-        patience: float | None = None,
     ) -> tuple[list[Waiting], str | None]:
         """Return a page of the workflows with open questions, and the cursor of the next one.
 
         Args:
             user: Only questions that this user may answer: assigned to them, to one of their groups, or to anyone.
-            names: In place of that: only workflows that wait for one of these names. `many` (more assignees than a
-                search attribute holds) may include them.
-            fits: In place of that, too: only questions for which it returns true.
-            blueprint: Only workflows of runs of the blueprint with this name.
-            since: Only workflows with a question that was asked at this time or before.
-            deadline: Only workflows with a question whose deadline is at this time or before.
+            wanted: What limits the list besides; its `names` and `fits` in place of what the user may answer.
             cursor: What an earlier call with the same filters gave; None: `page` counts.
             page: The page, from 1; all before it are read.
             size: The rows of a page.
-            patience: Seconds after which a workflow that does not answer counts as one without a worker; None: as long
-                as a query takes.
 
         Returns:
             The rows, each with its `open` questions, and a cursor; None after the last page. There are fewer rows than
@@ -148,16 +137,15 @@ class RunLists:
         Raises:
             BadCursor: The cursor is none of this list.
         """
-        if names is None:
-            names = [] if user is None else [ANYONE, MANY, *list_assignee_names(user, self._answering.known_groups)]
+        names = wanted.names
+        if user is not None and not names:
+            names = [ANYONE, MANY, *list_assignee_names(user, self._answering.known_groups)]
 
         async def select(row: Waiting) -> Waiting | None:
-            return await self._select(row, user, fits)
+            return await self._select(row, user, wanted)
 
-        wanted = WaitingFilter(
-            names, blueprint, since, deadline, permissions=self._permissions, select=select, patience=patience
-        )
-        rows, following = await read_page(self._reader, wanted, size, page=page, cursor=cursor)
+        own = replace(wanted, names=names, permissions=self._permissions, select=select)
+        rows, following = await read_page(self._reader, own, size, page=page, cursor=cursor)
         self._answering.memory.keep([question for row in rows for question in row.open or ()])
         return rows, following
 
@@ -166,14 +154,14 @@ class RunLists:
         groups = self._answering.known_groups
         return [question for question in questions if user is None or question.waits_for(user, groups)]
 
-    async def _select(self, row: Waiting, user: str | None, fits: Callable[[Question], bool] | None) -> Waiting | None:
+    async def _select(self, row: Waiting, user: str | None, wanted: WaitingFilter) -> Waiting | None:
         """Return a row with those of its questions that fit and that the person may see; None if there are none.
 
         Of a workflow that nobody can be asked for, the names and the run decide: of `many` they may be one.
         """
         if row.open is None:
             return row if await self._may_be_shown(row) else None
-        fitting = self.select_for(user, row.open) if fits is None else list(filter(fits, row.open))
+        fitting = self.select_for(user, row.open) if wanted.fits is None else list(filter(wanted.fits, row.open))
         visible = await self._access.select_visible(row.run, fitting, user)
         return replace(row, open=visible) if visible else None
 

@@ -28,6 +28,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.model_problems import describe_problems
 from holdfast.client.answering import Sender, find_question, must_be_seen
 from holdfast.client.failures import EXPECTED, in_our_words
+from holdfast.client.listing import WaitingFilter
 from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.tree import UnknownRun
@@ -261,7 +262,7 @@ class AssistantContext:
         previous: set[str] | None = None
         while True:
             with suppress(RPCError):  # it will answer again, and then tell what has changed
-                rows, _ = await self.runs.lists.waiting(size=PAGE_ROWS, patience=PATIENCE_SECONDS)
+                rows, _ = await self.runs.lists.waiting(wanted=WaitingFilter(patience=PATIENCE_SECONDS), size=PAGE_ROWS)
                 current = {id_ for row in rows for id_ in (row.owner, *row.questions)}
                 if previous is not None and current != previous:
                     await self._publish_change()

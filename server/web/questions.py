@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from holdfast.client.listing import WaitingFilter
 from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.states import Waiting
@@ -103,18 +104,16 @@ async def list_questions(runs: Runs, user: str, wanted: QuestionQuery) -> Questi
     if wanted.whose == "groups" and names == [MANY]:
         return QuestionPage()
     groups = runs.answering.known_groups
-    rows, after = await runs.lists.waiting(
-        None if wanted.whose == "all" else user,
-        names=names,
-        fits=lambda question: waits_for(question, user, wanted.whose, groups),
-        blueprint=wanted.blueprint,
-        since=wanted.since,
-        deadline=wanted.deadline,
-        cursor=wanted.after,
-        page=wanted.page,
-        size=PAGE_ROWS,
+    waiting = WaitingFilter(
+        names,
+        wanted.blueprint,
+        wanted.since,
+        wanted.deadline,
+        lambda question: waits_for(question, user, wanted.whose, groups),
         patience=PATIENCE_SECONDS,
     )
+    asker = None if wanted.whose == "all" else user
+    rows, after = await runs.lists.waiting(asker, waiting, cursor=wanted.after, page=wanted.page, size=PAGE_ROWS)
     silent = [row for row in rows if row.open is None]
     listed = [ListedQuestion(question, row.blueprint) for row in rows for question in row.open or ()]
     matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]

@@ -22,7 +22,7 @@ from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import end_if_cancelled
-from holdfast.workflows.door import Door, RunIdentity
+from holdfast.workflows.door import Door
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.frame import AskingCall, OwnStart
 from holdfast.workflows.handlers.answers import Answers
@@ -33,6 +33,7 @@ from holdfast.workflows.handlers.questions import Questions
 from holdfast.workflows.handlers.steering import Steering
 from holdfast.workflows.handlers.view import RunProgress, View
 from holdfast.workflows.history import History
+from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.journal import Journal
 from holdfast.workflows.ledger import Ledgers
 from holdfast.workflows.replies import Reply
@@ -67,14 +68,7 @@ class Host:
         self.superseding = Superseding()
         self.earlier = EarlierRun(past)
         self.undo_logs = UndoLogs()
-        self.activities = Activities(
-            self.until_resumed,
-            self.count,
-            identity.loss_policy,
-            self.earlier,
-            identity.local_tools,
-            identity.history_limits.value,
-        )
+        self.activities = Activities(identity, self.earlier, self.until_resumed, self.count)
         self.children = Children(self)
         self.door = Door(identity, self.history, state)
         self.questions = Questions(
