@@ -256,7 +256,7 @@ async def _find_missing(config: Config, request: LookUp) -> LookedUp:
     agents = AgentActivities(config.worker.imports, _aliases(config))
     tools = ToolActivities(config.worker.imports, servers, open_backends(config), _checkpoints(config), agents)
     try:
-        return await LookUpActivities(tools, ModelActivities(_aliases(config)), servers, agents).missing(request)
+        return await LookUpActivities(tools, ModelActivities(_aliases(config)), servers, agents).find_missing(request)
     finally:
         await servers.close()
 

@@ -36,9 +36,9 @@ class AgentActivities:
     async def describe_agent(self, reference: ObjectReference) -> AgentDescription:
         """Return what an agent is. Raises `unknown_agent`, `not_allowed` or `agent_unsupported`."""
         async with run_attempt(reference):
-            return await self.described(reference)
+            return await self.describe(reference)
 
-    async def described(self, reference: ObjectReference) -> AgentDescription:
+    async def describe(self, reference: ObjectReference) -> AgentDescription:
         """Return the same outside an activity, where heartbeats are impossible."""
         if ":" not in reference.reference:
             return _function(reference.reference, reference)

@@ -42,9 +42,9 @@ class LookUpActivities:
     async def look_up(self, request: LookUp) -> LookedUp:
         """Return the missing names, in the order of the request."""
         async with run_attempt(request):
-            return await self.missing(request)
+            return await self.find_missing(request)
 
-    async def missing(self, request: LookUp) -> LookedUp:
+    async def find_missing(self, request: LookUp) -> LookedUp:
         """Return the same outside an activity, where heartbeats are impossible."""
         missing: list[Missing] = []
         rules: dict[str, OwnerRule] = {}
@@ -74,7 +74,7 @@ class LookUpActivities:
             case "group":
                 _check_group(wanted.name)
             case "agent":
-                await self._agents.described(_make_reference(wanted))
+                await self._agents.describe(_make_reference(wanted))
             case "agent_tool":
                 await self._agents.check_tool(wanted.about, wanted.name)
             case "own_workflow":
@@ -87,7 +87,7 @@ class LookUpActivities:
     async def _check_mcp(self, name: str, connect: bool) -> None:
         self._servers.check(name.removeprefix(MCP).partition("/")[0])
         if connect:
-            await self._tools.described(name)
+            await self._tools.describe(name)
 
     async def _check_tool(self, wanted: RequiredName) -> None:
         try:

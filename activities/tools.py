@@ -162,14 +162,14 @@ class ToolActivities:
         _refuse_lost(request.tool, request, idempotent)
         objects = await self._agents.objects()
 
-        async def made() -> Completed:
+        async def call_object() -> Completed:
             return await objects.call(call, approved=request.consent != "" or has_approval(request))
 
         name = request.tool.rpartition("/")[2]
         try:
             async with _call_limit(request, name, repeatable=idempotent):
                 with resume_tool(request):
-                    completed: JSON = await self._run(Tool(name, made), request, retryable=idempotent)
+                    completed: JSON = await self._run(Tool(name, call_object), request, retryable=idempotent)
         except Interrupt as interrupt:
             return make_interrupted(interrupt, name)
         check_result(completed.model_dump(mode="json"), guard.DEPLOYMENT.limits.result, name)
@@ -192,13 +192,13 @@ class ToolActivities:
         specs: list[ToolSpec] = []
         async with run_attempt(request):
             for name in request.tools:
-                specs += await (self._described_or_problem(name) if request.lenient else self.described(name))
+                specs += await (self._described_or_problem(name) if request.lenient else self.describe(name))
         return specs
 
     async def _described_or_problem(self, name: str) -> list[ToolSpec]:
         """Return the tool, or why it cannot be called; nothing if a retry may help, as with a server that is down."""
         try:
-            return await self.described(name)
+            return await self.describe(name)
         except ApplicationError as error:
             return [ToolSpec(name=name, reference=name, problem=error.message)] if error.non_retryable else []
 
@@ -245,7 +245,7 @@ class ToolActivities:
         except ApplicationError:
             return None
 
-    async def described(self, name: str) -> list[ToolSpec]:
+    async def describe(self, name: str) -> list[ToolSpec]:
         """Return the description of a tool, or of all tools of an MCP server, for a model."""
         if name.startswith(MCP):
             server, _, only = name.removeprefix(MCP).partition("/")

@@ -215,7 +215,7 @@ class Attendance:
         if refusal.code in ELSEWHERE:
             self.out.print(f"{place(question.address)} was closed in the meantime: {refusal}", style="yellow")
         elif refusal.code in AGAIN:
-            source.refused(question, str(refusal))
+            source.tell_refusal(question, str(refusal))
         else:
             self.out.print(f"not accepted ({refusal.code}): {refusal}", style="red")
             self._left_open.add(question.id)

@@ -149,7 +149,7 @@ class Target:
         """Return the full ids of the runs."""
         if self.is_one_run:
             return [await runs.resolve(self.run or "")]
-        return await runs.lists.running(self.blueprint)
+        return await runs.lists.find_running(self.blueprint)
 
 
 Effect = tuple[Steered, str]

@@ -26,7 +26,7 @@ class Dialog:
     answers: Path | None
     as_json: bool
 
-    def known(self) -> dict[str, str]:
+    def prefill(self) -> dict[str, str]:
         """Return the answers that need not be asked: the name, if the file's is a valid one."""
         name = next_question({})
         stem = "" if self.file is None else self.file.stem
@@ -38,7 +38,7 @@ async def create_by_wizard(dialog: Dialog) -> int:
     if dialog.file is not None:
         check_free(dialog.file)
     entries = [] if dialog.answers is None else read_entries(dialog.answers)
-    answers = dialog.known()
+    answers = dialog.prefill()
     try:
         while (question := next_question(answers)) is not None:
             answer = _find_answer(entries, question)

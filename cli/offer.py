@@ -54,7 +54,7 @@ async def waiting_for(session: Session, user: str, run: str | None = None) -> li
     if run is not None:
         questions = runs.lists.select_for(user, await runs.questions(run))
     else:
-        rows, _ = await runs.lists.waiting(user)
+        rows, _ = await runs.lists.find_waiting(user)
         questions = [question for row in rows for question in row.open or ()]
     return sorted(questions, key=lambda question: question.asked_at)
 
@@ -112,7 +112,7 @@ async def _ask(session: Session, question: Question, user: str) -> bool:
         try:
             await _send(session, question, answer, user)
         except Refusal as refusal:
-            terminal.refused(question, f"{refusal.code}: {refusal.message}")
+            terminal.tell_refusal(question, f"{refusal.code}: {refusal.message}")
             if refusal.code == "invalid_answer":
                 continue
         return True

@@ -49,7 +49,7 @@ class AnswerSource(Protocol):
 
     async def answer(self, question: Question) -> Answer | None: ...
 
-    def refused(self, question: Question, reason: str) -> None:
+    def tell_refusal(self, question: Question, reason: str) -> None:
         """Report that its last answer was refused."""
 
 
@@ -66,7 +66,7 @@ class AnswerFile:
                 return entry.answer(question)
         return None
 
-    def refused(self, question: Question, reason: str) -> None:
+    def tell_refusal(self, question: Question, reason: str) -> None:
         """See base class."""
         self.out.print(f"the file's answer was refused: {one_line(reason)}")
 
@@ -98,7 +98,7 @@ class PipedAnswers:
         self.out.print("> …" if question.asked.hidden else f"> {line}")
         return Answer(question=question.id, content=parse_content(line, question))
 
-    def refused(self, question: Question, reason: str) -> None:
+    def tell_refusal(self, question: Question, reason: str) -> None:
         """See base class."""
         self.out.print(f"refused: {one_line(reason)}")
 
@@ -146,11 +146,11 @@ class Terminal:
                 reason = find_refusal(question, content)
                 if reason is None:
                     return Answer(question=question.id, content=content, digest=question.digest)
-                self.refused(question, reason)
+                self.tell_refusal(question, reason)
         except _CommandTyped as command:
             return command.answer
 
-    def refused(self, question: Question, reason: str) -> None:
+    def tell_refusal(self, question: Question, reason: str) -> None:
         """See base class."""
         self.out.print(one_line(reason), style="red")
 
@@ -176,7 +176,7 @@ class Terminal:
                     break
                 is_consent = question.asked.yes_or_no and field is fields[0] and bool(text.strip())
                 refusal = find_refusal(question, text) if is_consent else None
-                self.refused(question, refusal or f"{field.name}: {reason}")
+                self.tell_refusal(question, refusal or f"{field.name}: {reason}")
                 prompt = replace(prompt, text=f"{one_line(field.name)}: ")
             if value is not ABSENT:
                 values[field.name] = value

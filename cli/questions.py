@@ -117,7 +117,7 @@ async def _look(session: Session, wanted: _QuestionFilter) -> _OpenList:
     if wanted.run is not None:
         open_ = await runs.questions(await runs.resolve(wanted.run))
         return _OpenList(runs.lists.select_for(user, open_), [])
-    rows, following = await runs.lists.waiting(user, cursor=wanted.after, size=PAGE_ROWS)
+    rows, following = await runs.lists.find_waiting(user, cursor=wanted.after, size=PAGE_ROWS)
     return _OpenList([], rows, following)
 
 

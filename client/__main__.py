@@ -32,13 +32,13 @@ async def list_questions(runs: Runs, run: str | None) -> None:
     if run is not None:
         print_questions(await runs.questions(await runs.resolve(run)))
         return
-    rows, following = await runs.lists.waiting()
+    rows, following = await runs.lists.find_waiting()
     while True:
         for row in rows:
             print_questions(row.open or ())  # None: no worker of its workflow answers
         if following is None:
             return
-        rows, following = await runs.lists.waiting(cursor=following)
+        rows, following = await runs.lists.find_waiting(cursor=following)
 
 
 def print_questions(questions: Iterable[Question]) -> None:

@@ -530,7 +530,7 @@ class Answering:
 
         Raises `Refusal`, `NoWorker`, or `UnknownRun` if the workflow has ended.
         """
-        argument = self.steering(run, owner, command=command, payload=payload)
+        argument = self.sign_command(run, owner, command=command, payload=payload)
         return await tree.update(owner, command, argument, type_, id=f"{command}:{argument['key']}")
 
     async def assign(self, tree: Tree, open_questions: OpenQuestions, command: AssignmentCommand) -> AssignmentReceipt:
@@ -556,7 +556,7 @@ class Answering:
         except UnknownRun:
             raise closed_by_its_end(question.owner) from None
 
-    def steering(self, run: str, owner: str, *, command: str, payload: Mapping[str, JSON]) -> JSONObject:
+    def sign_command(self, run: str, owner: str, *, command: str, payload: Mapping[str, JSON]) -> JSONObject:
         """Return the argument of a command to one workflow: with a new idempotency key, signed if there are keys."""
         by = payload.get("by")
         sender = self.find_sender(by if isinstance(by, str) else None)

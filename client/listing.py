@@ -132,7 +132,9 @@ class RunsFilter:
         limited = self.permissions is not None and self.permissions.rules.enforced
         return not limited and self.status not in ("running", "waiting", "paused")
 
-    async def fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Listed]]:
+    async def select_fitting(
+        self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]
+    ) -> list[tuple[int, Listed]]:
         """Return the runs of a part of visibility's list that fit, each with its index there."""
         asking = [
             execution.id
@@ -162,7 +164,7 @@ class _ListFilter(Protocol[Row]):
     def is_whole(self) -> bool:
         """True if visibility evaluates all of it."""
 
-    async def fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Row]]:
+    async def select_fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Row]]:
         """Return the rows of a part of visibility's list that fit, each with its index there."""
 
 
@@ -205,7 +207,7 @@ async def _rows_behind(
         part = _choose_part(size - len(rows), part)
         chunk, after = await _part(client, wanted.query, place, part)
         looked_at += len(chunk)
-        fitting = await wanted.fitting(reader, chunk)
+        fitting = await wanted.select_fitting(reader, chunk)
         taken = fitting[: size - len(rows)]
         rows += [row for _, row in taken]
         if len(taken) < len(fitting):
@@ -229,7 +231,7 @@ async def _any_behind(reader: QuestionReader, wanted: _ListFilter[Row], place: b
         part = _choose_part(1, part)
         chunk, place = await _part(reader.tree.client, wanted.query, place, part)
         looked_at += len(chunk)
-        if looked_at >= MOST_BEHIND or (chunk if wanted.is_whole else await wanted.fitting(reader, chunk)):
+        if looked_at >= MOST_BEHIND or (chunk if wanted.is_whole else await wanted.select_fitting(reader, chunk)):
             return True
     return False
 
@@ -354,7 +356,9 @@ class WaitingFilter:
         """False: visibility does not know what was closed."""
         return False
 
-    async def fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Waiting]]:
+    async def select_fitting(
+        self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]
+    ) -> list[tuple[int, Waiting]]:
         """Return the rows of a part of visibility's list that fit, each with its index there."""
         rows = await asyncio.gather(*(self._confirm(reader, execution) for execution in chunk))
         return [(index, row) for index, row in enumerate(rows) if row is not None]

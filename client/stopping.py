@@ -72,7 +72,7 @@ class Family:
     def __init__(self, client: Client, tree: Tree, run: str, by: str | None = None) -> None:
         self.client, self.tree, self.run, self.by = client, tree, run, by
 
-    async def running(self) -> list[WorkflowExecutionDescription]:
+    async def find_running(self) -> list[WorkflowExecutionDescription]:
         """Describe every running workflow of the run, each before its children."""
         descriptions: dict[str, WorkflowExecutionDescription | None] = {}
         ids = [self.run, *[id_ async for id_ in self._iterate_listed()]]
@@ -113,7 +113,7 @@ class Family:
         # The workflows pass the request on to their children. Each is sent one directly, too: nothing starts that was
         # answered a moment ago, and a parent whose workflow task fails does not keep its children from being cancelled.
         # (A request that the server forwards to a child that has continued as new is lost: it names the first run.)
-        before = await self.running()  # the first look after the request may find that all has ended
+        before = await self.find_running()  # the first look after the request may find that all has ended
         await self._cancel(self.run)
         end, requested = time.monotonic() + seconds, time.monotonic() - GRACE_SECONDS
         at_work = {workflow.id: workflow for workflow in before if _at_work(workflow)}
@@ -123,7 +123,7 @@ class Family:
                 running = await self._cancel_all()
                 at_work = {workflow.id: workflow for workflow in running if _at_work(workflow)} | at_work
             if time.monotonic() >= end:
-                return await self.reasons(await self.running()), []
+                return await self.reasons(await self.find_running()), []
             await asyncio.sleep(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
         interrupted = await at_once(self._describe_interrupted, list(at_work.values()))
         return [], [workflow for workflow in interrupted if workflow.in_flight]
@@ -153,13 +153,13 @@ class Family:
             The workflows that have not ended, and those that had activities under way, which may take effect all the
             same.
         """
-        remaining = await self.running()
+        remaining = await self.find_running()
         interrupted = [_mark_terminated(workflow) for workflow in await self.reasons(remaining) if workflow.in_flight]
         end = time.monotonic() + seconds
         while remaining:
             for workflow in remaining:
                 await self._terminate(workflow.id)
-            remaining = await self.running()
+            remaining = await self.find_running()
             if time.monotonic() >= end:
                 break
             await asyncio.sleep(POLL_SECONDS if remaining else 0)
@@ -167,7 +167,7 @@ class Family:
 
     async def _is_running(self) -> bool:
         """Return whether the run's own workflow, which ends last, or anything below it is running."""
-        return await self._describe_running(self.run) is not None or bool(await self.running())
+        return await self._describe_running(self.run) is not None or bool(await self.find_running())
 
     async def _cancel_all(self) -> list[WorkflowExecutionDescription]:
         """Cancel every workflow, parents before children: else a parent would take its child's end for a failure.
@@ -175,7 +175,7 @@ class Family:
         Returns:
             The workflows as they were before.
         """
-        running = await self.running()
+        running = await self.find_running()
         by_id = {workflow.id: workflow for workflow in running}
         for depth in range(len(running)):
             at_depth = [workflow for workflow in running if _depth(workflow, by_id) == depth]
@@ -213,9 +213,9 @@ class Family:
         """
         end = time.monotonic() + seconds
         lagging = self._make_sender(name, argument, paused)
-        await at_once(lagging, (await self.running())[:1])  # the run's own workflow, which passes it on
+        await at_once(lagging, (await self.find_running())[:1])  # the run's own workflow, which passes it on
         while True:
-            remaining = [reason for reason in await at_once(lagging, await self.running()) if reason]
+            remaining = [reason for reason in await at_once(lagging, await self.find_running()) if reason]
             if not remaining or time.monotonic() >= end:
                 return remaining
             await asyncio.sleep(POLL_SECONDS)
@@ -223,7 +223,7 @@ class Family:
     def _make_sender(
         self, name: str, argument: Argument, paused: bool
     ) -> Callable[[WorkflowExecutionDescription], Awaitable[Left | None]]:
-        async def lagging(workflow: WorkflowExecutionDescription) -> Left | None:
+        async def send(workflow: WorkflowExecutionDescription) -> Left | None:
             """Send the command to a workflow unless it has taken it; return None if it had, else the reason."""
             try:
                 view = await self.tree.view(workflow.id)
@@ -242,11 +242,11 @@ class Family:
                 return (await self.reasons([workflow]))[0]
             return Left(workflow.id, "has not received it yet")  # the next round looks again
 
-        return lagging
+        return send
 
     async def signal(self, name: str, only: Collection[str] | None = None) -> list[Left]:
         """Send a command, to these workflows or all, which each takes with its next worker; return why none has yet."""
-        workflows = [workflow for workflow in await self.running() if only is None or workflow.id in only]
+        workflows = [workflow for workflow in await self.find_running() if only is None or workflow.id in only]
         for workflow in workflows:
             await _unless_ended(self.client.get_workflow_handle(workflow.id).signal(name))
         return await self.reasons(workflows)
@@ -337,8 +337,8 @@ async def at_once(work: Callable[[Item], Awaitable[Result]], items: list[Item]) 
     """Await `work` for each item, 20 at a time, and return the results in the order of the items."""
     free = asyncio.Semaphore(AT_ONCE)
 
-    async def limited(item: Item) -> Result:
+    async def run(item: Item) -> Result:
         async with free:
             return await work(item)
 
-    return list(await asyncio.gather(*map(limited, items)))
+    return list(await asyncio.gather(*map(run, items)))

@@ -104,7 +104,7 @@ async def ask_all(runs: Runs, folder: Path) -> dict[str, Question]:
         while not (open_ := await runs.questions(run)):
             await asyncio.sleep(0.05)
         questions[name] = open_[0]
-    while len((await runs.lists.waiting())[0]) < len(LISTED):  # visibility knows them a moment later
+    while len((await runs.lists.find_waiting())[0]) < len(LISTED):  # visibility knows them a moment later
         await asyncio.sleep(0.05)
     return questions
 

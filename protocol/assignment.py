@@ -76,7 +76,7 @@ class AssignmentCommand(Value):
         """The users and groups that the question is given to."""
         return []
 
-    def changed(self, question: Question, now: datetime) -> JSONObject:
+    def list_changes(self, question: Question, now: datetime) -> JSONObject:
         """Return the fields of the question that it changes, with their new values."""
         raise NotImplementedError
 
@@ -93,7 +93,7 @@ class Claim(AssignmentCommand):
 
     seconds: float = Field(CLAIM_SECONDS, gt=0, le=LONGEST_CLAIM)
 
-    def changed(self, question: Question, now: datetime) -> JSONObject:
+    def list_changes(self, question: Question, now: datetime) -> JSONObject:
         """See base class."""
         return {"claimed_by": self.user, "claimed_until": now + timedelta(seconds=self.seconds)}
 
@@ -112,7 +112,7 @@ class Release(AssignmentCommand):
     name: ClassVar[str] = RELEASE
     status: ClassVar[Literal["released"]] = "released"
 
-    def changed(self, question: Question, now: datetime) -> JSONObject:
+    def list_changes(self, question: Question, now: datetime) -> JSONObject:
         """See base class."""
         return dict(UNCLAIMED)
 
@@ -141,7 +141,7 @@ class Delegation(AssignmentCommand):
         """See base class."""
         return [self.to]
 
-    def changed(self, question: Question, now: datetime) -> JSONObject:
+    def list_changes(self, question: Question, now: datetime) -> JSONObject:
         """Return the assignees without the person who delegates, and with the delegate.
 
         A member of an assigned group is not named among the assignees: that they have delegated is kept beside them.
@@ -178,7 +178,7 @@ class Reassignment(AssignmentCommand):
         """See base class."""
         return self.to
 
-    def changed(self, question: Question, now: datetime) -> JSONObject:
+    def list_changes(self, question: Question, now: datetime) -> JSONObject:
         """See base class."""
         return {"assignees": self.to, "delegations": {}, **UNCLAIMED}
 

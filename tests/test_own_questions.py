@@ -105,7 +105,7 @@ async def test_who_is_asked_at_a_rung_finds_the_question_in_the_list(desk: Desk)
     handle = await desk.start(Inquiry.run, asks)
 
     async def listed() -> bool:  # a question for anyone, of whatever run, is in the list, too
-        rows, _ = await desk.runs.lists.waiting(user=eve)
+        rows, _ = await desk.runs.lists.find_waiting(user=eve)
         return [row.waiting_for for row in rows if row.owner == handle.id] == [[eve]]
 
     await until(listed, "the question in the list")
@@ -117,7 +117,9 @@ async def test_a_question_that_the_author_gives_up_is_in_no_list(desk: Desk) -> 
     handle = await desk.start(Either.run)
 
     async def listed() -> list[str]:
-        return [id_ for row in (await desk.runs.lists.waiting())[0] if row.owner == handle.id for id_ in row.questions]
+        return [
+            id_ for row in (await desk.runs.lists.find_waiting())[0] if row.owner == handle.id for id_ in row.questions
+        ]
 
     await until(lambda: _both(listed), "two questions")
     await desk.runs.answer(handle.id, [Answer(question="pipeline:Either;hitl:ana", content="yes")])

@@ -111,7 +111,7 @@ class ClarifyWorkflow(RunWorkflow):
 
     def _list_lacking(self) -> list[str]:
         """Return the names of the missing facts, in the schema's order."""
-        return [name for name in self.step.wanted() if name not in self.facts]
+        return [name for name in self.step.list_wanted() if name not in self.facts]
 
     def _take(self, facts: JSONObject) -> None:
         """Store the facts that fit; remember why the others do not."""

@@ -100,7 +100,7 @@ async def _decide(task: asyncio.Task[Any], on_deadline: OnDeadline, frame: Frame
         await await_rest(whole_task=False)
     finally:
         if not question.done():
-            with frame.host.superseding.during([frame.at("hitl", "deadline").address]):
+            with frame.host.superseding.supersede([frame.at("hitl", "deadline").address]):
                 await end([question])
     if task.done():
         return None

@@ -60,7 +60,7 @@ async def run_race(
 async def _supersede(losers: Mapping[str, asyncio.Task[Result]], frame: Frame) -> None:
     """Cancel the branches that have lost, and wait for their end."""
     frames = {name: frame.at("branch", name) for name in losers}
-    with frame.host.superseding.during([each.address for each in frames.values()]):
+    with frame.host.superseding.supersede([each.address for each in frames.values()]):
         await end(losers.values())
     for name, each in frames.items():
         each.note(BranchSuperseded(branch=name))

@@ -23,7 +23,7 @@ class Superseding:
         self._places: list[Address] = []
 
     @contextmanager
-    def during(self, places: Sequence[Address]) -> Iterator[None]:
+    def supersede(self, places: Sequence[Address]) -> Iterator[None]:
         """Hold these places as superseded, while what runs in them ends."""
         self._places += places
         try:

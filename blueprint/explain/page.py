@@ -104,7 +104,7 @@ class Page:
         description = step.describe(names)
         values = self.values.list_for(written, description, names)
         lines = [Line(f"{step.label}: {_step_text(step, description, names, values)}", label, depth)]
-        self._record(step, description, self.prefix + label.rstrip("."), people_asked(step.asked(), names))
+        self._record(step, description, self.prefix + label.rstrip("."), people_asked(step.get_assignees(), names))
         number = 0
         for inner in [*description.inner, *_fallback(step, names)]:
             order = "" if inner.waits is not None else describe_order(inner.steps, step.most_at_once)

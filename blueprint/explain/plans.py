@@ -58,7 +58,7 @@ class CompiledPlan(Plan):
         driven, read = plan.driver == "agent", plan.source is not None
         return StepDescription(
             " ".join(sentences),
-            (units.nested(units.layout.units),),
+            (units.make_nested(units.layout.units),),
             _asks_of_whole(plan),
             calls=read,
             work=AgentUse(plan.agent, self.name, driven=driven, read=read) if driven or read else None,
@@ -80,7 +80,7 @@ class CompiledPlan(Plan):
         """Return the units; none if the plan may change before it runs, or while an agent drives it."""
         plan, units = self.plan, self.units
         is_fixed = plan.driver == "engine" and plan.source is None and not plan.confirm
-        return {"plan": Block(tuple(units.nested(units.layout.units).steps))} if is_fixed else {}
+        return {"plan": Block(tuple(units.make_nested(units.layout.units).steps))} if is_fixed else {}
 
     def cost(self) -> Cost:
         plan = self.plan

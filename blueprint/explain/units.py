@@ -59,7 +59,7 @@ class PlanSteps:
         """Return units as steps, in the order in which they run if one runs at a time."""
         return [self._make_step(unit) for unit in in_running_order(units)]
 
-    def nested(self, units: Sequence[Unit]) -> NestedSteps:
+    def make_nested(self, units: Sequence[Unit]) -> NestedSteps:
         """Return the steps of a list, with the words for what they read."""
         steps, around = self.make(units), units[0].around if units else ()
         waits = {step.name: step.unit.waits for step in steps}
@@ -85,7 +85,7 @@ class PlanSteps:
             return UnitStep.model_construct(None, **fields)
         block = MapBlock.model_construct(
             iterable_input=self._write_list(unit),
-            body=list(self.nested(unit.body).steps),
+            body=list(self.make_nested(unit.body).steps),
             max_items=unit.block.max_items,
             max_concurrency=1 if self.is_driven else unit.block.max_parallel,
             on_item_error=unit.block.on_item_error,
@@ -144,7 +144,7 @@ class PlanPart(Step):
     def label(self) -> str:
         return self.whole.label(self.name)
 
-    def asked(self) -> Sequence[str] | str:
+    def get_assignees(self) -> Sequence[str] | str:
         """See base class."""
         return self.whole.assignees
 
@@ -168,9 +168,9 @@ class UnitStep(PlanPart):
         title = self.unit.step.title
         return f"{super().label} ({one_line(title, 60)})" if title else super().label
 
-    def asked(self) -> Sequence[str] | str:
+    def get_assignees(self) -> Sequence[str] | str:
         """See base class."""
-        return self.unit.step.assignees or super().asked()
+        return self.unit.step.assignees or super().get_assignees()
 
     def _ask_in(self, names: Vocabulary) -> PlanQuestion | None:
         """Return the step that asks, with its options in words; None if nothing is asked."""
@@ -181,7 +181,7 @@ class UnitStep(PlanPart):
         for option in list_options(self.unit.step, self.whole.plan.spoken_language):
             text = say_unquoted(self._write(option.text), names)
             options.append(Option(id=text, label=text, description=_MEANS.get(read_meaning(option))))
-        return asking.model_copy(update={"options": options, "assignees": self.asked(), "on_decline": None})
+        return asking.model_copy(update={"options": options, "assignees": self.get_assignees(), "on_decline": None})
 
     def count_questions(self) -> Amount:
         return Amount(1 if asks(self.unit.step) else 0)
@@ -280,7 +280,7 @@ class UnitLoop(PlanPart, Map):
         return self.cost().over(total(step.count_questions() for step in self.whole.make(self.unit.body)))
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        return replace(super().describe(names), inner=(self.whole.nested(self.unit.body),))
+        return replace(super().describe(names), inner=(self.whole.make_nested(self.unit.body),))
 
     def draw(self, names: Vocabulary) -> Drawing:
         return replace(super().draw(names), counts="item")

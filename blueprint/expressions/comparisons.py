@@ -18,10 +18,10 @@ _YES = ("true", "yes", "oui", "vrai")
 _NO = ("false", "no", "non", "faux")
 
 
-def containing(bounds: Bounds, value: JSON, wanted: JSON, /) -> bool:
+def contains(bounds: Bounds, value: JSON, wanted: JSON, /) -> bool:
     """Return whether a text holds another one, or a list or an object a value that does; keys are not searched.
 
-    >>> containing(Bounds(), {"status": "Confirmed"}, "CONFIRMED"), containing(Bounds(), {"confirmed": 1}, "confirmed")
+    >>> contains(Bounds(), {"status": "Confirmed"}, "CONFIRMED"), contains(Bounds(), {"confirmed": 1}, "confirmed")
     (True, False)
     """
     return _contains(bounds, _structure(bounds, value), _Comparand(bounds, wanted))

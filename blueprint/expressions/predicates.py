@@ -62,7 +62,7 @@ TESTS: dict[str, Callable[..., bool]] = {
     "gt": COMPARISONS["gt"],
     "ge": COMPARISONS["gteq"],
     "alike": comparisons.alike,
-    "containing": comparisons.containing,
+    "containing": comparisons.contains,
     "empty": comparisons.empty,
 }
 _TAKE_UNDEFINED = frozenset({"defined", "undefined", "eq", "equalto", "ne"})

@@ -118,14 +118,14 @@ def shown_key(key: JSON) -> str:
 def by_path(of: JSON, path: str) -> JSON:
     """Return what `map(attribute='a.0.b')` reads: keys and indices, separated by dots."""
 
-    def named() -> str:
+    def describe() -> str:
         return f"attribute {path}"
 
     for part in path.split("."):
         if isinstance(of, (list, str)) and part.isascii() and part.isdigit() and len(part) < 10:
-            of = item(of, int(part), named)
+            of = item(of, int(part), describe)
         else:
-            of = attribute(of, part, named)
+            of = attribute(of, part, describe)
     return of
 
 

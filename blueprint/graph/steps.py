@@ -27,8 +27,8 @@ def draw_step(flow: Flowchart, step: AnyStep, location: Location, ends: Ends) ->
     drawn = _StepDrawing(flow, step, location, drawing, step.describe(location.names).inner)
     imported = None if step.import_alias is None else location.blueprint.imports.get(step.import_alias)
     if imported is not None and flow.chart.size <= LARGEST:
-        return drawn.imported(imported, ends)
-    return drawn.framed(ends) if drawing.framed else drawn.node(ends)
+        return drawn.draw_import(imported, ends)
+    return drawn.draw_frame(ends) if drawing.framed else drawn.draw_node(ends)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _StepDrawing:
         when = self.step.when
         return [self.step.label, *([] if when is None else [f"if {condition(when, self.location.names)}"]), *lines]
 
-    def node(self, ends: Ends) -> DrawnStep:
+    def draw_node(self, ends: Ends) -> DrawnStep:
         """Draw the step as a node, with what it works with beside it, and the steps inside behind it."""
         node = self.flow.chart.node(self.drawing.shape, *self.title(*self.drawing.lines))
         self.flow.register(self.path, node)
@@ -58,13 +58,13 @@ class _StepDrawing:
         self._draw_agents(node)
         return DrawnStep(node, self._draw_inside([(node, "")]))
 
-    def imported(self, child: Blueprint, ends: Ends) -> DrawnStep:
+    def draw_import(self, child: Blueprint, ends: Ends) -> DrawnStep:
         """Draw the import's own steps in a frame."""
         with self.flow.chart.group(*self.title(*self.drawing.lines)) as group:
             self.flow.register(self.path, group)
             return self.flow.steps(child.steps, root_location(child, self.path), ends)
 
-    def framed(self, ends: Ends) -> DrawnStep:
+    def draw_frame(self, ends: Ends) -> DrawnStep:
         """Draw the step as a frame around a node of its own and the steps inside."""
         drawing, chart, last = self.drawing, self.flow.chart, self.flow.overlay.rounds.get(self.path)
         count = f"{drawing.counts} {last}" if drawing.counts and last is not None else ""

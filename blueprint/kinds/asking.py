@@ -49,7 +49,7 @@ class AskingStep(Step):
             findings.add_key(f"{path}.assignees", "conflict", message, hint)
         check_people(self.assignees, "assignees", f"{path}.assignees", findings)
 
-    def asked(self) -> Sequence[str] | str:
+    def get_assignees(self) -> Sequence[str] | str:
         """See base class."""
         return self.assignees
 

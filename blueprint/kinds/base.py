@@ -290,14 +290,14 @@ class Step(Part):
 
     def people(self, names: Vocabulary) -> str:
         """Return in words who is asked what the step asks; empty if it is anyone."""
-        return people_phrase(self.asked(), names)
+        return people_phrase(self.get_assignees(), names)
 
     def people_line(self, names: Vocabulary) -> list[str]:
         """Return the line of a drawing that says who is asked, if it is not anyone."""
         people = self.people(names)
         return [f"asks {people}"] if people else []
 
-    def asked(self) -> Sequence[str] | str:
+    def get_assignees(self) -> Sequence[str] | str:
         """Return who may answer what the step asks, as its author wrote it; empty: anyone."""
         return ()
 

@@ -81,14 +81,14 @@ class Clarify(AskingStep):
         properties: JSONObject = self.facts.get("properties", {})
         return properties
 
-    def wanted(self) -> list[str]:
+    def list_wanted(self) -> list[str]:
         """Return the facts that are asked for, in the schema's order: the required ones, or all if none is."""
         required = self.facts.get("required", list(self.properties()))
         return [name for name in self.properties() if name in required]
 
     @property
     def most_questions(self) -> int:
-        return max(FEWEST, 2 * len(self.wanted())) if self.max_questions is None else self.max_questions
+        return max(FEWEST, 2 * len(self.list_wanted())) if self.max_questions is None else self.max_questions
 
     def schemas(self) -> Mapping[str, Schema | None]:
         return {**super().schemas(), "schema": self.facts}
@@ -119,7 +119,7 @@ class Clarify(AskingStep):
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         """Warn of fewer questions than facts: without an agent each fact is a question of its own."""
-        facts = len(self.wanted())
+        facts = len(self.list_wanted())
         if self.agent is None and self.known is None and self.most_questions < facts:
             message = f"{self.most_questions} questions for {facts} facts, which are asked one by one"
             findings.add(f"{path}.max_questions", "few_questions", message, f"write {facts} or more, or remove it")
@@ -129,11 +129,11 @@ class Clarify(AskingStep):
         return True
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
-        known = [] if self.on_max_questions == "finish" else self.wanted()
+        known = [] if self.on_max_questions == "finish" else self.list_wanted()
         return Shape({**self.facts, "required": known})
 
     def describe(self, names: Vocabulary) -> StepDescription:
-        facts = fields({**self.facts, "required": self.wanted()}) or shape(self.facts)
+        facts = fields({**self.facts, "required": self.list_wanted()}) or shape(self.facts)
         person = self.people(names) or "a person"
         sentences = [f"asks {person} about {say_template(self.goal, names)} until it knows {facts}."]
         if self.known is not None:

@@ -221,7 +221,7 @@ class HitlFields(Step):
         """See base class."""
         return self.proof is not None
 
-    def asked(self) -> Sequence[str] | str:
+    def get_assignees(self) -> Sequence[str] | str:
         """See base class."""
         return self.assignees
 

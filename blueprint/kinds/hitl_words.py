@@ -37,7 +37,7 @@ def describe_ask(step: HitlFields, names: Vocabulary) -> Ask:
         question.shown_kind,
         None if question.is_pause else say_unquoted(step.message, _names_in_question(step, names)),
         tuple(option.id for option in step.options) if isinstance(step.options, list) else (),
-        people_asked(step.asked(), names),
+        people_asked(step.get_assignees(), names),
         _describe_template(step.quorum, names),
         None if by is None else _describe_template(by, names),
         on_timeout,

@@ -234,7 +234,7 @@ class RunControl:
         reached_by_update = await self._tree.worker_polls(run)
         left: list[Left] = []
         if reached_by_update:
-            argument = partial(self._answering.steering, run, command=name, payload={"by": by})
+            argument = partial(self._answering.sign_command, run, command=name, payload={"by": by})
             left = await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
             if not left:
                 return []

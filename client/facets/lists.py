@@ -57,7 +57,7 @@ class RunLists:
         """
         return await listed_runs(self._reader, blueprint, waiting=waiting)
 
-    async def running(self, blueprint: str | None = None) -> list[str]:
+    async def find_running(self, blueprint: str | None = None) -> list[str]:
         """Return the ids of all runs that have not ended, or of those with this blueprint's name."""
         return await running_runs(self._tree.client, blueprint)
 
@@ -112,7 +112,7 @@ class RunLists:
         wanted = RunsFilter(blueprint, status, self._permissions)
         return await read_page(self._reader, wanted, size, page=page, cursor=cursor)
 
-    async def waiting(
+    async def find_waiting(
         self,
         user: str | None = None,
         wanted: WaitingFilter = EVERYTHING,

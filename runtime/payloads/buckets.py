@@ -166,11 +166,11 @@ class Bucket(Store):
         """Return the results of these works, of which so many go on at once."""
         free = asyncio.Semaphore(AT_ONCE)
 
-        async def done(work: Awaitable[T]) -> T:
+        async def run(work: Awaitable[T]) -> T:
             async with free:
                 return await work
 
-        return list(await asyncio.gather(*map(done, works)))
+        return list(await asyncio.gather(*map(run, works)))
 
     async def _try(self, action: str, work: Awaitable[T], place: str = "") -> T:
         try:

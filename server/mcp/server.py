@@ -262,7 +262,9 @@ class AssistantContext:
         previous: set[str] | None = None
         while True:
             with suppress(RPCError):  # it will answer again, and then tell what has changed
-                rows, _ = await self.runs.lists.waiting(wanted=WaitingFilter(patience=PATIENCE_SECONDS), size=PAGE_ROWS)
+                rows, _ = await self.runs.lists.find_waiting(
+                    wanted=WaitingFilter(patience=PATIENCE_SECONDS), size=PAGE_ROWS
+                )
                 current = {id_ for row in rows for id_ in (row.owner, *row.questions)}
                 if previous is not None and current != previous:
                     await self._publish_change()

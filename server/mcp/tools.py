@@ -142,7 +142,7 @@ async def list_questions(runs: Runs, arguments: QuestionsTool) -> JSONObject:
         questions = await runs.access.visible_questions(arguments.run)
         return {"questions": [question.model_dump(mode="json") for question in questions], "next": None}
     user = runs.answering.find_sender(None)
-    rows, cursor = await runs.lists.waiting(user, cursor=arguments.after, size=PAGE_ROWS)
+    rows, cursor = await runs.lists.find_waiting(user, cursor=arguments.after, size=PAGE_ROWS)
     return {"questions": [entry for row in rows for entry in row.to_json()], "next": cursor}
 
 

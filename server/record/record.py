@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -167,32 +166,13 @@ class Record:
         """Return the run and the workflow that asked the question of this id; None if it is not recorded."""
         return await asyncio.to_thread(self.store.asked_in, self.client.namespace, question)
 
-    async def shown(self, question: str) -> Question | None:
+    async def find_shown(self, question: str) -> Question | None:
         """Return a question as it was shown last; None if it is not recorded so, or is recorded as closed."""
         entries = await asyncio.to_thread(lambda: list(self.store.entries(question=question)))
         forms = [entry.shown for entry in entries if entry.type in (ASKED, CHANGED) and entry.shown is not None]
         if not forms or any(entry.type in CLOSING for entry in entries):
             return None
         return Question.model_validate(forms[-1])
-
-    async def refused(
-        self, run: str, questions: Sequence[str], refusal: Refusal, by: str | None, *, proved_by: str | None = None
-    ) -> None:
-        """Add answers that were refused together, without their contents. Raises `UnknownRun`.
-
-        Args:
-            run: The id of the run.
-            questions: The questions as the answers named them; the first ones are added, with the number of all.
-            refusal: The reason.
-            by: The person whose answers they were.
-            proved_by: What proves that person to the door that refused them.
-        """
-        data: JSONObject = {"code": refusal.code, "message": refusal.message, "by": by, "proved_by": proved_by}
-        if len(questions) > MOST_REFUSED:
-            data["of"] = len(questions)
-        names = [name[:LONGEST_NAME] for name in questions[:MOST_REFUSED]]
-        entries = [_make_entry(run, REFUSED, name, {"id": name, **data}) for name in names]
-        await asyncio.to_thread(self.store.append, await self.run(run), entries)
 
     # What runs are read from; see `Archive`
 
@@ -232,7 +212,7 @@ class Record:
             context=outcome.get("context"),
             error=None if error is None else Failure.model_validate(error),
             view=None if view is None else WorkflowView.model_validate(view),
-            started=await asyncio.to_thread(self.store.started, recorded),
+            started=await asyncio.to_thread(self.store.find_start, recorded),
             closed=entry.at,
         )
 
@@ -291,9 +271,15 @@ class Record:
     async def note_refusal(
         self, run: str, answers: AnswerBatch, refusal: Refusal, user: str | None, proof: str | None
     ) -> None:
-        """See `Archive`."""
+        """See `Archive`: the questions are named as the answers named them; contents are not recorded."""
+        questions = [answer.question for answer in answers.answers]
+        data: JSONObject = {"code": refusal.code, "message": refusal.message, "by": user, "proved_by": proof}
+        if len(questions) > MOST_REFUSED:
+            data["of"] = len(questions)
+        names = [name[:LONGEST_NAME] for name in questions[:MOST_REFUSED]]
+        entries = [_make_entry(run, REFUSED, name, {"id": name, **data}) for name in names]
         try:
-            await self.refused(run, [answer.question for answer in answers.answers], refusal, user, proved_by=proof)
+            await asyncio.to_thread(self.store.append, await self.run(run), entries)
         except (SQLAlchemyError, RPCError, UnknownRun) as error:
             log.warning("a refused answer to run %s could not be recorded: %s", run, type(error).__name__)
 

@@ -207,7 +207,7 @@ class RecordStore:
                 for row in connection.execute(query if end is None else query.where(ENTRIES.c.offset < end))
             ]
 
-    def started(self, run: RecordedRun) -> datetime | None:
+    def find_start(self, run: RecordedRun) -> datetime | None:
         """Return the time of the first recorded event of a run."""
         of_run = and_(
             ENTRIES.c.first_run == run.first_run, ENTRIES.c.workflow == run.run, ENTRIES.c.offset.is_not(None)

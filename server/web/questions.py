@@ -113,7 +113,7 @@ async def list_questions(runs: Runs, user: str, wanted: QuestionQuery) -> Questi
         patience=PATIENCE_SECONDS,
     )
     asker = None if wanted.whose == "all" else user
-    rows, after = await runs.lists.waiting(asker, waiting, cursor=wanted.after, page=wanted.page, size=PAGE_ROWS)
+    rows, after = await runs.lists.find_waiting(asker, waiting, cursor=wanted.after, page=wanted.page, size=PAGE_ROWS)
     silent = [row for row in rows if row.open is None]
     listed = [ListedQuestion(question, row.blueprint) for row in rows for question in row.open or ()]
     matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]

@@ -81,7 +81,7 @@ tool(name="callables_half")(functools.partial(Shop("Ana").sell))
 def called(name: str, input: Any) -> object:
     found = find(name, [])
     args, named = found.arguments(input)
-    return found.checked()(*args, **named)
+    return found.validated_function(*args, **named)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_no_step_can_call_is_refused_when_it_is_registered(value: Callable[
 
 def test_annotations_that_cannot_be_read_are_a_bad_tool() -> None:
     with pytest.raises(ApplicationError, match="'Decimal' is not defined; import it") as caught:
-        Tool("unread", unread).checked()
+        _ = Tool("unread", unread).validated_function
     assert caught.value.type == "bad_tool"
 
 
@@ -171,4 +171,4 @@ def test_a_description_is_made_anew_as_its_defaults_may_be_changed_by_who_got_it
 
 def test_the_check_of_a_tools_arguments_is_made_once() -> None:
     listed = Tool("listed", list_them)
-    assert listed.checked() is listed.checked()
+    assert listed.validated_function is listed.validated_function

@@ -242,7 +242,7 @@ async def list_missing(blueprint: Blueprint) -> list[str]:
     """Return the names of a blueprint that a worker here does not have."""
     servers = McpServers({})
     found = LookUpActivities(ToolActivities([], servers, {}), ModelActivities({}), servers, AgentActivities([], {}))
-    result = await found.missing(make_request(list_requirements(blueprint), connect=False))
+    result = await found.find_missing(make_request(list_requirements(blueprint), connect=False))
     return [entry.wanted.name for entry in result.missing]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.blueprint.expressions.bounds import MAX_STEPS, Bounds
-from holdfast.blueprint.expressions.comparisons import alike, containing, empty, size
+from holdfast.blueprint.expressions.comparisons import alike, contains, empty, size
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.evaluation import evaluate
 from holdfast.blueprint.plan.conditions import parse_condition
@@ -87,7 +87,7 @@ def test_a_text_is_paid_for_by_its_length_before_it_is_read_as_json() -> None:
         bounds = Bounds()
         compare(bounds, text)
         assert MAX_STEPS - bounds.remaining >= len(text) >> 4
-    for compare_with in (alike, containing):
+    for compare_with in (alike, contains):
         bounds = Bounds()
         compare_with(bounds, "x", text)
         assert MAX_STEPS - bounds.remaining >= len(text) >> 6

@@ -84,7 +84,7 @@ async def listed(house: Harness, workflow: str) -> list[Waiting]:
 async def test_a_closed_question_is_in_no_list_and_no_count(house: Harness, text: str) -> None:
     question = await closed_question(house, text)
     runs, name, run = house.runs, house.unique, question.run
-    assert [row for row in (await runs.lists.waiting())[0] if row.run == run] == []
+    assert [row for row in (await runs.lists.find_waiting())[0] if row.run == run] == []
     [row] = (await runs.lists.page(blueprint=name))[0]
     assert (row.status, row.waiting_for) == ("running", [])
     assert (await runs.lists.page(blueprint=name, status="waiting"))[0] == []
@@ -113,7 +113,7 @@ async def test_what_is_asked_after_it_is_listed_alone(house: Harness) -> None:
 
 
 async def rows(house: Harness, run: str) -> list[Waiting]:
-    return [row for row in (await house.runs.lists.waiting())[0] if row.run == run]
+    return [row for row in (await house.runs.lists.find_waiting())[0] if row.run == run]
 
 
 BOTH = """
@@ -134,9 +134,9 @@ async def test_of_two_questions_the_open_one_decides_who_sees_the_row_and_when_i
     await house.answer(run, "yes", one, by="user:ana")
     assert sorted(await attribute(house, run, QUESTIONS_ATTRIBUTE)) == sorted([one.id, two.id])
     lists, name = house.runs.lists, house.unique
-    assert (await lists.waiting("user:ana", WaitingFilter(blueprint=name)))[0] == []
-    assert (await lists.waiting(wanted=WaitingFilter(blueprint=name, deadline=one.deadline)))[0] == []
-    [row] = (await lists.waiting("user:bob", WaitingFilter(blueprint=name, deadline=two.deadline)))[0]
+    assert (await lists.find_waiting("user:ana", WaitingFilter(blueprint=name)))[0] == []
+    assert (await lists.find_waiting(wanted=WaitingFilter(blueprint=name, deadline=one.deadline)))[0] == []
+    [row] = (await lists.find_waiting("user:bob", WaitingFilter(blueprint=name, deadline=two.deadline)))[0]
     assert (row.waiting_for, row.questions, row.open) == (["user:bob"], [two.id], [two])
 
 
@@ -147,10 +147,12 @@ async def test_a_page_is_filled_from_behind_the_workflows_that_wait_no_more(hous
     await until(lambda: visible(house, 5), "five rows")
     for run in (started[4], started[2], started[1]):
         await house.answer(run, "yes", questions[run])
-    rows, following = await house.runs.lists.waiting(wanted=WaitingFilter(blueprint=house.unique), size=2)
+    rows, following = await house.runs.lists.find_waiting(wanted=WaitingFilter(blueprint=house.unique), size=2)
     assert ([row.run for row in rows], following) == ([started[3], started[0]], None)
-    first, cursor = await house.runs.lists.waiting(wanted=WaitingFilter(blueprint=house.unique), size=1)
-    second, end = await house.runs.lists.waiting(wanted=WaitingFilter(blueprint=house.unique), size=1, cursor=cursor)
+    first, cursor = await house.runs.lists.find_waiting(wanted=WaitingFilter(blueprint=house.unique), size=1)
+    second, end = await house.runs.lists.find_waiting(
+        wanted=WaitingFilter(blueprint=house.unique), size=1, cursor=cursor
+    )
     assert ([row.run for row in [*first, *second]], end) == ([started[3], started[0]], None)
 
 
@@ -168,7 +170,7 @@ async def test_a_page_is_filled_from_behind_what_a_person_may_not_see(house: Har
     await until(lambda: visible(house, 4), "four rows")
     eve = Permissions(Person.of("user:eve", {}), AccessRules(enforced=True))
     lists = house.runs.acting_as(Sender("user:eve"), eve).lists
-    rows, following = await lists.waiting(wanted=WaitingFilter(blueprint=house.unique), size=1)
+    rows, following = await lists.find_waiting(wanted=WaitingFilter(blueprint=house.unique), size=1)
     assert ([row.run for row in rows], following) == ([hers], None)
 
 

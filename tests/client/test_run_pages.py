@@ -62,9 +62,9 @@ async def test_open_questions_have_cursors_too(house: Harness) -> None:
     text = ASK.replace("Go on?'", f"Go on?', assignees: ['{user}']").format(name="asked")
     runs = [await house.start(text) for _ in range(3)]
     await until(lambda: _waits(house, user, 3), "three rows")
-    found, cursor = await house.runs.lists.waiting(user, size=2)
+    found, cursor = await house.runs.lists.find_waiting(user, size=2)
     while cursor is not None:  # what waits for anyone comes, too
-        rows, cursor = await house.runs.lists.waiting(user, cursor=cursor, size=2)
+        rows, cursor = await house.runs.lists.find_waiting(user, cursor=cursor, size=2)
         found += rows
     assert [row.run for row in found if row.waiting_for == [user]] == runs[::-1]
 
@@ -112,4 +112,6 @@ async def _has(house: Harness, name: str, count: int, **how: object) -> bool:
 
 
 async def _waits(house: Harness, user: str, count: int) -> bool:
-    return len([row for row in (await house.runs.lists.waiting(user=user))[0] if row.waiting_for == [user]]) == count
+    return (
+        len([row for row in (await house.runs.lists.find_waiting(user=user))[0] if row.waiting_for == [user]]) == count
+    )

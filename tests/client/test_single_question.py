@@ -113,7 +113,7 @@ async def test_a_call_without_a_key_that_is_cancelled_withdraws_its_question(hou
     call = asyncio.ensure_future(ask("Anybody?", runs=house.runs))
 
     async def open_run() -> str | None:
-        rows, _ = await house.runs.lists.waiting()
+        rows, _ = await house.runs.lists.find_waiting()
         return next((row.run for row in rows for one in row.open or () if one.message == "Anybody?"), None)
 
     run = await until(open_run, "the question")

@@ -155,7 +155,7 @@ async def test_lists_show_what_one_may_see_below_a_run_too(house: Harness) -> No
 
     async def shown(name: str) -> tuple[bool, bool]:
         runs = as_person(house, name, deployment)
-        waiting, _ = await runs.lists.waiting()
+        waiting, _ = await runs.lists.find_waiting()
         listed, _ = await runs.lists.page()
         return id_ in [row.run for row in waiting], id_ in [row.run for row in listed]
 

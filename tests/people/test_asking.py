@@ -277,7 +277,7 @@ async def test_who_is_awaited_can_be_found_by_search_attribute(house: Harness) -
     await house.one(run)
 
     async def found() -> list[str]:
-        return [one.owner for one in (await house.runs.lists.waiting())[0] if one.run == run]
+        return [one.owner for one in (await house.runs.lists.find_waiting())[0] if one.run == run]
 
     assert await until(found, "visibility") == [f"{run}/loop:clarify"]
     await house.answered(run, "stop")

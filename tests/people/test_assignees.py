@@ -210,7 +210,7 @@ async def test_what_waits_for_a_user_is_found_through_groups_too(house: Harness)
         await house.one(run)
 
     async def found(user: str | None) -> list[list[str]]:
-        rows = {row.run: row.waiting_for for row in (await house.runs.lists.waiting(user=user))[0]}
+        rows = {row.run: row.waiting_for for row in (await house.runs.lists.find_waiting(user=user))[0]}
         return [rows.get(run, []) for run in runs]
 
     everything = [["user:ana"], ["group:editors"], ["many"], long, ["anyone"], ["user:zoe"]]

@@ -34,7 +34,7 @@ steps:
 
 
 async def rows(house: Harness, run: str, **wanted: object) -> list[Waiting]:
-    return [row for row in (await house.runs.lists.waiting(wanted=WaitingFilter(**wanted)))[0] if row.run == run]  # type: ignore[arg-type]
+    return [row for row in (await house.runs.lists.find_waiting(wanted=WaitingFilter(**wanted)))[0] if row.run == run]  # type: ignore[arg-type]
 
 
 async def listed(house: Harness, run: str, **wanted: object) -> Waiting:

@@ -81,7 +81,7 @@ async def test_no_person_is_asked(house: Harness) -> None:
     assert (state.status, state.questions, event.kind) == ("running", [], "event")
     found = await until(lambda: house.runs.external_events.find_runs("payment.received", "INV-7"), "visibility")
     assert run in found
-    assert [row.run for row in (await house.runs.lists.waiting())[0] if row.run == run] == []
+    assert [row.run for row in (await house.runs.lists.find_waiting())[0] if row.run == run] == []
     await send(house, run)
 
 

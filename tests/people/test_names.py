@@ -77,7 +77,9 @@ async def test_visibility_finds_them_in_any_spelling(house: Harness) -> None:
     await house.one(run)
 
     async def listed() -> list[list[str]]:
-        return [row.waiting_for for row in (await house.runs.lists.waiting(user="user:Jos\u00e9"))[0] if row.run == run]
+        return [
+            row.waiting_for for row in (await house.runs.lists.find_waiting(user="user:Jos\u00e9"))[0] if row.run == run
+        ]
 
     assert await until(listed) == [[JOSE]]
     await house.runs.control.cancel(run)

@@ -298,8 +298,8 @@ async def test_an_open_question_can_be_shown_from_the_record_until_it_is_closed(
     question = await recording.house.one(run)
     record = Record(recording.store, recording.house.client)
     await recording.until_recorded(run, ASKED)
-    shown = await record.shown(question.id)
+    shown = await record.find_shown(question.id)
     assert shown is not None and (shown.digest, shown.message) == (question.digest, question.message)
     await recording.house.answered(run, "Rome")
     await recording.until_recorded(run, ENDED)
-    assert await record.shown(question.id) is None
+    assert await record.find_shown(question.id) is None

@@ -307,7 +307,7 @@ async def salary(house: Harness, site: Site) -> Question:
     question = await house.one(run)
 
     async def is_listed() -> bool:
-        return any(row.run == run for row in (await house.runs.lists.waiting())[0])
+        return any(row.run == run for row in (await house.runs.lists.find_waiting())[0])
 
     await until(is_listed, "the question in the list")
     return question

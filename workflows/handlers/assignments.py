@@ -202,7 +202,7 @@ def _check_recipients(command: AssignmentCommand, question: Question) -> None:
         if _is_unknown_group(name):
             listed = ", ".join(f"{GROUP}{group}" for group in groups) or "none"
             raise Refusal("not_allowed", f"{refuse}this deployment has no {name}; known: {listed}")
-    _check_quorum(question, question.model_copy(update=command.changed(question, workflow.now())))
+    _check_quorum(question, question.model_copy(update=command.list_changes(question, workflow.now())))
 
 
 def _is_unknown_group(name: str) -> bool:

@@ -416,7 +416,7 @@ class Questions:
         Id and digest stay: an answer that was begun before counts.
         """
         entry = self.require(command.question)
-        entry.show(**command.changed(entry.question, workflow.now()))
+        entry.show(**command.list_changes(entry.question, workflow.now()))
         entry.assignments += 1
         self._note(entry, command.event(entry.question))
         return entry.question

@@ -69,8 +69,8 @@ class Scheduler:
     def start(self, running: dict[str, asyncio.Task[None]]) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """See `Dependents`: as many at once as the plan allows."""
         self.state.settle()
-        for unit in self.scope.pending():
-            if self._is_full(running) or self.state.stopped(self.scope):
+        for unit in self.scope.list_pending():
+            if self._is_full(running) or self.state.find_stop_reason(self.scope):
                 return
             if self.scope.readiness(unit) == "run":
                 # Here, not in its task, which may wait for the end of a pause first: the unit would be found pending

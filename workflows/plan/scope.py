@@ -129,7 +129,7 @@ class PlanScope:
     def is_over(self, id_: str) -> bool:
         return self.result(id_).is_over
 
-    def pending(self) -> list[Unit]:
+    def list_pending(self) -> list[Unit]:
         """Return the units that have not begun."""
         return [unit for unit in self.units if unit.id not in self.results]
 
@@ -229,7 +229,7 @@ class PlanScope:
         changed = True
         while changed:
             changed = False
-            for unit in self.pending():
+            for unit in self.list_pending():
                 end = make_skipped(stopped) if stopped else self.readiness(unit)
                 if isinstance(end, UnitResult):
                     self.finish(unit, end)

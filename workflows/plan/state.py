@@ -75,7 +75,7 @@ class PlanState:
         yield self.root
         yield from sorted(self.active.values(), key=lambda scope: len(scope.around))
 
-    def stopped(self, scope: PlanScope) -> str:
+    def find_stop_reason(self, scope: PlanScope) -> str:
         """Return why nothing more is started in a scope; empty: it goes on. `fail_fast` stops nothing in a loop."""
         if any(each.was_cancelled() for each in self.scopes()):
             return "plan_cancelled"
@@ -84,7 +84,7 @@ class PlanState:
     def settle(self) -> None:
         """Skip or fail what cannot run any more, in every scope."""
         for scope in self.scopes():
-            scope.settle(self.stopped(scope))
+            scope.settle(self.find_stop_reason(scope))
 
     def break_off(self, ending: Ending, unknown: Collection[str] = ()) -> None:
         """End everything that has begun, innermost first, as the plan has ended before it.

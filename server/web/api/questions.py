@@ -64,7 +64,7 @@ async def list_questions(exchange: Exchange) -> list[dict[str, Any]]:
 
 async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQuery) -> list[dict[str, Any]]:
     runs = exchange.runs
-    rows, cursor = await runs.lists.waiting(user, cursor=query.after, page=query.number, size=WEB_PAGE)
+    rows, cursor = await runs.lists.find_waiting(user, cursor=query.after, page=query.number, size=WEB_PAGE)
     link_to_next(exchange, cursor)
     return [entry for row in rows for entry in row.to_json()]
 

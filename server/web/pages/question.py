@@ -361,7 +361,7 @@ async def find_open(site: Site, runs: Runs, run: str, id_: str) -> FoundQuestion
 async def _find_any(site: Site, run: str, id_: str) -> FoundQuestion | None:
     """Return a question if it is open, whoever asks."""
     cached = site.runs.reader.find(run, id_)
-    seen = cached if cached is not None or site.record is None else await site.record.shown(id_)
+    seen = cached if cached is not None or site.record is None else await site.record.find_shown(id_)
     try:
         async with asyncio.timeout(None if seen is None else LOOK_SECONDS):
             views = await _list_views(site.runs, run, cached)
