@@ -41,17 +41,16 @@ def report_health(is_well: bool, problem: str) -> HttpReply:
 
 
 @asynccontextmanager
-async def serve_routes(variable: str, port: int, routes: Routes, host: str | None = None) -> AsyncIterator[None]:
-    """Answer GET of these paths on this port; 0: nowhere. Raises `ConfigError`, with the variable that names the port.
+async def serve_routes(variable: str, port: int, routes: Routes) -> AsyncIterator[None]:
+    """Answer GET of these paths on this port, at every address of this machine; 0: nowhere.
 
-    Args:
-        host: The address to listen on; None: all of this machine.
+    Raises `ConfigError`, with the variable that names the port.
     """
     if not port:
         yield
         return
     try:
-        server = await _start(port, routes, host)
+        server = await _start(port, routes)
     except OSError as error:
         raise ConfigError(f"{variable}={port}: cannot listen there: {error.strerror}") from None
     try:
@@ -71,7 +70,7 @@ async def serve_privately(routes: Routes) -> AsyncIterator[int]:
 
 
 # Servers are closed and not awaited: from Python 3.12 on that waits for each open connection, which may send nothing.
-async def _start(port: int, routes: Routes, host: str | None) -> asyncio.Server:
+async def _start(port: int, routes: Routes, host: str | None = None) -> asyncio.Server:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readline()
         route = next((route for path, route in routes.items() if request.startswith(f"GET {path} ".encode())), None)

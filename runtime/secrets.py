@@ -247,10 +247,10 @@ class EnvironmentSecrets:
 KEY_NAME = "the key of the secret store"
 
 
-def open_backends(config: Config, *, embedded: bool = False) -> dict[str, SecretBackend]:
+def open_backends(config: Config) -> dict[str, SecretBackend]:
     """Return the stores that the tools of a worker read from, by the name that references carry."""
     backends: dict[str, SecretBackend] = {ENVIRONMENT: EnvironmentSecrets(config.secrets.env)}
-    if (store := keeper(config, embedded=embedded)) is not None:
+    if (store := keeper(config, embedded=False)) is not None:
         backends[DIRECTORY] = store
     return backends
 

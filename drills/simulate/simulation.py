@@ -18,7 +18,7 @@ from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
 from drills.simulate.world import FIND, RING, World, pack, unpack
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.events import Event, Names, QuestionCancelled, QuestionClosed
+from holdfast.protocol.events import CLOSING_TYPES, Event, Names, QuestionCancelled
 from holdfast.protocol.names import EVENTS, VIEW
 from holdfast.protocol.runs import Definition, HistoryLimits
 from holdfast.protocol.views import RunResult, WorkflowView
@@ -67,7 +67,6 @@ TOGETHER = (
     ("begin", "cancel run", "evict"),
 )
 """Storms of several kinds that meet by chance too seldom."""
-CLOSINGS = tuple(kind.type for kind in QuestionClosed.__subclasses__())
 
 
 class Outcome(NamedTuple):
@@ -260,7 +259,7 @@ class Simulation:
 
     def _check_questions(self, events: Sequence[Event]) -> None:
         asked = Counter(event.data.id for event in events if event.type == "question.asked")  # type: ignore[union-attr]
-        closings = [event.data for event in events if event.type in CLOSINGS]
+        closings = [event.data for event in events if event.type in CLOSING_TYPES]
         closed = Counter(data.id for data in closings)  # type: ignore[union-attr]
         by = {data.id: _list_people(data.by, data.accepted_by) for data in closings}  # type: ignore[union-attr]
         for id_, count in closed.items():
@@ -325,7 +324,7 @@ def _check_order(events: Sequence[Event]) -> None:
     for event in events:
         if event.type in ("question.reminded", "question.escalated") and event.data.id in closed:  # type: ignore[union-attr]
             raise Violation(f"{event.type} after the end of a question at {event.address}")
-        if event.type in CLOSINGS:
+        if event.type in CLOSING_TYPES:
             closed.add(event.data.id)  # type: ignore[union-attr]
         if f";tool:{RING}:" not in event.address:
             continue

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import Event, QuestionAsked, QuestionClosed
+from holdfast.protocol.events import Event, QuestionAsked
 from holdfast.protocol.guard import canonical
 
 ENDED = "run.ended"
@@ -28,8 +28,6 @@ COMMENTED = "question.commented"
 CHANGED = "question.changed"
 """An open question whose form has changed, such as an approval of calls that a person has edited."""
 ASKED = QuestionAsked.type
-CLOSING = frozenset(kind.type for kind in QuestionClosed.__subclasses__())
-"""The events that close a question."""
 GAP = "record.gap"
 """Events that were gone from Temporal before they were recorded."""
 ERASED = "record.erased"

@@ -22,7 +22,7 @@ from holdfast.client.archive import ArchivedEnd, ArchivedEvents
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import AnswerBatch, Refusal
-from holdfast.protocol.events import Event, LoopIteration
+from holdfast.protocol.events import CLOSING_TYPES, Event, LoopIteration
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import make_digest
@@ -35,7 +35,6 @@ from holdfast.server.record.checkpoints import SigningKey, load_signing_key, sea
 from holdfast.server.record.entries import (
     ASKED,
     CHANGED,
-    CLOSING,
     COMMENTED,
     REFUSED,
     Recorded,
@@ -170,7 +169,7 @@ class Record:
         """Return a question as it was shown last; None if it is not recorded so, or is recorded as closed."""
         entries = await asyncio.to_thread(lambda: list(self.store.entries(question=question)))
         forms = [entry.shown for entry in entries if entry.type in (ASKED, CHANGED) and entry.shown is not None]
-        if not forms or any(entry.type in CLOSING for entry in entries):
+        if not forms or any(entry.type in CLOSING_TYPES for entry in entries):
             return None
         return Question.model_validate(forms[-1])
 

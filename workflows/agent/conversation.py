@@ -132,12 +132,12 @@ def _write_line(message: Message) -> str:
             return f"{role}: {write_text(message.content)}"
 
 
-def _shorten_result(message: Message, limit: int = LONGEST_OLD_RESULT) -> Message:
+def _shorten_result(message: Message) -> Message:
     if message.role != "tool" or (isinstance(message.content, str) and message.content.endswith(LEFT_OUT)):
         return message
-    if len(write_text(message.content)) <= limit:
+    if len(write_text(message.content)) <= LONGEST_OLD_RESULT:
         return message
-    return message.model_copy(update={"content": _cut_text(message.content, limit), "raw": None})
+    return message.model_copy(update={"content": _cut_text(message.content, LONGEST_OLD_RESULT), "raw": None})
 
 
 # Under the author's rule for its length
