@@ -33,6 +33,8 @@ def template_names() -> list[str]:
 async def create_from_template(name: str, folder: Path | None, as_json: bool) -> int:
     """Copy the template into a new folder; print the command that runs it. Raises `BadUsage`."""
     folder = folder or Path(name)
+    if folder.suffix in SUFFIXES:
+        raise BadUsage(f"a template is a folder of files: name one, such as {folder.stem}, and not {folder.name}")
     texts = template_files(name)
     check_free(folder)
     folder.mkdir()

@@ -50,6 +50,12 @@ def test_it_writes_a_folder_and_prints_the_command_that_runs_it(create: Holdfast
     assert tested.code == 0, tested
 
 
+def test_a_template_is_not_written_where_a_file_is_named(create: Holdfast) -> None:
+    refused = create("create", "order.yaml", "--template", "approve_payment")
+    assert (refused.code, "name one, such as order, and not order.yaml" in refused.err) == (2, True)
+    assert not list(create.folder.iterdir())
+
+
 def test_nothing_is_overwritten(create: Holdfast) -> None:
     (create.folder / "approve_payment").mkdir()
     refused = create("create", "--template", "approve_payment")
