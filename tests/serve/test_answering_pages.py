@@ -169,6 +169,20 @@ async def test_a_quorum_waits_for_the_second(house: Harness) -> None:
     assert await house.output(question.run) == "now"
 
 
+async def test_a_list_of_objects_is_a_table_and_no_json(house: Harness) -> None:
+    run = await house.start(
+        "steps: [{kind: hitl, name: buy, ask: permission, message: Buy them?, details: "
+        "{items: [{what: Tea, price: 3}, {what: Cups, why: [old, few]}], mixed: [[1], {a: 2}]}}]"
+    )
+    question = await house.one(run)
+    async with desk(house) as ana:
+        text = (await ana.client.get(question_address(question))).text
+    heads = re.findall(r'<th scope="col" dir="auto">(\w+)</th>', text)
+    cells = re.findall(r"<td>(?:<div[^>]*>)?\s*(Tea|Cups|3)\s*(?:</div>)?\s*</td>", text)
+    assert (heads, cells) == (["what", "price", "why"], ["Tea", "3", "Cups"])
+    assert re.search(r"old\s+few", re.sub(r"<[^>]+>", " ", text)) and "<pre" not in text
+
+
 @pytest.mark.slow
 async def test_a_review_is_edited_after_a_look_at_what_changed(house: Harness) -> None:
     question = await started(house, "review")

@@ -27,6 +27,8 @@ FOLDER = Path(__file__).parent
 STATIC, LANGUAGES = FOLDER / "static", FOLDER / "languages"
 PREVIEW = 160
 """The most characters of a value in one line."""
+MOST_COLUMNS = 8
+"""Of a list of objects as a table; it is JSON where they have more keys."""
 _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
@@ -91,6 +93,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         "preview": _preview,
         "told": tell_value,
         "whole": result_text,
+        "columns": list_columns,
         "element_id": element_id,
         "words": extract_words,
     }
@@ -133,6 +136,18 @@ def tell_value(value: object) -> str:
         case bool():
             return "yes" if value else "no"
     return "" if value is None else str(value)
+
+
+def list_columns(value: object) -> list[str]:
+    """Return the columns of a list of objects as a table; none for what is better shown otherwise.
+
+    >>> list_columns([{"city": "Bonn", "nights": 2}, {"city": "Rome", "late": True}]), list_columns(["Bonn"])
+    (['city', 'nights', 'late'], [])
+    """
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        return []
+    columns = list(dict.fromkeys(key for row in value for key in row))
+    return columns if len(columns) <= MOST_COLUMNS else []
 
 
 def amount(seconds: float, t: Texts) -> str:
