@@ -113,7 +113,7 @@ _private = chain(first, last, checkpointer=InMemorySaver())
 
 
 async def twice(state: State) -> State:
-    return {"log": [f"{interrupt('One?')} {interrupt('Two?')}"]}
+    return {"log": [f"{interrupt('One?')} {interrupt('Two?')} {interrupt('Three?')}"]}
 
 
 async def other(state: State) -> State:

@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from holdfast.blueprint.kinds import KINDS, Agent, Blueprint, LoopBlock
-from holdfast.blueprint.load import loads
+from holdfast.blueprint.load import load, loads
 from holdfast.blueprint.questions import QUESTION_KINDS, Asked, CustomQuestion
 from holdfast.blueprint.source import plain, read
 from holdfast.cli.app import app
@@ -35,6 +35,14 @@ def documents() -> Iterator[str]:
 @pytest.mark.parametrize("block", list(documents()), ids=lambda block: block.partition("\n")[0])
 def test_a_blueprint_in_the_docs_loads(block: str) -> None:
     assert loads(block, name="docs").steps
+
+
+def test_the_demo_is_the_loop_of_the_readme_and_asks_a_person() -> None:
+    command = re.search(r"^demo:.*\n\t@.*holdfast run (\S+)", (ROOT / "Makefile").read_text(), re.M)
+    assert command is not None and command[1] in (ROOT / "README.md").read_text()
+    demo = load(ROOT / command[1])
+    inside = [step.kind for block in demo.steps[0].blocks().values() for step in block.steps]
+    assert (demo.steps[0].kind, "hitl" in inside, bool(demo.agents)) == ("loop", True, True)
 
 
 def test_every_kind_and_key_is_documented() -> None:

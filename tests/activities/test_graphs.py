@@ -79,15 +79,18 @@ async def test_parallel_nodes_ask_at_once_at_places_of_their_own_and_in_rounds(h
     await house.answer(run, "b!", questions["Sent b?"])
     await house.answer(run, "1", questions["One?"])
 
-    async def second() -> Any:
-        return {question.message: question for question in await house.runs.questions(run)}.get("Two?")
+    async def find(message: str) -> Any:
+        return {question.message: question for question in await house.runs.questions(run)}.get(message)
 
-    two = await until(second, "the second question")
+    two = await until(lambda: find("Two?"), "the second question")
     assert two.address.endswith("level:twice~2")
     await house.answer(run, "2", two)
+    three = await until(lambda: find("Three?"), "the third question")
+    assert three.address.endswith("level:twice~3")
+    await house.answer(run, "3", three)
     for message, content in (("Sent a?", "a!"), ("Other?", "o!"), ("Which way?", "w!")):
         await house.answer(run, content, questions[message])
-    assert sorted(await log(house, run)) == ["1 2", "a a!", "answer w!", "b b!", "first", "other o!"]
+    assert sorted(await log(house, run)) == ["1 2 3", "a a!", "answer w!", "b b!", "first", "other o!"]
     assert calls(house.folder, "first") == 1
 
 

@@ -99,6 +99,14 @@ def test_a_failure_that_the_test_has_written_is_not_told_beside_it(project: Proc
     assert (ran.code, "boom" in ran.err, "Traceback" in ran.err) == (0, False, False)
 
 
+def test_a_tool_that_raises_is_told_with_its_line_and_not_by_the_frameworks(project: Process) -> None:
+    project.write("loud.py", TOOL.replace("return text.upper()", "return text.uper()"))
+    ran = project("test", "flow.test.yaml")
+    told = ran.out + ran.err
+    assert (ran.code, "loud.py:7 in shout" in told) == (1, True)
+    assert "temporalio" not in told and "Traceback" not in told
+
+
 def test_a_bad_file_is_told_before_anything_runs(project: Process) -> None:
     project.write("x.test.yaml", "blueprint: flow.yaml\ntests: [{nmae: a}]")
     ran = project("test", "--json")
