@@ -28,6 +28,10 @@ class ServerUnreachable(Exception):
     """The server or its worker cannot be reached; the message names address or place, reason and way out."""
 
 
+class WorkerNotStarted(ServerUnreachable):
+    """The local server runs, and a worker of the present code and configuration does not start, as an import raises."""
+
+
 class RunExists(ValueError):
     """A run id that is taken."""
 

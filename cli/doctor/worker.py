@@ -24,6 +24,8 @@ from holdfast.protocol.guard import Key
 from holdfast.protocol.lookup import RequiredName
 from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError
+from holdfast.runtime.embedded.home import read
+from holdfast.runtime.embedded.worker import find_workers
 from holdfast.runtime.encryption import NotDecrypted
 from holdfast.runtime.payloads import PayloadsUnreachable
 from holdfast.runtime.secrets import SecretDirectory, keeper
@@ -48,12 +50,24 @@ SAME_KEYS = "Give all processes the same [encryption] keys, with the same values
 
 async def check_workers(deployment: Deployment) -> list[Finding]:
     """Return what is wrong with the workers of the configured task queue."""
+    failed = _check_start(deployment)
+    if failed and not find_workers(deployment.config.home):  # the server still lists the one that has stopped
+        return failed
     queue = deployment.config.worker.task_queue
     reply = await describe_queue(deployment.client, queue)
     reason = explain_no_work(queue, reply)
     if reason is not None:
-        return [_no_work(reason, embedded=deployment.embedded)]
-    return [*_describe(queue, reply), *await _check_one(deployment, queue, find_idle_version(reply))]
+        return [*failed, _no_work(reason, embedded=deployment.embedded)]
+    return [*failed, *_describe(queue, reply), *await _check_one(deployment, queue, find_idle_version(reply))]
+
+
+def _check_start(deployment: Deployment) -> list[Finding]:
+    """Return why the local worker did not start when a command was to start or replace it; empty if it did."""
+    failure = read(deployment.config.home).failed_start if deployment.embedded else ""
+    if not failure:
+        return []
+    remedy = "Mend that; the next command that starts or steers a run, such as holdfast attach RUN, starts it."
+    return [Finding("worker", "fault", f"its last start failed: {failure}", remedy)]
 
 
 def _no_work(reason: NoWorker, *, embedded: bool) -> Finding:

@@ -32,7 +32,7 @@ from holdfast.runtime.embedded.server import (
     wait_until_serving,
 )
 from holdfast.runtime.embedded.worker import ensure_worker, find_workers, read_grace
-from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.errors import ServerUnreachable, WorkerNotStarted
 
 __all__ = [
     "Embedded",
@@ -67,7 +67,7 @@ class Startup(Enum):
     WHERE_RUNS_ARE = auto()
     """For a command on an earlier run: everything, on a state folder where a server has run before."""
     ALL = auto()
-    """For a command that starts a run."""
+    """For a command that starts a run: it needs a worker of the present code, and the others do not."""
 
 
 async def reach(config: Config, startup: Startup, tell: Callable[[str], None] | None = None) -> Embedded:
@@ -75,14 +75,27 @@ async def reach(config: Config, startup: Startup, tell: Callable[[str], None] | 
 
     `tell` is called with a message before anything that takes some seconds.
     """
-    if startup is Startup.ALL or (startup is Startup.WHERE_RUNS_ARE and has_runs(config.home)):
+    if startup is Startup.ALL:
         return await ensure(config, tell)
     server = find_server(config.home)
-    if server is None:
+    if server is None and (startup is Startup.NOTHING or not has_runs(config.home)):
         raise ServerUnreachable(_explain_nothing_runs(config.home))
-    if not find_workers(config.home):
-        return await ensure(config, tell)
+    if server is None or startup is Startup.WHERE_RUNS_ARE or not find_workers(config.home):
+        return await _ensure_at_best(config, tell)
     return Embedded(server.address, NAMESPACE, server.ui_url)
+
+
+async def _ensure_at_best(config: Config, tell: Callable[[str], None] | None) -> Embedded:
+    """Do as `ensure`; if the worker cannot start, say so and go on: with the one that runs, else with none."""
+    try:
+        return await ensure(config, tell)
+    except WorkerNotStarted as error:
+        server = find_server(config.home)
+        if server is None or tell is None:
+            raise
+        rest = "the one that runs, of the code before, goes on" if find_workers(config.home) else "no worker runs"
+        tell(f"{error}\n({rest})")
+        return Embedded(server.address, NAMESPACE, server.ui_url)
 
 
 def _explain_nothing_runs(home: Path) -> str:
@@ -99,7 +112,7 @@ def _explain_nothing_runs(home: Path) -> str:
 
 
 async def ensure(config: Config, tell: Callable[[str], None] | None = None) -> Embedded:
-    """Start the server and the worker unless they run. Raises `ServerUnreachable`.
+    """Start the server and the worker unless they run. Raises `ServerUnreachable`, for a worker `WorkerNotStarted`.
 
     `tell` is called with a message before anything that takes some seconds.
     """

@@ -42,6 +42,8 @@ class State(BaseModel):
     """Digest of the code and settings of the inbox that was started last."""
     inbox_keys: dict[str, str] = {}
     """Salted digests of the keys that inbox was started with, by variable."""
+    failed_start: str = ""
+    """Why the worker did not start when it was to start last; empty if it did."""
     stopped: bool = False
     """True if `down` stopped the server, so that `holdfast dev` does not restart it."""
 

@@ -1,4 +1,8 @@
-"""The embedded server's worker process: started on demand, replaced when its code or configuration has changed."""
+"""The embedded server's worker process: started on demand, replaced when its code or configuration has changed.
+
+The new one starts beside the one that runs, which stops when the new one works: code that cannot be imported takes no
+worker away from the runs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import asyncio
 import hashlib
 import os
 import secrets
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +25,7 @@ from holdfast.runtime.embedded.home import begin_log, read_log_tail
 from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.runtime.embedded.processes import TICK, describe_end, list_commands, make_mark, spawn, stop
 from holdfast.runtime.embedded.server import NAMESPACE, Server, read_clean_environment
-from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.errors import WorkerNotStarted
 from holdfast.runtime.workers import describe_queue
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,33 +46,51 @@ def read_grace() -> float:
 
 
 async def ensure_worker(config: Config, server: Server, client: Client, tell: Callable[[str], None]) -> None:
-    """Keep the running worker if its code and settings are current, else replace it and say so by `tell`."""
+    """Keep the running worker if its code and settings are current, else replace it and say so by `tell`.
+
+    Raises `WorkerNotStarted`; the worker that ran before goes on then.
+    """
     home = config.home
     state, running = state_folder.read(home), find_workers(home)
     salt = state.salt or secrets.token_hex(16)
     fingerprint, keys = _compute_fingerprint(config, server), _keys(config, salt)
     # A key that is not set in this terminal does not replace the worker: another terminal has set it.
     if len(running) == 1 and fingerprint == state.fingerprint and keys.items() <= state.keys.items():
+        if state.failed_start:
+            state_folder.change(home, failed_start="")
         return
     tell("Restarting the worker: its code or configuration has changed …" if running else "Starting its worker …")
+    state_folder.change(home, salt=salt, stopped=False)
+    if _has_ports():
+        await stop(running, read_grace())
+    try:
+        await _start(config, server, client)
+    except WorkerNotStarted as error:
+        state_folder.change(home, failed_start=str(error))
+        raise
     await stop(running, read_grace())
-    state_folder.change(home, fingerprint=fingerprint, keys=keys, salt=salt, stopped=False)
-    log = home / "worker.log"
-    start = begin_log(log)
-    command = [sys.executable, "-X", make_mark(home), *WORKER]
-    process = spawn(command, log=log, folder=config.folder, environment=_make_worker_environment(config, server))
-    await _wait_for_poller(process, client, config, start)
+    state_folder.change(home, fingerprint=fingerprint, keys=keys, failed_start="")
 
 
-async def _wait_for_poller(process: subprocess.Popen[bytes], client: Client, config: Config, start: int) -> None:
-    """Wait until the new worker polls the server. Raises `ServerUnreachable`."""
+def _has_ports() -> bool:
+    """Return whether a worker has ports of its own, which two cannot have at once."""
+    variables = WorkerVariables.read()
+    return bool(variables.health_port or variables.metrics_port)
+
+
+async def _start(config: Config, server: Server, client: Client) -> None:
+    """Start a worker and wait until it polls the server. Raises `WorkerNotStarted`."""
     log = config.home / "worker.log"
+    start = begin_log(log)
+    command = [sys.executable, "-X", make_mark(config.home), *WORKER]
+    process = spawn(command, log=log, folder=config.folder, environment=_make_worker_environment(config, server))
     deadline = time.monotonic() + PATIENCE
     while not await _polls(client, config.worker.task_queue, process.pid):
         if process.poll() is not None:
-            raise ServerUnreachable(f"the worker {describe_end(process.returncode)}:\n{read_log_tail(log, start)}")
+            raise WorkerNotStarted(f"the worker {describe_end(process.returncode)}:\n{read_log_tail(log, start)}")
         if time.monotonic() > deadline:
-            raise ServerUnreachable(f"the worker has not started in {PATIENCE:.0f} s; its log is {log}")
+            await stop([process.pid], 0)
+            raise WorkerNotStarted(f"the worker has not started in {PATIENCE:.0f} s; its log is {log}")
         await asyncio.sleep(TICK)
 
 

@@ -17,13 +17,15 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 
+from holdfast.cli.doctor import Deployment
+from holdfast.cli.doctor.worker import _check_start
 from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
 from holdfast.runtime import embedded
 from holdfast.runtime.config import Config, ModelSection, WorkerSection, load_config
-from holdfast.runtime.embedded import ensure, processes, server, stop_all
+from holdfast.runtime.embedded import Startup, ensure, processes, reach, server, stop_all
 from holdfast.runtime.embedded.server import find_server, start_server
 from holdfast.runtime.embedded.worker import ROOT, find_workers
-from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.errors import ServerUnreachable, WorkerNotStarted
 from holdfast.runtime.namespace import find_missing_search_attributes
 from tests.conftest import until
 
@@ -261,6 +263,37 @@ async def test_a_worker_that_cannot_start_is_told_with_its_last_lines(running: C
     assert "the worker stopped at once with exit code 2" in str(caught.value)
     assert "'bad_tools' cannot be imported: No module named 'not_installed'" in str(caught.value)
     assert f"The whole log: {running.home / 'worker.log'}" in str(caught.value)
+
+
+async def test_a_worker_whose_new_code_cannot_start_goes_on(running: Config) -> None:
+    module = running.folder / "broken_tools.py"
+    module.write_text("A = 1\n")
+    config = running.model_copy(update={"worker": WorkerSection(imports=["broken_tools"])})
+    await ensure(config)
+    workers, told = find_workers(config.home), list[str]()
+    module.write_text("raise RuntimeError('boom')\n")
+    await reach(config, Startup.WHERE_RUNS_ARE, told.append)
+    assert find_workers(config.home) == workers
+    assert "boom" in told[-1] and "of the code before, goes on" in told[-1]
+    client = await Client.connect((await reach(config, Startup.NOTHING)).address)
+    [found] = _check_start(Deployment(client, config, embedded=True))
+    assert (found.check, found.status) == ("worker", "fault") and "boom" in found.message
+    module.write_text("A = 222\n")
+    await reach(config, Startup.WHERE_RUNS_ARE)
+    assert find_workers(config.home) != workers
+    assert _check_start(Deployment(client, config, embedded=True)) == []
+
+
+async def test_where_no_worker_can_start_the_commands_on_a_run_go_on_without(running: Config) -> None:
+    await ensure(running)
+    await processes.stop(find_workers(running.home), 5)
+    (running.folder / "bad_tools.py").write_text("import not_installed\n")
+    config, told = running.model_copy(update={"worker": WorkerSection(imports=["bad_tools"])}), list[str]()
+    found = await reach(config, Startup.WHERE_RUNS_ARE, told.append)
+    assert found == await reach(config, Startup.NOTHING, told.append)
+    assert told[-1].endswith("(no worker runs)")
+    with pytest.raises(WorkerNotStarted):
+        await reach(config, Startup.ALL, told.append)
 
 
 async def is_stopped(pid: int) -> bool:
