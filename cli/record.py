@@ -23,6 +23,7 @@ from holdfast.cli.session import Session, open_session
 from holdfast.cli.tables import cell, print_table
 from holdfast.client.answering import find_question
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
+from holdfast.client.successors import find_successors, match_workflows
 from holdfast.client.tree import UnknownRun
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
@@ -68,7 +69,7 @@ def erase(
     """Erase the contents of a run that has ended from the record: questions, answers, names, values.
 
     That something happened, and when, is kept, so that `history --verify` still finds no fault. Temporal's own
-    history of the run is not changed.
+    history of the run is not changed: what to delete there is printed, and which runs go on from this one.
     """
     perform(_erase(run, person(by), as_json), as_json)
 
@@ -109,12 +110,14 @@ async def _erase(run: str, by: str, as_json: bool) -> int:
         count = await record.erase(run, by)
     except ErasureRefused as error:
         raise BadInput(str(error)) from None
+    query, successors = match_workflows(run), await find_successors(session.connection.client, run)
     if as_json:
-        print_json({"run": run, "erased": count})
-    else:
-        say(
-            f"Erased {count} entries of {run}. Delete it in Temporal, too: temporal workflow delete --workflow-id {run}"
-        )
+        print_json({"run": run, "erased": count, "workflows": query, "successors": [*successors]})
+        return DONE
+    say(f"Erased {count} entries of {run}. Delete its workflows in Temporal, too, then run holdfast gc:")
+    say(f"  temporal workflow delete --yes --query {shlex.quote(query)}")
+    if successors:
+        say(f"Its retries and forks repeat its values; erase and delete them, too: {', '.join(successors)}")
     return DONE
 
 

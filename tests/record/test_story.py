@@ -27,7 +27,7 @@ def recorded(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def answered(holdfast: Holdfast) -> str:
     run = holdfast.park(TONE)["run"]
     holdfast("answer", run, "warm", "--by", "ana", "--comment", "kinder")
-    holdfast("answer", run, "Dear all", "--by", "bob")
+    holdfast("answer", run, "title", "Dear all", "--by", "bob")
     return str(run)
 
 
@@ -134,7 +134,8 @@ def test_an_erased_run_keeps_what_happened_and_when(recorded: Holdfast) -> None:
     run = recorded.park(TONE)["run"]
     recorded("answer", run, "purple", "--by", "eve")
     recorded("answer", run, "warm", "--by", "ana")
-    recorded("answer", run, "Dear all", "--by", "bob")
+    recorded("answer", run, "title", "Dear all", "--by", "bob")
+    recorded("result", run, "--wait")  # nothing is erased before the end
     recorded("history", run)
     assert recorded("erase", run, "--by", "ana", "--json").json["erased"] > 5
     rows = recorded("history", run, "--json").json
@@ -144,6 +145,18 @@ def test_an_erased_run_keeps_what_happened_and_when(recorded: Holdfast) -> None:
     assert [row["is_erased"] for row in rows] == [True, True, True, False]
     assert recorded("history", run).out.count("(erased)") == 3
     assert recorded("history", "--verify").code == 0
+
+
+@pytest.mark.slow
+def test_who_erases_a_run_is_told_all_that_temporal_has_of_it(recorded: Holdfast) -> None:
+    run = answered(recorded)
+    fork = recorded("fork", run, "--at", "title", "--no-wait", "--json").json["run"]
+    second = recorded("fork", fork, "--at", "title", "--no-wait", "--json").json["run"]
+    recorded("result", run, "--wait")
+    recorded("history", run)
+    told = recorded("erase", run).err
+    assert f"RootWorkflowId = '{run}' OR WorkflowId STARTS_WITH '{run}/'" in told.replace("'\"'\"'", "'")
+    assert f"erase and delete them, too: {fork}, {second}" in told
 
 
 def test_a_run_under_way_is_not_erased(recorded: Holdfast) -> None:
