@@ -102,8 +102,10 @@ def import_commands(name: str) -> typer.Typer:
 def _import_commands_for_runs(name: str) -> typer.Typer | None:
     commands: typer.Typer | None = None
     match name:
-        case "run" | "start" | "attach":
+        case "run" | "attach":
             from holdfast.cli.run import app as commands  # noqa: PLC0415  see the head of this file
+        case "start":
+            from holdfast.cli.start import app as commands  # noqa: PLC0415  see the head of this file
         case "retry" | "fork" | "diff":
             from holdfast.cli.going_back import app as commands  # noqa: PLC0415  see the head of this file
         case "schedule":

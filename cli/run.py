@@ -1,4 +1,4 @@
-"""The commands that start a run or attend one from this terminal: `run`, `start`, `attach`."""
+"""The commands that attend a run from this terminal: `run`, which starts it, and `attach`."""
 
 from __future__ import annotations
 
@@ -6,30 +6,25 @@ import asyncio
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
-from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
-from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.attendance import Attendance, Parked, answer_sources
 from holdfast.cli.command import perform
 from holdfast.cli.flags import After, AnswersFile, AsJson, Before, By, Check, File, Id, Input, Model, RunName
-from holdfast.cli.output import DONE, INTERRUPTED, WAITING, print_json, print_text, say
+from holdfast.cli.output import INTERRUPTED, WAITING, print_json, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import AnswerFile, AnswerSource, Terminal
 from holdfast.cli.render import waiting_text
 from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
+from holdfast.cli.start import StartArguments
 from holdfast.cli.tables import console
 from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
 from holdfast.server.web.addresses import question_address
-
-if TYPE_CHECKING:
-    from holdfast.blueprint.kinds import Blueprint
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -53,69 +48,14 @@ def run(
     answers, the run stays waiting, the command that answers it is printed, and the exit code is 3. Ctrl-C never ends
     a run: it goes on, and the exit code is 3, or 130 if it was not waiting. `holdfast attach` returns to it.
     """
-    arguments = _StartArguments(file, input, id, model, before or [], after or [], check)
+    arguments = StartArguments(file, input, id, model, before or [], after or [], check)
     perform(_run(arguments, Attendant(answers, by, as_json)), as_json)
-
-
-@app.command()
-def start(
-    file: File,
-    input: Input = None,
-    id: Id = None,
-    model: Model = None,
-    before: Before = None,
-    after: After = None,
-    by: By = None,
-    check: Check = True,
-    as_json: AsJson = False,
-) -> None:
-    """Start a run and print its id."""
-    arguments = _StartArguments(file, input, id, model, before or [], after or [], check)
-    perform(_start(arguments, by, as_json), as_json)
 
 
 @app.command()
 def attach(run: RunName, answers: AnswersFile = None, by: By = None, as_json: AsJson = False) -> None:
     """Continue a run in this terminal: show its progress, ask its questions, print its result."""
     perform(_attach(run, Attendant(answers, by, as_json)), as_json)
-
-
-@dataclass(frozen=True)
-class _StartArguments:
-    """The arguments of a command that starts a run."""
-
-    file: Path
-    input: str | None
-    id: str | None
-    model: str | None
-    before: list[str]
-    after: list[str]
-    check: bool
-
-    def read(self) -> tuple[Blueprint, Parsed]:
-        """Return the file's blueprint, changed by the options, and its source. Raises `BlueprintError` or `BadUsage`.
-
-        Prints the warnings of the file.
-        """
-        parsed = examine(self.file)
-        blueprint = parsed.valid()
-        for warning in parsed.warnings:
-            say(str(warning))
-        return self._add_stops(blueprint), parsed
-
-    def _add_stops(self, blueprint: Blueprint) -> Blueprint:
-        if self.model is not None:
-            blueprint = with_model(blueprint, _model(self.model))
-        try:
-            return with_stops(blueprint, self.before, self.after)
-        except UnknownStep as error:
-            raise BadUsage(str(error)) from None
-
-
-def _model(name: str) -> str:
-    """Return the model's name; a script's path is made absolute, as it is relative to the working directory."""
-    kind, colon, file = name.partition(":")
-    return f"{kind}:{Path(file).absolute()}" if kind == "scripted" and colon else name
 
 
 @dataclass(frozen=True)
@@ -127,7 +67,7 @@ class Attendant:
     as_json: bool
 
 
-async def _run(arguments: _StartArguments, attendant: Attendant) -> int:
+async def _run(arguments: StartArguments, attendant: Attendant) -> int:
     blueprint, parsed = arguments.read()
     input_ = parse_input(arguments.input, blueprint.inputs)
     sources = answer_sources(attendant.answers)
@@ -140,19 +80,6 @@ async def _run(arguments: _StartArguments, attendant: Attendant) -> int:
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
     return await attend(session, run, sources, attendant, is_new=True)
-
-
-async def _start(arguments: _StartArguments, by: str | None, as_json: bool) -> int:
-    blueprint, parsed = arguments.read()
-    input_ = parse_input(arguments.input, blueprint.inputs)
-    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
-    if arguments.check:
-        await session.look_up(blueprint, parsed.problem)
-    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
-    session.say_who_sees(blueprint, person(by))
-    await session.say_if_nobody_works()
-    print_json({"run": run}) if as_json else print_text(run)
-    return DONE
 
 
 async def _attach(run: str, attendant: Attendant) -> int:

@@ -7,8 +7,6 @@ A field of type `object` holds a JSON value. Of a value of more than 256 bytes t
 text, whatever the value was: a list of names may be a text, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime
 from typing import ClassVar, get_args

@@ -1,7 +1,5 @@
 """The base of every step kind, and what a kind says of itself; the rest of the code asks these methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 class Block:
     """Steps inside a step, with the names only they see."""
 
-    steps: tuple[AnyStep, ...]
+    steps: tuple["AnyStep", ...]
     names: frozenset[str] = frozenset()
     """Names defined inside the block, beside those that every step sees."""
     loops: bool = False
@@ -52,7 +50,7 @@ class Block:
 class Fallback(Part):
     """Run another step when this one fails."""
 
-    fallback: AnyStep = Field(
+    fallback: "AnyStep" = Field(
         description="The step that runs instead; its output is the failed step's output.",
         examples=[{"name": "plain", "uses": "stringify"}],
     )

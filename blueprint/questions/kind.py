@@ -4,8 +4,6 @@ A kind is one class with a `kind` of its own; its definition registers it. No co
 their traits. `Question` carries the kind on the wire.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +30,7 @@ YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": F
 """The words for a boolean."""
 WHOLE = "content"
 """The output that is the content itself."""
-QUESTION_KINDS: dict[str, type[QuestionKind]] = {}
+QUESTION_KINDS: dict[str, type["QuestionKind"]] = {}
 """The class of each kind that is registered, by name: ours, and those of authors' packages."""
 
 
@@ -50,7 +48,7 @@ class InvalidAnswer(ValueError):
         """All that is wrong, as pairs of path and reason."""
 
     @classmethod
-    def of(cls, problems: Sequence[tuple[str, str]]) -> InvalidAnswer:
+    def of(cls, problems: Sequence[tuple[str, str]]) -> "InvalidAnswer":
         """Return the error of several problems at once, each a pair of path and reason."""
         error = cls("; ".join(f"{path}: {reason}" if path else reason for path, reason in problems))
         error.problems = problems
@@ -244,7 +242,7 @@ class Asked(QuestionKind):
     # On the wire.
 
     @classmethod
-    def of(cls, draft: Draft) -> Asked:
+    def of(cls, draft: Draft) -> "Asked":
         """Return the question for what an author wrote in a `hitl` step."""
         raise NotImplementedError
 
@@ -257,7 +255,7 @@ class Asked(QuestionKind):
         """
         return {"message": fields["message"], "default": fields.get("default"), "info": fields.get("info")}
 
-    def for_clients(self) -> Asked:
+    def for_clients(self) -> "Asked":
         """Return what clients get to see: without what only the workflow that asks checks."""
         return self
 
@@ -400,7 +398,7 @@ class Asked(QuestionKind):
         """Return the output of a step that goes on although its question was declined."""
         return self.output_without_answer
 
-    def ask_again(self, content: JSON) -> Asked | None:
+    def ask_again(self, content: JSON) -> "Asked | None":
         """Return the question that is asked next, if accepted content does not settle this one."""
         return None
 

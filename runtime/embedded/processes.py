@@ -21,6 +21,8 @@ TICK = 0.02
 """Seconds between two polls."""
 
 
+PROC = "/proc"
+"""Where Linux lists processes; other systems have nothing there."""
 MARK = "holdfast="
 """How the text begins that marks a process as ours; the state folder follows."""
 
@@ -96,9 +98,21 @@ def _is_alive(process: psutil.Process) -> bool:
 
 def list_commands() -> Iterator[tuple[int, list[str]]]:
     """Yield process id and arguments of every process that may be looked at; zombies have none, and are left out."""
-    for process in _list_processes():
-        if arguments := process.info["cmdline"]:
-            yield process.pid, arguments
+    # Every command looks twice. Reading /proc takes 20 microseconds a process, psutil 65, and its import 15 ms.
+    read = _read_proc() if Path(PROC, "self", "cmdline").exists() else _read_psutil()
+    return ((pid, arguments) for pid, arguments in read if arguments)
+
+
+def _read_proc() -> Iterator[tuple[int, list[str]]]:
+    for name in filter(str.isdigit, os.listdir(PROC)):
+        with suppress(OSError):  # it has ended, or belongs to somebody else
+            with open(f"{PROC}/{name}/cmdline", "rb") as file:
+                line = file.read().removesuffix(b"\0")
+            yield int(name), os.fsdecode(line).split("\0") if line else []
+
+
+def _read_psutil() -> Iterator[tuple[int, list[str]]]:
+    return ((process.pid, process.info["cmdline"] or []) for process in _list_processes())
 
 
 def _list_processes() -> Iterator[psutil.Process]:

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.blueprint.kinds import Step
+from holdfast.blueprint.parts import Part
+from holdfast.blueprint.questions import Asked
+from holdfast.protocol.events import EventData
+
 LANGUAGE = (
     "holdfast.blueprint.load",
     "holdfast.blueprint.check",
@@ -71,6 +76,11 @@ def test_a_command_that_shows_no_step_loads_neither_kinds_nor_events(name: str) 
     assert read_loaded(None, name).isdisjoint(HEAVY)
 
 
+def test_who_starts_a_run_loads_neither_prompts_nor_events() -> None:
+    attending = {"rich.console", "holdfast.cli.prompts", "holdfast.protocol.events", "holdfast.client.trace"}
+    assert read_loaded(None, "start").isdisjoint(attending)
+
+
 @pytest.mark.parametrize("words", ["--version", "--help"])
 @pytest.mark.first_row
 def test_what_needs_no_command_loads_none(words: str) -> None:
@@ -82,6 +92,11 @@ def test_what_needs_no_command_loads_none(words: str) -> None:
 def test_who_reads_the_record_loads_no_migrations() -> None:
     program = "import sys; from holdfast.server.record import record; assert 'alembic' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_bases_of_many_models_write_their_class_variables_as_types() -> None:
+    for base in (EventData, Part, Step, Asked):  # texts would be evaluated again for each model derived from them
+        assert [type(hint) for hint in base.__annotations__.values() if isinstance(hint, str)] == []
 
 
 def test_a_command_that_is_given_an_answer_loads_no_prompts() -> None:

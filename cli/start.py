@@ -1,0 +1,95 @@
+"""The command that starts a run and leaves it to its worker: `start`. What it shares with `run` is here, too.
+
+It attends nothing, so that it loads neither prompts nor events: they would be a tenth of what it costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
+from holdfast.blueprint.load import Parsed, examine
+from holdfast.cli.command import perform
+from holdfast.cli.flags import After, AsJson, Before, By, Check, File, Id, Input, Model
+from holdfast.cli.output import DONE, print_json, print_text, say
+from holdfast.cli.session import open_session
+from holdfast.client.reading import BadUsage, parse_input, person
+from holdfast.runtime.config import load_config_for
+from holdfast.runtime.embedded import Startup
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def start(
+    file: File,
+    input: Input = None,
+    id: Id = None,
+    model: Model = None,
+    before: Before = None,
+    after: After = None,
+    by: By = None,
+    check: Check = True,
+    as_json: AsJson = False,
+) -> None:
+    """Start a run and print its id."""
+    arguments = StartArguments(file, input, id, model, before or [], after or [], check)
+    perform(_start(arguments, by, as_json), as_json)
+
+
+@dataclass(frozen=True)
+class StartArguments:
+    """The arguments of a command that starts a run."""
+
+    file: Path
+    input: str | None
+    id: str | None
+    model: str | None
+    before: list[str]
+    after: list[str]
+    check: bool
+
+    def read(self) -> tuple[Blueprint, Parsed]:
+        """Return the file's blueprint, changed by the options, and its source. Raises `BlueprintError` or `BadUsage`.
+
+        Prints the warnings of the file.
+        """
+        parsed = examine(self.file)
+        blueprint = parsed.valid()
+        for warning in parsed.warnings:
+            say(str(warning))
+        return self._add_stops(blueprint), parsed
+
+    def _add_stops(self, blueprint: Blueprint) -> Blueprint:
+        if self.model is not None:
+            blueprint = with_model(blueprint, _model(self.model))
+        try:
+            return with_stops(blueprint, self.before, self.after)
+        except UnknownStep as error:
+            raise BadUsage(str(error)) from None
+
+
+def _model(name: str) -> str:
+    """Return the model's name; a script's path is made absolute, as it is relative to the working directory."""
+    kind, colon, file = name.partition(":")
+    return f"{kind}:{Path(file).absolute()}" if kind == "scripted" and colon else name
+
+
+async def _start(arguments: StartArguments, by: str | None, as_json: bool) -> int:
+    blueprint, parsed = arguments.read()
+    input_ = parse_input(arguments.input, blueprint.inputs)
+    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
+    if arguments.check:
+        await session.look_up(blueprint, parsed.problem)
+    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
+    session.say_who_sees(blueprint, person(by))
+    await session.say_if_nobody_works()
+    print_json({"run": run}) if as_json else print_text(run)
+    return DONE
