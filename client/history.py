@@ -14,13 +14,13 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, read_answers
-from holdfast.protocol.events import Event, QuestionReturned
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.names import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW
 from holdfast.runtime.errors import BadInput, is_missing
 from holdfast.runtime.workers import read_last_events
 
 if TYPE_CHECKING:
+    from holdfast.protocol.events import Event
     from holdfast.protocol.runs import Definition, PipelineState
 
 BY = ", by "
@@ -175,6 +175,8 @@ async def answers_given(client: Client, run: str) -> list[AnswerRecord]:
 
 def add_returns(answers: Sequence[AnswerRecord], events: Iterable[Event]) -> list[AnswerRecord]:
     """Return answers with those that were given back, each with its reason as the content, sorted by time."""
+    from holdfast.protocol.events import QuestionReturned  # noqa: PLC0415  commands that show no event do without
+
     owners = {answer.question: answer.workflow for answer in answers}
     returns = [
         AnswerRecord(event.data.id, event.data.reason, "return", None, event.time, "event", owners[event.data.id], None)
