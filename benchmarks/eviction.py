@@ -39,9 +39,9 @@ def evict_after(instance: OneJobInstance, act: WorkflowActivation) -> WorkflowAc
     return done
 
 
-async def park(client: Client, iterations: int) -> WorkflowHandle[Any, Any]:
-    """Start a loop, and answer until its last iteration waits; all of it is one history."""
-    run = await Runs(client).start(loop(iterations, checkpoint=1_000), history_limits=HistoryLimits(events=50_000))
+async def park(client: Client, iterations: int, checkpoint: int = 1_000) -> WorkflowHandle[Any, Any]:
+    """Start a loop, and answer until its last iteration waits; up to the checkpoint it is one history."""
+    run = await Runs(client).start(loop(iterations, checkpoint), history_limits=HistoryLimits(events=50_000))
     handle = client.get_workflow_handle(f"{run}/loop:loop")
     for n in range(1, iterations + 1):
         while (question := await question_id(handle, n)) is None:
