@@ -45,6 +45,8 @@ class Block:
     """Of `reads`: those that choose what follows, evaluated where the steps have ended."""
     undoes: bool = True
     """What the steps do is undone where that of the step is."""
+    on_output: bool = False
+    """`reads` are rendered once the step has completed; `output` is its output there."""
 
 
 class Fallback(Part):

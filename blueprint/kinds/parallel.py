@@ -20,6 +20,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     object_form,
 )
 from holdfast.blueprint.kinds.shared_writes import find_writes, warn_of_branches
+from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Template
 from holdfast.blueprint.reducers import find_reducers, is_below, split_keys
@@ -122,7 +123,18 @@ class Parallel(Step):
         return {**branches, **ends}
 
     def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
-        return {"previous_step": input} if key.startswith("branches.") else {}
+        if key == "until":
+            return {"previous_step": make_object(dict.fromkeys(self.branches, UNKNOWN))}
+        return {"previous_step": input}
+
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {**super().template_forms(), "choose": TemplateForm({"type": ["array", "string"]}, self._read_chosen)}
+
+    def _read_chosen(self, value: object) -> object:
+        for name in value if isinstance(value, list) else [value]:
+            if name not in self.branches:
+                raise ValueError(f"no branch is named {name!r}; there are {', '.join(self.branches)}")
+        return value
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
         outputs = {name: knowledge.last[f"branches.{name}"] for name in self.branches}

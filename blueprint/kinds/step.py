@@ -132,7 +132,9 @@ class PlainStep(AskingStep):
 
     def blocks(self) -> Mapping[str, Block]:
         # In a block of its own, as `output` is the step's there, and not the previous one's.
-        return {} if self.undo is None else {"undo": Block((), reads={f"undo.{self._undo_key}": self.undo.template})}
+        if self.undo is None:
+            return {}
+        return {"undo": Block((), reads={f"undo.{self._undo_key}": self.undo.template}, on_output=True)}
 
     @property
     def _undo_key(self) -> str:

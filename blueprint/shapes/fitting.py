@@ -157,11 +157,12 @@ def check_template(step: AnyStep, key: str, value: Shape, path: str, report: Rep
     if wrong := find_misfit(value, Shape(form.schema)):
         report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {wrong}", hint)
         return
-    for one in value.values or ():
+    for one in value.values or [[element] for element in value.element.values or ()]:
         try:
             form.read(one)
         except ValueError as error:
             report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {error}", hint)
+            return
 
 
 def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint, path: str, report: Report) -> None:

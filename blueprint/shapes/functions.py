@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from jinja2 import nodes
 
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.functions import METHODS
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
+from holdfast.blueprint.shapes.elements import look_into
 from holdfast.blueprint.shapes.place import JudgedText
-from holdfast.blueprint.shapes.report import describe_types, name_node
+from holdfast.blueprint.shapes.report import describe_types, locate_value, name_node
 from holdfast.blueprint.shapes.rules import need_number, need_text, read_elements, take_part
 
 _OF_TEXT = {
@@ -73,6 +75,9 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
         read_elements(judged, of, value)
         return take_part(value)
     element = read_elements(judged, of, value)
+    seen = look_into(judged, node, element)
+    if name == "map" and not node.args:
+        return make_shape("list", element=seen)
     if name in _OF_ELEMENTS:
         return _OF_ELEMENTS[name]
     if name in _SAME_ELEMENTS:
@@ -129,6 +134,16 @@ def call_method(judged: JudgedText, node: nodes.Call, of: Shape) -> Shape:
         hint = "`| string` makes text of a value" if owner == "text" else "only an object has it"
         judged.report("bad_shape", message, hint)
     match name, node.args:
-        case "get", [nodes.Const(value=str(key)), *_] if (found := of.find_key(key)) is not None:
-            return UNKNOWN if len(node.args) > 1 else found
+        case "get", [nodes.Const(value=str(key)), *_] if of.types != {"null"}:
+            return _get(judged, node, of, key)
     return _METHODS.get(name, UNKNOWN)
+
+
+def _get(judged: JudgedText, node: nodes.Call, of: Shape, key: str) -> Shape:
+    """Return what `.get(key)` gives; reports a key that the object cannot have."""
+    assert isinstance(node.node, nodes.Getattr)
+    found = of.find_key(key)
+    if found is None and of.may_be("object"):
+        hint = did_you_mean(key, of.keys) or f"it has {', '.join(of.keys) or 'none'}"
+        judged.report("unknown_field", f"{name_node(node.node.node)} has no {key!r}", hint, locate_value(key))
+    return UNKNOWN if found is None or len(node.args) > 1 else found

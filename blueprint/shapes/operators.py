@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import nodes
 
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, Shape, find_type, join_shapes, make_shape
 from holdfast.blueprint.shapes import consents
@@ -39,7 +40,7 @@ def compare(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.O
 
 def _equal(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.Operand, other: Shape) -> Shape:
     is_outside = _is_outside(value, operand.expr) or _is_outside(other, left)
-    if _may_equal(value, other) and not is_outside:
+    if may_equal(value, other) and not is_outside:
         return BOOLEAN
     for node, shape, constant in ((left, value, operand.expr), (operand.expr, other, left)):
         if isinstance(constant, nodes.Const) and not isinstance(node, nodes.Const):
@@ -81,7 +82,7 @@ def _describe_range(shape: Shape) -> str:
     return f" {' and '.join(parts)}" if parts else ""
 
 
-def _may_equal(value: Shape, other: Shape) -> bool:
+def may_equal(value: Shape, other: Shape) -> bool:
     """Return whether two values may be equal; both may be null unless they are constants."""
     types, others = (_merge_numbers(shape.types) for shape in (value, other))
     if not types & others - {"null"}:
@@ -97,9 +98,9 @@ def _merge_numbers(types: frozenset[str]) -> frozenset[str]:
 
 
 def _contain(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.Operand, other: Shape) -> Shape:
-    listed = _find_constants(operand.expr)
+    listed = find_constants(operand.expr)
     if listed is not None and value.types != {"null"}:
-        impossible = [one for one in listed if not _may_equal(value, make_shape(find_type(one), values=(one,)))]
+        impossible = [one for one in listed if not may_equal(value, make_shape(find_type(one), values=(one,)))]
         for wanted in impossible:
             _report_never(judged, left, value, wanted)
         if len(impossible) == len(listed):
@@ -117,16 +118,21 @@ def _contain(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.
 
 
 def _check_element(judged: JudgedText, left: nodes.Node, value: Shape, elements: nodes.Node, other: Shape) -> None:
-    """Report a constant that no element of a list is."""
+    """Report a constant that no element of a list is, or no key of an object."""
     match left:
-        case nodes.Const(value=wanted) if other.types <= {"list", "null"} and not _may_equal(other.element, value):
+        case nodes.Const(value=str(key)) if other.types <= {"object", "null"} and other.find_key(key) is None:
+            hint = did_you_mean(key, other.keys) or f"it has {', '.join(other.keys) or 'none'}"
+            message = f"{name_node(elements)} never has {quote(key)}"
+            judged.report("impossible_comparison", message, hint, locate_value(key))
+        case nodes.Const(value=wanted) if other.types <= {"list", "null"} and not may_equal(other.element, value):
             element = other.element
             hint = suggest_value(wanted, element.values) if element.values else f"each is {describe_types(element)}"
             message = f"{quote(wanted)} is never in {name_node(elements)}"
             judged.report("impossible_comparison", message, hint, locate_value(wanted))
 
 
-def _find_constants(node: nodes.Node) -> list[JSON] | None:
+def find_constants(node: nodes.Node) -> list[JSON] | None:
+    """Return the values of a list of constants; None for any other expression."""
     if not isinstance(node, nodes.List | nodes.Tuple):
         return None
     constants = [part for part in node.items if isinstance(part, nodes.Const)]

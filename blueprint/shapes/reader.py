@@ -37,6 +37,8 @@ _CERTAIN = (nodes.Const, nodes.Compare, nodes.Not, nodes.Test)
 """Expressions that are never null."""
 _READ = (nodes.Name, nodes.Getattr, nodes.Getitem)
 _DEFAULTS = ("default", "d")
+_COMPARING_TESTS = {"in": "in", "eq": "eq", "equalto": "eq", "ne": "ne"}
+"""Tests that compare with their argument, and the operator that does the same."""
 _TYPES_OF_TESTS = {
     "string": "text",
     "number": "number",
@@ -279,10 +281,12 @@ class ExpressionReader(JudgedText):
         return filter_value(self, node, value)
 
     def _read_test(self, node: nodes.Test) -> Shape:
-        shape = self.look_at(node.node)
-        for part in node.args:
-            self.read(part)
+        shape, before = self.look_at(node.node), self.findings.mistakes
+        arguments = [self.read(part) for part in node.args]
         consents.check_test(self, node, shape)
+        if node.name in _COMPARING_TESTS and self.findings.mistakes == before:
+            operand = nodes.Operand(_COMPARING_TESTS[node.name], node.args[0])
+            return compare(self, node.node, shape, operand, arguments[0])
         type_ = _TYPES_OF_TESTS.get(node.name)
         return make_constant(False) if type_ is not None and not shape.may_be(type_) else BOOLEAN
 

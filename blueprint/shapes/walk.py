@@ -209,7 +209,10 @@ class Walk:
         def read(expression: str) -> Shape:
             return ExpressionReader(place, path, Report(None), self.ask_nobody).evaluate(expression, is_condition=False)
 
-        for key, block in step.blocks().items():
+        blocks = step.blocks()
+        for key, block in blocks.items():
+            if block.on_output:
+                continue
             names = step.inner_shapes(key, input_, read)
             ends[key] = self._walk_block(step, key, block, path, names, replace(place, previous=input_))
 
@@ -220,7 +223,11 @@ class Walk:
         last = {key: end.previous for key, end in ends.items()}
         given = step.output_shape(Knowledge(input_, self.blueprint, last, render, self.imports, self.tools))
         check_output(step, given, path, self.report)
-        return given if step.output_schema is None else Shape(step.output_schema)
+        output = given if step.output_schema is None else Shape(step.output_schema)
+        for key, block in blocks.items():
+            if block.on_output:
+                self._walk_block(step, key, block, path, {"previous_step": output}, place)
+        return output
 
     def _walk_block(
         self, step: AnyStep, key: str, block: Block, path: str, names: Mapping[str, Shape], place: Place

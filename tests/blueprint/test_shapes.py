@@ -52,6 +52,8 @@ WHEN = '{name: x, when: "%s"}'
 READ = '{name: x, input: "{{ %s }}"}'
 EACH = "{kind: map, name: m, map: {iterable_input: %s, body: {name: x%s}}}"
 
+RACE = "{kind: parallel, name: p, branches: {left: {name: a}, right: {name: b}}, %s}"
+
 MISTAKES = {
     # The eight that were planted in the blueprint of a user, none of which was found.
     READ % "input.amont": ("amont", "unknown_field", "did you mean 'amount'?"),
@@ -131,6 +133,35 @@ MISTAKES = {
     READ % "input.amount | length": ("{{", "bad_shape", "a text, a list or an object has one"),
     "{name: x, input: '{% for a in input.amount %}{{ a }}{% endfor %}'}": ("{%", "bad_shape", "is needed"),
     EACH % ("input.amount", ""): ("input.amount", "bad_shape", "a map goes through a list"),
+    # What filters, tests and methods look at.
+    READ % "steps.rate.output.words | map(attribute='txt') | list": ("txt", "unknown_field", "did you mean 'text'?"),
+    READ % "(steps.rate.output.words | sort(attribute='txt') | first).text": ("txt", "unknown_field", "no element of"),
+    READ % "steps.rate.output.words | selectattr('txt') | list": ("txt", "unknown_field", "did you mean 'text'?"),
+    READ % "input.tags | map(attribute='name') | list": ("name", "unknown_field", "each is a text"),
+    READ % "steps.rate.output.words | selectattr('text', 'equalto', 5) | list": (
+        "5",
+        "impossible_comparison",
+        "each is a text",
+    ),
+    READ % "input.tags | select('in', ['new', 'old']) | list": (
+        "old",
+        "impossible_comparison",
+        "it is 'new' or 'late'",
+    ),
+    READ % "(steps.rate.output.words | map(attribute='text') | first).length": ("length", "bad_shape", "`| length`"),
+    READ % "input.get('amont', 0)": ("amont", "unknown_field", "did you mean 'amount'?"),
+    WHEN % "'amont' in input": ("amont", "impossible_comparison", "did you mean 'amount'?"),
+    WHEN % "steps.pick.output is in(['grene'])": ("grene", "impossible_comparison", "did you mean 'green'?"),
+    WHEN % "steps.pick.output is ne('grene')": ("grene", "impossible_comparison", "did you mean 'green'?"),
+    # Races, routers and undos.
+    RACE % "until: output.lefft is defined": ("lefft", "unknown_field", "did you mean 'left'?"),
+    RACE % "choose: '{{ steps.pick.output }}'": ("{{", "bad_shape", "no branch is named 'red'"),
+    RACE % "choose: \"{{ ['left', 'rigt'] }}\"": ("{{", "bad_shape", "no branch is named 'rigt'"),
+    "{kind: block, name: b, steps: [{name: a, agent: judge, undo: {uses: t, input: '{{ output.scroe }}'}}]}": (
+        "scroe",
+        "unknown_field",
+        "did you mean 'score'?",
+    ),
     # What is given and written.
     "{name: x, input: 1, sink_to: payed}": ("payed", "unknown_field", "did you mean 'paid'?"),
     "{name: x, input: '{{ steps.who.output }}', sink_to: paid}": ("paid", "bad_shape", "it is a text, not a number"),
@@ -160,6 +191,14 @@ FINE = [
     READ % "input.amount.x if input.amount is mapping else 1",
     READ % "(input.payee | fromjson).any.key",
     READ % "steps.rate.output['sco' ~ 're']",
+    READ % "steps.rate.output.words | map(attribute='txt', default='') | list",
+    READ % "steps.rate.output.words | selectattr('text', 'equalto', none) | list",
+    READ % "input.tags | reject('equalto', 'new') | list",
+    READ % "input.payee | fromjson | map(attribute='any.key') | list",
+    READ % "steps.rate.output.words | map('upper') | list",
+    WHEN % "'amount' in input and steps.pick.output is in(['red', 'green'])",
+    RACE % "until: output.left is defined and output.right == 'good'",
+    RACE % "choose: '{{ input.payee }}'",
     WHEN % "steps.pick.output == none",
     WHEN % "steps.pick.output in ['red', 'green']",
     WHEN % "steps.sign.output and input.amount > 3",
