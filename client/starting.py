@@ -44,8 +44,10 @@ def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit)
         check_outgoing({"input": input}, limit)
     except Refusal as refusal:
         raise BadInput(f"the input cannot be sent: {refusal.message}") from None
-    if len(run.encode()) > LONGEST_RUN_ID or "/" in run or run.startswith("-") or not run.strip():
-        raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, not blank, no '/', and no '-' in front")
+    is_named = run.isprintable() and bool(run.strip()) and "/" not in run and not run.startswith("-")
+    if not is_named or len(run.encode()) > LONGEST_RUN_ID:  # half a character is not printable, and has no bytes
+        rule = "not blank, no '/', no '-' in front, and nothing that cannot be seen"
+        raise BadInput(f"run id {run!r}: at most {LONGEST_RUN_ID} bytes, {rule}")
     _, details = complete_input(blueprint.inputs, input)
     if details:
         none = "; no input was given (on the command line: --input VALUE)" if input is None else ""

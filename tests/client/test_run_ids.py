@@ -27,7 +27,7 @@ def test_a_command_that_is_printed_quotes_the_run(holdfast: Holdfast, words: tup
     assert printed and set(printed) == {f"'{RUN}"}, told
 
 
-@pytest.mark.parametrize("name", ["", " ", "-x", "a/b"])
+@pytest.mark.parametrize("name", ["", " ", "-x", "a/b", "a\x01b", "a\u202eb", "a\u200bb"])
 def test_an_id_that_no_command_could_name_is_refused(holdfast: Holdfast, name: str) -> None:
     told = holdfast("start", holdfast.write("tone.yaml", TONE), f"--id={name}")
     assert (told.code, f"run id {name!r}" in told.err) == (2, True), told
