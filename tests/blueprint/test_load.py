@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.blueprint import validate as validation
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import BlueprintError, Problem
-from holdfast.blueprint.kinds import Blueprint, Operation
+from holdfast.blueprint.kinds import KINDS, Blueprint, Operation
 from holdfast.blueprint.load import examine, load, loads, parse
 from holdfast.blueprint.parts import Part
 from holdfast.blueprint.source import read
@@ -49,8 +49,7 @@ def problems_of(text: str, **how: Any) -> list[Problem]:
 
 def test_everything_that_is_wrong_is_told_at_once_with_place_and_hint() -> None:
     assert [str(problem) for problem in problems_of(BRIEF, file="brief.yaml")] == [
-        "brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: step, hitl, conditional, loop,"
-        " map, parallel, block, clarify, cache, agentic_loop, plan, timer, workflow, wait, states)",
+        f"brief.yaml:5:11 steps[1].kind: unknown kind 'aproval' (known kinds: {', '.join(KINDS)})",
         "brief.yaml:9:17 steps[2].when: unknown name 'drfat' (did you mean 'draft'?)",
         "brief.yaml:11:7 steps[2].loop.max_lops: unknown key 'max_lops' (did you mean 'max_loops'?)",
         "brief.yaml:13:25 steps[2].loop.init[0].set.target: the target 'notes' is outside the context"
