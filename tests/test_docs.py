@@ -85,7 +85,7 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 
 @pytest.mark.slow
 def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> None:
-    found = []
+    found, page = [], r"docs/\S*\.md"
     for room in (
         "blueprint",
         "protocol",
@@ -100,10 +100,13 @@ def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> Non
     ):
         path = ROOT / room
         for file in [path] if path.is_file() else path.rglob("*.py"):
-            tree = ast.parse(file.read_text())
+            text = file.read_text()
+            if not re.search(page, text):  # most files are not parsed: all of them took two seconds
+                continue
+            tree = ast.parse(text)
             docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
             texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
-            found += [(file.name, text.value) for text in texts if re.search(r"docs/\S*\.md", str(text.value))]
+            found += [(file.name, text.value) for text in texts if re.search(page, str(text.value))]
     assert found == []
 
 
