@@ -29,6 +29,12 @@ class Offered:
     path: str | Path
     folder: Path
 
+    @property
+    def title(self) -> str:
+        """Return the name for people: of a file that is called as its folder is, the folder alone."""
+        folder, _, file = self.name.rpartition("/")
+        return folder if folder.rpartition("/")[2] == file else self.name
+
     def read(self) -> Blueprint:
         """Return the blueprint. Raises `BlueprintError` with its problems, whose files are named from the folder."""
         try:

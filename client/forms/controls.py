@@ -107,6 +107,11 @@ class FormControl:
         return bool(self.schema.get("type") == "integer")
 
     @property
+    def may_have_lines(self) -> bool:
+        """Return whether a text may have several lines, though nothing says that it is long."""
+        return self.widget == "text" and not self.schema.keys() & {"format", "pattern", "maxLength"}
+
+    @property
     def count_name(self) -> str:
         """Return the name under which a browser sends how many items of a list it shows."""
         return f"{self.name}#"

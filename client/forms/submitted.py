@@ -213,7 +213,9 @@ def shows(control: FormControl, value: object) -> bool:
 def _fits(control: FormControl, texts: Texts) -> bool:
     """Return whether a browser leaves the text of a control unchanged: fields of one line lose ends of lines."""
     text = first_text(texts, control.name)
-    return "\r" not in text and ("\n" not in text or control.widget in ("long", "lines", "json"))
+    return "\r" not in text and (
+        "\n" not in text or control.may_have_lines or control.widget in ("long", "lines", "json")
+    )
 
 
 def _texts(control: FormControl, value: object) -> list[str]:

@@ -184,7 +184,7 @@ def test_a_problem_is_shown_at_the_nearest_control() -> None:
     [
         ({"title": "a", "days": 1}, True),
         ({"title": "a", "days": 1, "more": 1}, False),
-        ({"title": "a\nb", "days": 1}, False),
+        ({"title": "a\nb", "days": 1}, True),
         ({"title": "a", "days": 1, "guests": [{"name": "x", "age": True}]}, False),
         ({"title": "", "days": 1}, False),
     ],

@@ -39,10 +39,13 @@ async def test_a_run_begins_from_here(house: Harness) -> None:
         links = [html.unescape(link) for link in re.findall(r'href="([^"]*/fork\?at=[^"]*)"', page)]
         assert len(links) == 2
         assert "is called, paid or asked again" in (await client.get(links[1])).text
-        begun = await client.post(f"/runs/{run}/fork", data={"at": "pipeline:test;step:again"})
+        form = {"at": "pipeline:test;step:again", "mark": "0123abcd"}
+        begun = await client.post(f"/runs/{run}/fork", data=form)
         new = begun.headers["location"].removeprefix("/runs/").partition("?")[0]
         house.started.append(new)
         assert (begun.status_code, await house.output(new)) == (303, {"paid": 1, "to": "bob"})
+        twice = await client.post(f"/runs/{run}/fork", data=form)  # after going back
+        assert twice.headers["location"] == begun.headers["location"]
         assert (await client.post(f"/runs/{run}/fork", data={"at": "nowhere"})).status_code == 422
     assert paid(house) == 3
 

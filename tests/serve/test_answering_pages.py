@@ -142,7 +142,7 @@ async def test_a_refused_form_keeps_everything_with_the_reason_at_its_field(hous
         page = await ana.send(question, "answer", **wrong)
         assert page.status_code == 422
         again = await ana.send(question, "answer", **{**wrong, "f:guests[0].age": "3", "f:guests[0].name": "Bo"})
-    assert 'value="Ms Sato"' in page.text and 'value="old"' in page.text
+    assert "\nMs Sato</textarea>" in page.text and 'value="old"' in page.text
     assert re.search(r'id="f-guests-0-age-problem">write a whole number', page.text)
     for told in (page, again):
         assert re.search(r'id="f-nights-problem">must be at least 1', told.text)
@@ -155,7 +155,7 @@ async def test_a_list_grows_without_a_script(house: Harness) -> None:
         page = await ana.client.post(
             f"/questions/{question.run}/{question.id}", data={"change": "add:f:guests", "f:name": "X"}
         )
-    assert page.status_code == 200 and 'name="f:guests[0].name"' in page.text and 'value="X"' in page.text
+    assert page.status_code == 200 and 'name="f:guests[0].name"' in page.text and "\nX</textarea>" in page.text
 
 
 async def test_a_quorum_waits_for_the_second(house: Harness) -> None:
@@ -237,8 +237,8 @@ async def test_plain_fields_beside_a_secret_are_plain(house: Harness) -> None:
     async with desk(house) as ana:
         page = await ana.get(f"/questions/{question.run}/{question.id}")
         assert (await ana.send(question, "answer", **LOGIN)).status_code == 303
-    fields = {name: kind for name, kind in re.findall(r'<input id="(\S+)" name="\S+" type="(\w+)"', page.text)}
-    assert fields == {"f-user": "text", "f-port": "text"}
+    assert re.findall(r'<input id="(\S+)" name="\S+" type="text"', page.text) == ["f-port"]
+    assert re.findall(r'<textarea id="(\S+)" name="\S+" rows="1"', page.text) == ["f-user"]
     assert re.search(r'type="password" id="s-PASSWORD".*placeholder="from us"', page.text)
     assert 'placeholder="shop-admin"' in page.text and "The other fields are part of your answer" in page.text
     output = await house.output(question.run)
@@ -250,7 +250,7 @@ async def test_a_refused_form_keeps_all_but_its_secrets_and_tells_every_problem(
     async with desk(house) as ana:
         page = await ana.send(question, "answer", **{"f:user": "me", "f:port": "any", "s:PASSWORD": "hunter"})
     assert page.status_code == 422 and "hunter" not in page.text
-    assert 'value="me"' in page.text and 'value="any"' in page.text
+    assert "\nme</textarea>" in page.text and 'value="any"' in page.text
     assert "Type the secret values again. The rest is still here." in page.text
     problems = dict(re.findall(r'class="problem" id="(\S+)-problem">([^<]*)<', page.text))
     assert problems == {

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, expect
 
-from holdfast.runtime.config.sections import ServeSection
+from holdfast.runtime.config.sections import AccessTable, ServeSection
 from holdfast.server.web.app import create_app
 from holdfast.server.web.site import Site
 from tests.conftest import Harness
@@ -84,7 +84,7 @@ async def test_a_run_is_started_by_who_has_signed_in(site: Site, house: Harness)
 async def test_wrong_fields_are_kept_with_their_reasons(site: Site) -> None:
     refused = await post(site, "/start/trip", city="Rome", days="soon")
     assert refused.status_code == 422 and "write a whole number" in refused.text
-    assert 'value="Rome"' in refused.text and 'value="soon"' in refused.text
+    assert "\nRome</textarea>" in refused.text and 'value="soon"' in refused.text
 
 
 async def test_what_does_not_fit_the_schema_is_told_at_its_field(site: Site) -> None:
@@ -101,7 +101,26 @@ async def test_missing_and_wrong_fields_are_told_at_once(site: Site) -> None:
 
 async def test_a_list_grows_without_a_script(site: Site) -> None:
     grown = await post(site, "/start/trip", city="Rome", days="", change="add:f:nights", **{"nights#": "0"})
-    assert grown.status_code == 200 and 'name="f:nights[0].hotel"' in grown.text and 'value="Rome"' in grown.text
+    assert grown.status_code == 200 and 'name="f:nights[0].hotel"' in grown.text and "\nRome</textarea>" in grown.text
+
+
+async def test_a_text_keeps_its_lines(site: Site, house: Harness) -> None:
+    answer = await post(site, "/start/trip", city="Rome,\r\nand then Ostia", days="3")
+    assert await started(house, answer) == "Go to Rome,\nand then Ostia?"
+
+
+async def test_the_list_is_searched_and_says_what_nobody_may_start(house: Harness) -> None:
+    folder = house.folder / "blueprints"
+    folder.mkdir()
+    for n in range(11):
+        blueprint_file(folder / f"job{n}", f"job{n}.yaml", TRIP.replace("Book a trip", f"Job number {n}"))
+    serve = ServeSection(blueprints=["blueprints"])
+    html = (await get(site_of_house(house, serve=serve), "/start?q=NUMBER 7")).text
+    assert re.findall(r'class="run-name">([^<]*)<', html) == ["job7"]
+    assert "No blueprint matches." in (await get(site_of_house(house, serve=serve), "/start?q=zebra")).text
+    refused = site_of_house(house, serve=serve, access=AccessTable(start=["user:bob"]))
+    html = (await get(refused, "/start")).text
+    assert "You may not start runs of any blueprint here." in html and "blueprints." not in html
 
 
 async def test_a_form_sent_twice_starts_one_run(site: Site, house: Harness) -> None:

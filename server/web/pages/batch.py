@@ -162,6 +162,7 @@ def _results_page(request: Request, selection: Selection, results: Sequence[Batc
         selection=remaining,
         form=form,
         results=results,
+        is_declined=first_text(texts, "do") == "decline",
     )
 
 

@@ -104,7 +104,8 @@ async def show_history_page(request: Request) -> Response:
     events = [] if head.state is None else await below(runs.tree, head.run, REPETITIONS)
     record = find_site(request).record
     comments = [] if record is None else await record.comments(head.run)
-    return render(request, "runs/history.html", head=head, entries=list_entries(events, comments))
+    has_loop = any(";loop:" in event.address for event in events)
+    return render(request, "runs/history.html", head=head, entries=list_entries(events, comments), has_loop=has_loop)
 
 
 HISTORY: Sequence[BaseRoute] = [Route("/runs/{run}/history", show_history_page)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,13 +32,13 @@ from holdfast.client.forms import (
 )
 from holdfast.client.reading import parse_value
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
 from holdfast.server.web.gate import require_identity
 from holdfast.server.web.pages.chart_layout import lay_out
 from holdfast.server.web.pages.filled_form import FilledForm, texts_of_form
+from holdfast.server.web.pages.marks import make_mark, make_marked_id
 from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import make_problem
 from holdfast.server.web.requests import read_form
@@ -47,8 +46,6 @@ from holdfast.server.web.site import find_site
 
 FREE_INPUT: dict[str, Any] = {"type": "string", "maxLength": 1_000_000}
 """The schema of the field for a blueprint that does not say what its input is: text, or JSON."""
-MARK_BYTES = 4
-"""The mark that a form carries ends the id of the run that it starts: sent twice, it starts one run."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,7 @@ class StartRow:
     """A blueprint in the list: its description, or the mistakes that keep it from starting."""
 
     name: str
+    title: str
     description: str
     problems: Sequence[Problem]
 
@@ -63,8 +61,12 @@ class StartRow:
 async def list_blueprints_page(request: Request) -> Response:
     """List the blueprints that can be started from here."""
     config, allows = find_site(request).config, _start_filter(request)
-    rows = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in list_offered(config, allows)])
-    return render(request, "start/list.html", rows=rows, folders=config.serve.blueprints)
+    wanted = request.query_params.get("q", "").strip()
+    every = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in list_offered(config, allows)])
+    rows = [row for row in every if wanted.casefold() in f"{row.name} {row.description}".casefold()]
+    is_refused = not every and allows is not None and bool(await asyncio.to_thread(list_offered, config))
+    values = {"count": len(every), "wanted": wanted, "is_refused": is_refused, "folders": config.serve.blueprints}
+    return render(request, "start/list.html", rows=rows, **values)
 
 
 def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
@@ -73,9 +75,9 @@ def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
 
 def _row(blueprint: Offered) -> StartRow:
     try:
-        return StartRow(blueprint.name, blueprint.read().description, [])
+        return StartRow(blueprint.name, blueprint.title, blueprint.read().description, [])
     except BlueprintError as error:
-        return StartRow(blueprint.name, "", error.problems)
+        return StartRow(blueprint.name, blueprint.title, "", error.problems)
 
 
 async def show_start_form(request: Request) -> Response:
@@ -100,7 +102,7 @@ async def start_from_form(request: Request) -> Response:
     submission = _read(blueprint, control, texts)
     if submission.problems:
         return _form(request, offer, blueprint, FilledForm(control, texts, submission.problems), 422)
-    run = _run_id(blueprint, next(iter(texts.get("mark", ())), ""))
+    run = make_marked_id(blueprint.name, next(iter(texts.get("mark", ())), ""))
     value = None if submission.value is ABSENT else submission.value
     try:
         runs = find_site(request).find_runs(identity)
@@ -144,17 +146,11 @@ def _read(blueprint: Blueprint, control: FormControl, texts: Texts) -> Submissio
     return submission
 
 
-def _run_id(blueprint: Blueprint, mark: str) -> str:
-    if len(mark) != 2 * MARK_BYTES or not mark.isalnum() or not mark.isascii():
-        mark = secrets.token_hex(MARK_BYTES)
-    return f"{blueprint.name[: LONGEST_RUN_ID - 2 * MARK_BYTES - 1]}-{mark}"
-
-
 def _form(
     request: Request, offer: Offered, blueprint: Blueprint, form: FilledForm, status: int = 200, problem: str = ""
 ) -> Response:
     chart = lay_out(make_chart(blueprint))
-    mark = next(iter(form.texts.get("mark", ())), "") or secrets.token_hex(MARK_BYTES)
+    mark = next(iter(form.texts.get("mark", ())), "") or make_mark()
     may_start = "steer" in require_identity(request).scopes
     values = {"offer": offer, "blueprint": blueprint, "form": form, "problem": problem, "mark": mark, "chart": chart}
     return render(request, "start/form.html", status, may_start=may_start, **values)

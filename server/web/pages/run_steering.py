@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -12,10 +13,11 @@ from holdfast.client.runs import Runs
 from holdfast.client.stopping import Left
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Refusal
-from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent
+from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent, RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address
 from holdfast.server.web.gate import require_identity
+from holdfast.server.web.pages.marks import make_mark, make_marked_id
 from holdfast.server.web.pages.run_pages import RunHead, read_head, run_page
 from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.problems import make_problem
@@ -113,18 +115,20 @@ async def ask_fork(request: Request) -> Response:
     """Say what a run does that begins at a step of this one, before it is started."""
     head = await read_head(request, await permit(request, "steer"))
     at = Address(request.query_params.get("at", ""))
-    return render(request, "runs/fork.html", head=head, at=at)
+    return render(request, "runs/fork.html", head=head, at=at, mark=make_mark())
 
 
 async def fork_run(request: Request) -> Response:
     """Begin a run at a step of this one, and show it."""
     runs, by = await _permit(request)
-    at = str((await read_form(request)).get("at", ""))
+    form = await read_form(request)
+    id_ = make_marked_id(_run(request), str(form.get("mark", "")))
     try:
-        forked = await runs.fork(_run(request), at, by)
+        with suppress(RunExists):  # the form was sent twice, or again after going back: the run that it began is shown
+            await runs.fork(_run(request), str(form.get("at", "")), by, id=id_)
     except REFUSED as error:
         return await _show_refusal(request, error)
-    return RedirectResponse(run_address(forked.run, done="fork"), 303)
+    return RedirectResponse(run_address(id_, done="fork"), 303)
 
 
 async def _permit(request: Request) -> tuple[Runs, str]:

@@ -86,6 +86,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         "json": _json,
         "moment": moment,
         "past": past,
+        "exact": exact,
         "dollars": dollars,
         "place": name_place,
         "clean": clean,
@@ -180,6 +181,11 @@ def moment(at: datetime, now: datetime, t: Texts) -> Markup:
         words = t("time.ago", amount=words) if seconds > 0 else t("time.in", amount=words)
     exact = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(exact, words)
+
+
+def exact(at: datetime) -> str:
+    """Return a time to the second, for those who read what happened on paper."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def past(at: datetime, now: datetime, t: Texts) -> Markup:

@@ -67,6 +67,14 @@
     action();
   });
 
+  // A text of which nothing says that it is long takes the lines that are pasted into it, and Enter sends its form.
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.ctrlKey || event.metaKey || event.isComposing) return;
+    if (!event.target.matches?.("textarea.grows")) return;
+    event.preventDefault();
+    event.target.form.querySelector("button:not([type=button])").click();
+  });
+
   // A question that was opened by a key is answered by keys: the focus is in its answer. By a click or a tap the page
   // begins at its top, and no keyboard covers it on a phone.
   addEventListener("click", (event) => {
