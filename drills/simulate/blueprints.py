@@ -130,6 +130,11 @@ class Generator:
         # An event has one key, so that it is waited for once; a workflow of its own has one id.
         return kind != "wait" or not self.repeated
 
+    @property
+    def most_rounds(self) -> int:
+        """How often a loop or a map may go round: fewer times inside of others, as each round costs those around it."""
+        return 2 if self.repeated else 3
+
     def repeat(self, depth: int) -> list[Json]:
         """Return the body of a loop or a map."""
         self.repeated += 1
@@ -212,7 +217,11 @@ def _make_conditional(gen: Generator, depth: int) -> Json:
 
 
 def _make_loop(gen: Generator, depth: int) -> Json:
-    loop: Json = {"max_loops": 1 + gen.choices.below(3), "on_max_loops": "finish", "body": gen.repeat(depth)}
+    loop: Json = {
+        "max_loops": 1 + gen.choices.below(gen.most_rounds),
+        "on_max_loops": "finish",
+        "body": gen.repeat(depth),
+    }
     loop |= gen.order(loop["body"])
     if gen.choices.chance(0.7):
         loop["checkpoint_every"] = 1 + gen.choices.below(2)
@@ -220,7 +229,7 @@ def _make_loop(gen: Generator, depth: int) -> Json:
 
 
 def _make_map(gen: Generator, depth: int) -> Json:
-    items = ["a", "b", "c"][: 1 + gen.choices.below(3)]
+    items = ["a", "b", "c"][: 1 + gen.choices.below(gen.most_rounds)]
     block: Json = {"iterable_input": items, "body": gen.repeat(depth)}
     block |= gen.order(block["body"])
     if gen.choices.chance(0.3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import time
@@ -93,6 +94,7 @@ def _find_failure(planted: Break, seeds: Iterable[int]) -> Failure | None:
 
 def _begin_process() -> None:
     logging.disable(logging.CRITICAL)
+    gc.freeze()  # all that was imported: else each collection would look at it again
 
 
 def _run_batch(seeds: range, real: int | None) -> Batch:

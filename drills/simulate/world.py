@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
@@ -34,6 +34,7 @@ from holdfast.protocol.agents import (
     FindTool,
     FoundTool,
     Interrupted,
+    Message,
     ModelReply,
     ModelRequest,
     RaisedInterrupt,
@@ -114,8 +115,13 @@ def pack(value: object) -> Payload:
 
 
 def unpack(payload: Payload, type_: Any) -> Any:
-    """Return the value of a payload."""
-    [value] = get_converter().from_payloads([payload], [type_])
+    """Return the value of a payload; nobody may change it."""
+    return _unpack(payload.SerializeToString(), type_)
+
+
+@lru_cache(maxsize=256)
+def _unpack(data: bytes, type_: Any) -> Any:
+    [value] = get_converter().from_payloads([Payload.FromString(data)], [type_])
     return value
 
 
@@ -127,12 +133,18 @@ def make_reply(request: ModelRequest) -> ModelReply:
     if request.step.startswith(THINK):
         return ModelReply(output=_make_plan(request.n), usage=Usage(requests=1, input_tokens=1, output_tokens=1))
     offered = {spec.name: spec for spec in request.tools}
-    made = sum(bool(message.tool_calls) for message in request.messages)
+    made = _count_turns(request.messages)
     seed = f"{request.step} {made}"
     if calls := _choose_calls(request, offered, made, seed):
         return ModelReply(tool_calls=calls, usage=Usage(requests=1, input_tokens=1, output_tokens=1))
     output = f"{request.step} says {made}" if request.output_schema is None else make_value(request.output_schema, seed)
     return ModelReply(output=output, usage=Usage(requests=1, input_tokens=1, output_tokens=1))
+
+
+def _count_turns(messages: Sequence[Message]) -> int:
+    """Return how many replies with calls there were, by the ids of the last one's: earlier ones may be left out."""
+    called = [message.tool_calls for message in messages if message.tool_calls]
+    return 1 + int(called[-1][0].id[1:].partition("-")[0]) if called else 0
 
 
 def _make_plan(n: int) -> JSON:
@@ -148,13 +160,13 @@ def _choose_calls(request: ModelRequest, offered: Mapping[str, ToolSpec], made: 
     if "finish" in offered:  # the commands of an agentic loop
         if made == 0 and "run_agent" in offered:
             agents = offered["run_agent"].parameters["properties"]["agent"]["enum"]
-            return [ToolCall(id="c1", name="run_agent", args={"agent": agents[0], "input": {"what": seed}})]
+            return [ToolCall(id="c0-0", name="run_agent", args={"agent": agents[0], "input": {"what": seed}})]
         if made <= 1:
-            return [ToolCall(id="c2", name="ask_human", args={"question": f"Which of {request.step}?"})]
-        return [ToolCall(id="c3", name="finish", args={"output": seed})]
+            return [ToolCall(id=f"c{made}-0", name="ask_human", args={"question": f"Which of {request.step}?"})]
+        return [ToolCall(id=f"c{made}-0", name="finish", args={"output": seed})]
     if "finish_step" in offered:  # the control calls of a plan
         calls = _list_control_calls(request.messages[0].content)
-        return [ToolCall(id=f"c{made}", name=calls[made][0], args=calls[made][1])] if made < len(calls) else []
+        return [ToolCall(id=f"c{made}-0", name=calls[made][0], args=calls[made][1])] if made < len(calls) else []
     turns = 1 if not request.messages or len(offered) == 1 else 2
     names = sorted(offered)
     if not names or made >= turns:
@@ -162,7 +174,7 @@ def _choose_calls(request: ModelRequest, offered: Mapping[str, ToolSpec], made: 
     count = 1 + _pick(seed, 2)
     chosen = [names[_pick(f"{seed}{n}", len(names))] for n in range(count)]
     return [
-        ToolCall(id=f"c{made}{n}", name=name, args=_make_arguments(offered[name], f"{seed} {n}"))
+        ToolCall(id=f"c{made}-{n}", name=name, args=_make_arguments(offered[name], f"{seed} {n}"))
         for n, name in enumerate(chosen)
     ]
 
@@ -376,9 +388,16 @@ class World:
         moves.append(Move("lose result", where, lambda: self._lose_result(call)))
         if self._may_fail(call, name):
             moves.append(Move("fail once", where, lambda: self._fail_once(call)))
-        if not self.broke and name in ("call_model", "call_tool"):
+        if not self.broke and name in ("call_model", "call_tool") and not self._is_unknown(call):
             moves.append(Move("fail for good", where, lambda: self._fail_for_good(call)))
         return moves
+
+    def _is_unknown(self, call: Call) -> bool:
+        """Return whether nobody knows if a tool that may not run twice has acted: a worker of it was lost."""
+        if call.command.activity_type != "call_tool":
+            return False
+        request: ToolRequest = unpack(call.command.arguments[0], ToolRequest)
+        return not TOOLS[request.tool] and (request.begun or call.attempt - 1 > call.failures)
 
     def _may_fail(self, call: Call, name: str) -> bool:
         if call.attempts is None:

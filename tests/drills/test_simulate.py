@@ -6,15 +6,21 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
+from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ScheduleActivity
 
 from drills.simulate.blueprints import MAKERS
 from drills.simulate.breaks import BREAKS
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Violation, match_commands
+from drills.simulate.recording import Recording
 from drills.simulate.sdk import check_version
 from drills.simulate.search import find_break
+from drills.simulate.server import Call, Run
 from drills.simulate.simulation import SCHEDULES, choose_blueprint, run_choices, run_seed
+from drills.simulate.world import FIND, PAY, World, make_reply, pack
 from holdfast.blueprint.kinds import KINDS
+from holdfast.protocol.agents import Message, ModelRequest, ToolCall, ToolRequest, ToolSpec
 
 BATCHES = 20
 QUICKLY_FOUND = {
@@ -93,3 +99,18 @@ def test_other_commands_than_recorded_are_no_replay(made: list[tuple[object, ...
 
 def test_the_commands_that_were_recorded_are_a_replay() -> None:
     match_commands([CALL, TIMER], [CALL, TIMER])
+
+
+def test_a_payment_that_may_have_acted_is_not_failed_for_good() -> None:
+    world = World([])
+    run = Run("run", "run#1", InitializeWorkflow(), Recording(InitializeWorkflow(), "run#1", 0))
+    command = ScheduleActivity(activity_type="call_tool", arguments=[pack(ToolRequest(tool=PAY, address="one"))])
+    assert "fail for good" in {move.what for move in world.list_call_moves(Call(run, command))}
+    assert "fail for good" not in {move.what for move in world.list_call_moves(Call(run, command, attempt=2))}
+
+
+def test_a_model_goes_on_where_turns_were_left_out_of_its_conversation() -> None:
+    call = ToolCall(id="c1-0", name=FIND, args={"what": "tea"})
+    spec = ToolSpec(name=FIND, description=FIND, parameters={"type": "object"}, reference=FIND)
+    spoken = [Message(role="user", content="Work."), Message(role="assistant", tool_calls=[call])]
+    assert make_reply(ModelRequest(step="st1", model="simulated", tools=[spec], messages=spoken)).tool_calls == []
