@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from holdfast.blueprint.build.places import find_place
+from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 
 SchemaForm = JSONObject | type[BaseModel]
@@ -18,9 +19,14 @@ _DATA = ("default", "examples", "const", "enum")
 
 
 def read_form(form: SchemaForm) -> JSONObject:
-    """Return the JSON Schema of a model, or the one that is given."""
-    if not isinstance(form, type):
+    """Return the JSON Schema of a model, or the one that is given. Raises `BlueprintError` for anything else."""
+    if isinstance(form, Mapping):
         return form
+    if not (isinstance(form, type) and issubclass(form, BaseModel)):
+        told = form.__name__ if isinstance(form, type) else repr(form)
+        hint = 'in a schema a text is {"type": "string"}, a list {"type": "array"}'
+        message = f"a schema is a pydantic model or a JSON Schema (a dict), not {told}"
+        raise BlueprintError([find_place().problem("", "bad_schema", message, hint)])
     schema: JSONObject = _drop_titles(form.model_json_schema())
     return schema
 

@@ -161,17 +161,9 @@ class QuestionBuilder:
         """Ask for a yes; the output is true or false."""
         return self("permission", name, message, **more)
 
-    def review(
-        self,
-        name: str,
-        payload: object,
-        message: object = None,
-        *,
-        schema: SchemaForm | None = None,
-        **keys: Unpack[AskKeys],
-    ) -> StepResult:
-        """Show a value, which a person approves, changes or rejects; the output is what was approved, or null."""
-        return self("review", name, message, schema=schema, input=payload, **keys)
+    def review(self, name: str, message: object = None, **more: Unpack[QuestionKeys]) -> StepResult:
+        """Show the `input`, which a person approves, changes or rejects; the output is what was approved, or null."""
+        return self("review", name, message, **more)
 
     def secret(self, name: str, message: object = None, **more: Unpack[QuestionKeys]) -> StepResult:
         """Ask for a secret; the output is a reference to it."""

@@ -228,6 +228,16 @@ def test_an_agent_that_is_wrong_raises_where_it_is_made() -> None:
         agent("a", model="echo", max_truns=3)  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("form", [str, list[str], 5])
+def test_a_schema_that_is_none_raises_where_it_is_written(form: Any) -> None:
+    for write in (lambda: Pipeline("p", inputs=form), lambda: agent("a", model="echo", output=form)):
+        with pytest.raises(BlueprintError, match="a pydantic model or a JSON Schema") as raised:
+            write()
+        assert (raised.value.problems[0].file, raised.value.problems[0].code) == (__file__, "bad_schema")
+    with pytest.raises(BlueprintError, match="'input_schema' must be an object"), Pipeline("q"):
+        ask.input("one", "Who?", schema=form)
+
+
 def test_a_step_that_was_refused_is_not_part_of_the_pipeline() -> None:
     with Pipeline("right") as right:
         with pytest.raises(BlueprintError):
@@ -365,7 +375,7 @@ def test_blocks_imports_and_other_kinds_are_written_as_they_stand() -> None:
             with choice.branch(True):
                 step("none")
             with choice.otherwise():
-                ask.review("look", names.output, "Right?")
+                ask.review("look", "Right?", input=names.output)
     text = """
     name: outer
     context: {names: []}
