@@ -34,8 +34,10 @@ async def write_test(run: str, place: Path | None) -> Path:
     if not is_readable(text):
         message = f"{file} would have {len(text):,} characters with this test, and could not be read then"
         raise BadUsage(f"{message}; nothing is written: write the test by hand, with shorter values")
+    changed = _find_changed(document(text, str(file)), file, recorded, run)
     file.write_text(text)
-    _warn_of_change(file, recorded)
+    if changed is not None:
+        say(f"{changed} is not as it was when the run started")
     say(f"{file}: {recorded.case['name']!r} is written")
     for note in dict.fromkeys(recorded.notes):
         say(f"not in the test: {note}")
@@ -84,11 +86,19 @@ def _list_tests(text: str, file: Path) -> list[JSON]:
     return tests
 
 
-def _warn_of_change(file: Path, recorded: RecordedCase) -> None:
-    """Say so if the blueprint beside the test is another one than the run had."""
-    named = document(text_of_file(file), str(file)).get("blueprint", f"{file.name.removesuffix(TEST_SUFFIX)}.yaml")
-    beside = file.parent / str(named)
-    if beside.suffix == ".yaml" and beside.exists():
-        now = examine(beside).valid()
-        if write_core(now) != write_core(recorded.blueprint):
-            say(f"{beside} is not as it was when the run started")
+def _find_changed(tests: JSON, file: Path, recorded: RecordedCase, run: str) -> Path | None:
+    """Return the blueprint beside the tests if it has changed since the run started; None if it has not.
+
+    Raises `BadUsage` if it has another name, too: the run is one of another blueprint.
+    """
+    named = tests.get("blueprint") if isinstance(tests, dict) else None
+    beside = file.parent / str(named or f"{file.name.removesuffix(TEST_SUFFIX)}.yaml")
+    if beside.suffix != ".yaml" or not beside.exists():
+        return None
+    now, then = examine(beside).valid(), recorded.blueprint
+    if write_core(now) == write_core(then.model_copy(update={"name": now.name})):
+        return None
+    if now.name != then.name:
+        way = "name the file of its blueprint: holdfast test FILE --from RUN"
+        raise BadUsage(f"{run} is a run of {then.name!r}, and {beside} is {now.name!r}; nothing is written: {way}")
+    return beside

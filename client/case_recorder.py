@@ -20,6 +20,7 @@ from holdfast.blueprint.questions.secret import reference_in
 from holdfast.client.events import below
 from holdfast.client.history import read_input, started_with
 from holdfast.client.outcomes import outcome_so_far
+from holdfast.client.past_runs import FREE_COMMANDS
 from holdfast.client.run_histories import Call, ChildRun, Histories
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree
@@ -126,6 +127,9 @@ class CaseRecorder:
             whole.calls += history.calls.values()
             whole.own_children += [child for child in history.children if child.is_own]
             self.answers += (await self._histories.read_waits(history)).replies
+            for command in sorted(history.commands & FREE_COMMANDS.keys()):
+                what = f"somebody {FREE_COMMANDS[command]} while it ran, which a test cannot do"
+                self._notes.append(f"{history.workflow}: {what}")
         for call in whole.calls:
             await self._take_call(call)
         for child in whole.own_children:

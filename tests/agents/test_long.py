@@ -9,6 +9,7 @@ import pytest
 import yaml
 from temporalio.service import RPCError
 
+from holdfast.client.case_recorder import CaseRecorder
 from holdfast.protocol.agents import Message, ToolCall
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.errors import BadInput
@@ -32,6 +33,10 @@ async def test_an_agent_is_told_something_for_its_next_turn(house: Harness) -> N
     assert await house.runs.control.tell(run, "Use the train.", by="user:ana") == "pipeline:test;agent:boss"
     await house.answer(run, "yes", question)
     assert await house.output(run) == "Start|Use the train.|"
+    recorded = await CaseRecorder(house.runs.tree, await house.runs.state(run)).record("told")
+    assert [note.partition(": ")[2] for note in recorded.notes] == [
+        "somebody told an agent something while it ran, which a test cannot do"
+    ]
 
 
 async def test_what_is_told_while_the_last_word_is_spoken_is_still_heard(house: Harness) -> None:

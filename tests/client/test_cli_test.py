@@ -33,6 +33,16 @@ def test_a_run_without_a_blueprint_beside_it_says_what_to_name(embedded: Process
 
 
 @pytest.mark.slow
+def test_a_run_of_another_blueprint_becomes_no_test(embedded: Process) -> None:
+    embedded.write("one.yaml", FLOW)
+    embedded.write("two.yaml", "steps: [{kind: hitl, name: other, message: Whose?}]")
+    assert embedded("run", "one.yaml", "--id", "of-one", typed="Ana\n").code == 0
+    refused = embedded("test", "two.yaml", "--from", "of-one")
+    assert (refused.code, "of-one is a run of 'one', and two.yaml is 'two'" in refused.err) == (2, True), refused
+    assert not (embedded.folder / "two.test.yaml").exists()
+
+
+@pytest.mark.slow
 def test_a_test_that_could_not_be_read_is_not_written(embedded: Process) -> None:
     embedded.write("wide.yaml", "steps: [{name: one, input: '{{ input | length }}'}]")
     embedded.write("wide.txt", "x" * 1_200_000)
