@@ -182,7 +182,10 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """See base class; a closed pipe exits with 141, where typer would report a failure with 1."""
+        """See base class; a closed pipe exits with 141, where typer would report a failure with 1.
+
+        A configuration that cannot be used is told in its own words where a command only reads a file, too.
+        """
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -190,6 +193,13 @@ class Commands(TyperGroup):
             raise
         except BrokenPipeError:
             raise typer.Exit(BROKEN_PIPE) from None
+        except ValueError as error:
+            from holdfast.runtime.config import ConfigError  # noqa: PLC0415  see the head of this file
+
+            if not isinstance(error, ConfigError):
+                raise
+            typer.echo(str(error), err=True)
+            raise typer.Exit(USAGE) from None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """See base class."""

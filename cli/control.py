@@ -238,11 +238,21 @@ async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
     return DONE
 
 
+_PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
+
+
 def read_change(text: str) -> tuple[str, JSON]:
-    """Return the path and the value of a PATH=JSON; a value that is not JSON is text."""
+    """Return the path and the value of a PATH=JSON; a value that is not JSON is text.
+
+    Raises `BadUsage` for Python's words for JSON values: as a text each of them would be true.
+    """
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
         raise BadUsage(f"--set {text}: write PATH=JSON, such as --set stats.total=3")
+    if (meant := _PYTHON_WORDS.get(value.strip())) is not None:
+        raise BadUsage(
+            f"--set {text}: {value} is a word of Python; in JSON it is {meant}, and the text is '\"{value}\"'"
+        )
     return path.strip(), parse_value(value, None)
 
 

@@ -154,9 +154,13 @@ async def _edit(change: _ChangeCommand) -> int:
 
 def _read_plan(text: str) -> JSON:
     try:
-        return from_json(text)
+        plan = from_json(text)
     except ValueError as error:
         raise Refusal("invalid_answer", f"the plan was not changed: this is not JSON: {error}") from None
+    if isinstance(plan, dict) and isinstance(plan.get("plan"), dict):
+        way = "send the value of its key `plan`, such as that of jq .plan"
+        raise Refusal("invalid_answer", f"the plan was not changed: this is what `holdfast plan --json` prints; {way}")
+    return plan
 
 
 def _keep(text: str, planned: PlanView) -> Path:

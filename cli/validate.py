@@ -134,7 +134,10 @@ def _is_blueprint(path: Path) -> bool:
 
 
 def _validate(file: Path, check: bool, connect: bool) -> _Validation:
-    parsed = examine(file)
+    try:
+        parsed = examine(file)
+    except ConfigError as error:  # it lists the packages in which a kind of question was looked for
+        return _Validation(file, Parsed(None, error.problems), Checked())
     return _Validation(file, parsed, _check(file, parsed, connect) if check else Checked())
 
 

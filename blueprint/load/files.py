@@ -31,6 +31,13 @@ def load(path: str | Path) -> Blueprint:
     return examine(path).valid()
 
 
+_OTHER_LANGUAGES = {
+    ".toml": ("TOML", "a blueprint is a file of YAML or JSON"),
+    ".py": ("Python", "name a pipeline in it by its module, such as flows:NAME for one in flows.py"),
+}
+"""By the ending of a file what it is written in, and the way out."""
+
+
 def examine(path: str | Path) -> Parsed:
     """Parse a file like `load`, but return the problems, and warnings too."""
     if is_target(str(path)):
@@ -86,9 +93,8 @@ class _Loading:
         if len(self.chain) >= MAX_IMPORT_LEVELS:
             message = f"imports are nested deeper than {MAX_IMPORT_LEVELS} levels"
             return _make_failure(place, file, "bad_value", message, "import the inner ones from the outer blueprint")
-        if path.suffix == ".toml":
-            message = f"{file!r} is TOML, not a blueprint"
-            return _make_failure(place, file, "unreadable_file", message, "a blueprint is a file of YAML or JSON")
+        if (other := _OTHER_LANGUAGES.get(path.suffix)) is not None:
+            return _make_failure(place, file, "unreadable_file", f"{file!r} is {other[0]}, not a blueprint", other[1])
         try:
             text = text_of_file(path, MAX_BYTES)
         except UnreadableFile as error:

@@ -424,6 +424,13 @@ def test_an_expression_that_is_cut_short_is_told_in_words_of_the_language(text: 
     assert "cut short" in problem.message and "template" not in problem.message
 
 
+def test_a_file_of_python_is_told_to_be_no_blueprint(tmp_path: Path) -> None:
+    (tmp_path / "flows.py").write_text("x = 1\n")
+    [problem] = examine(tmp_path / "flows.py").problems
+    assert problem.message.endswith("flows.py' is Python, not a blueprint")
+    assert problem.hint == "name a pipeline in it by its module, such as flows:NAME for one in flows.py"
+
+
 def test_a_file_of_toml_is_told_to_be_no_blueprint(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text("[worker]\nhold = true\n\n[x]\n")
     [problem] = examine(tmp_path / "holdfast.toml").problems

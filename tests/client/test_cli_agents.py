@@ -85,6 +85,8 @@ def test_a_run_stops_where_it_is_asked_to_and_goes_on_edited(holdfast: Holdfast)
     parked = holdfast.park(STEPS, "--interrupt-before", "second")
     assert (parked["questions"][0]["kind"], parked["questions"][0]["info"]) == ("checkpoint", {"n": 1})
     assert holdfast("edit", parked["run"], "--set", "n").code == 2
+    python = holdfast("edit", parked["run"], "--set", "n=False")
+    assert (python.code, "in JSON it is false" in python.err) == (2, True)
     assert holdfast("edit", parked["run"], "--set", "n=5", "--set", "a.b=text").code == 0
     assert holdfast.rest(parked["run"])["output"] == 5
     assert holdfast("edit", parked["run"], "--set", "n=6").code == 4

@@ -171,6 +171,16 @@ def test_a_configuration_that_cannot_be_used_is_a_problem(holdfast: Holdfast, te
 
 
 @pytest.mark.usefixtures("empty_config")
+@pytest.mark.parametrize("command", ["validate", "explain", "graph"])
+def test_a_kind_of_question_in_a_configuration_that_cannot_be_used(holdfast: Holdfast, command: str) -> None:
+    holdfast.write("holdfast.toml", '[worker]\nimports = "my_kinds"\n')
+    file = holdfast.write("flow.yaml", "steps: [{kind: hitl, name: ok, ask: trust, message: Ok?}]")
+    ran = holdfast(command, file)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert "holdfast.toml:2:" in ran.err and "worker.imports: must be a list in brackets" in ran.err
+
+
+@pytest.mark.usefixtures("empty_config")
 def test_a_configuration_that_is_no_toml_is_a_problem(holdfast: Holdfast) -> None:
     holdfast.write("holdfast.toml", "[worker]\nimports = x\n")
     ran = holdfast("validate", holdfast.write("flow.yaml", "steps: [{name: greet}]"))
