@@ -99,7 +99,7 @@ steps:
 
 
 CONVERSATION = """
-agents: {think: {model: "scripted:replies.yaml"}}
+agents: {think: {model: "scripted:replies.yaml", output_schema: {type: object}}}
 steps:
   - {name: get_goal}
   - kind: loop
@@ -107,7 +107,7 @@ steps:
     loop:
       conversation: true
       body:
-        - {name: think, agent: think, updates_context: true, output_schema: {type: object}}
+        - {name: think, agent: think, updates_context: true}
         - {name: say, input: "{{ context.say }}"}
         - {kind: hitl, name: ask, when: context.scratchpad.last_agent_command.action == 'ask'}
       ai_turn_source: say
