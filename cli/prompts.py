@@ -177,7 +177,8 @@ class Terminal:
                 is_consent = question.asked.yes_or_no and field is fields[0] and bool(text.strip())
                 refusal = find_refusal(question, text) if is_consent else None
                 self.tell_refusal(question, refusal or f"{field.name}: {reason}")
-                prompt = replace(prompt, text=f"{one_line(field.name)}: ")
+                if not (field.is_boolean or field.schema.get("enum")):  # what may be typed is told again
+                    prompt = replace(prompt, text=f"{one_line(field.name)}: ")
             if value is not ABSENT:
                 values[field.name] = value
         return values

@@ -70,7 +70,8 @@ def question_text(question: Question, limit: int | None = LONGEST_DETAIL) -> Tex
     if (plan := read_proposal(question)) is not None:  # unwrapped, as the width of the terminal is known later
         text.append(f"\n{clean(plan.to_text(UNWRAPPED)).rstrip()}")
     further = _further_info(question) if plan is None else details_beside(question)
-    for info in [*(parent["info"] for parent in question.parents), further]:
+    details = [*(parent["info"] for parent in question.parents), None if question.repeats_message else further]
+    for info in details:
         if info is not None and info != question.message:
             text.append(f"\n{_info_text(info, limit)}", "dim")
     for attachment in question.attachments:

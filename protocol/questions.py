@@ -105,6 +105,11 @@ class Question(Value):
         return user not in self.accepted_by and concerns(self.people, user, groups)
 
     @property
+    def repeats_message(self) -> bool:
+        """True if its details are its message, which may begin with why an answer to it was given back."""
+        return isinstance(self.info, str) and f"\n\n{self.message}".endswith(f"\n\n{self.info}")
+
+    @property
     def so_far(self) -> str:
         """Progress towards the quorum, in words; empty where one answer is enough."""
         if self.quorum == 1:

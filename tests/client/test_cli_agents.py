@@ -138,7 +138,7 @@ def test_a_person_at_a_terminal_approves_and_lets_a_stop_go_on(holdfast: Holdfas
     screen.until("May payer be called?")
     screen.until("granted (yes | no):")
     screen.type("perhaps\r")
-    screen.until("granted:")
+    screen.until("granted (yes | no):")
     screen.type("yes\r")
     screen.until("scope")
     screen.type("\r")

@@ -45,6 +45,11 @@ def test_a_question_shows_place_message_and_numbered_options() -> None:
     assert shown.splitlines() == ["p · tone", "Which\ufffd[2J?", "   1  a  Alpha", "   2  b  Beta, too", "   3  1  One"]
 
 
+def test_a_question_that_is_asked_again_is_shown_once() -> None:
+    asked = Input(message="Which account?", info="Which account?").give_back("abc is no account number")
+    assert question_text(question(asked)).plain.count("Which account?") == 1
+
+
 def test_a_page_to_open_is_shown_in_full() -> None:
     url = f"https://pay.example/{'a' * 400}"
     asked = OpenLink(message="Pay.", info={"host": "pay.example", "url": url})
