@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+import holdfast.client.__main__ as client_script
 from holdfast.client.proposals import describe_proposal
-from holdfast.protocol.answers import Refusal
+from holdfast.protocol.answers import Answer, Refusal
+from holdfast.protocol.questions import Question
+from tests.conftest import Harness
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, ask, call, finish, statuses, step
 from tests.plans.planned import Json, planned
+from tests.serve.ground import client_of, site_of_house
 
 GOOD = {"goal": "Say it", "steps": [step("1", "Say hello")]}
 BAD = {"goal": "Say it", "steps": [step("1", "Say hello", dependencies=["9"])]}
@@ -168,6 +172,36 @@ async def test_a_plan_that_is_wanted_otherwise_goes_back_with_the_reason(plans: 
     assert statuses(await plans.harness.output(run)) == {"2": "completed"}
     content = (await of_planner(plans, run))[1]["messages"][0]["content"]
     assert (content["wanted"], content["your_plan"]["goal"]) == ("say less", "Say it")
+
+
+async def send_words(house: Harness, door: str, question: Question, words: str) -> None:
+    """Answer a question with a text through one of the doors."""
+    answers = [Answer(question=question.id, content=words)]
+    match door:
+        case "script":
+            await client_script.answer(house.runs, question.run, question.id, words, None)
+        case "API":
+            async with client_of(site_of_house(house)) as api:
+                body = {"answers": [{"question": question.id, "content": words, "digest": question.digest}]}
+                sent = await api.post(f"/api/v1/runs/{question.run}/answers", json=body)
+                assert sent.status_code == 200, sent.text
+        case _:
+            await house.runs.answer(question.run, answers, signal=door == "signal")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", ["update", "signal", "script", "API"])
+async def test_free_words_have_a_plan_revised_through_every_door(plans: Plans, door: str) -> None:
+    other = {"goal": "Say less", "steps": [step("2", "Hush")]}
+    run = await planned(plans, [GOOD, other], more=CONFIRM)
+    question = await plans.harness.one(run)
+    await send_words(plans.harness, door, question, "warmer, and only Ana")
+    again = await plans.harness.one(run)
+    assert (again.round, again.info["payload"]["goal"]) == (2, "Say less")
+    await plans.harness.answer(run, {"verdict": "unchanged"}, again)
+    content = (await of_planner(plans, run))[1]["messages"][0]["content"]
+    assert content["wanted"] == "warmer, and only Ana"
+    await plans.harness.output(run)
 
 
 @pytest.mark.slow
