@@ -191,6 +191,14 @@ async def answers_in(client: Client, workflow: str, run_id: str | None) -> list[
     return await _records(client, await client.get_workflow_handle(workflow, run_id=run_id).fetch_history())
 
 
+async def read_chain_answers(client: Client, workflow: str) -> list[AnswerRecord]:
+    """Return the answers to questions of one workflow, as far back over continue-as-new as Temporal has it, in order.
+
+    Raises `RPCError`, and `ServerUnreachable` if payloads cannot be read.
+    """
+    return [record for history in await _chain(client, workflow) for record in await _records(client, history)]
+
+
 async def _records(client: Client, history: WorkflowHistory) -> list[AnswerRecord]:
     failed = _failed_updates(history.events)
     records: list[AnswerRecord] = []

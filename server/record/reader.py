@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
-from holdfast.blueprint.expressions.values import write_text
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.events import Reading, read_chain
-from holdfast.client.history import AnswerRecord, answers_in, ended_by, started_blueprint
+from holdfast.client.history import answers_in, ended_by, started_blueprint
 from holdfast.client.obstacles import Obstacle
 from holdfast.client.outcomes import final_outcome
 from holdfast.client.states import Outcome
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.protocol.events import LONGEST_VALUE, Event, QuestionAsked, QuestionReplied, is_beginning
+from holdfast.client.whole_answers import find_answer
+from holdfast.protocol.events import Event, QuestionAsked, QuestionReplied, is_beginning
 from holdfast.protocol.names import SHOWN
 from holdfast.protocol.questions import Question
 from holdfast.protocol.views import WorkflowView
@@ -134,11 +134,11 @@ class Reader:
 
     async def _read_whole_answers(self, workflow: str, read: Reading) -> dict[int, JSONObject]:
         """Return the answers of which the events have only the beginning, by offset: from the history, as they came."""
-        short: dict[str | None, list[Event]] = {}
+        short: dict[str | None, list[tuple[Event, QuestionReplied]]] = {}
         for event in read.events:
             data = event.data
             if isinstance(data, QuestionReplied) and (is_beginning(data.content) or is_beginning(data.comment)):
-                short.setdefault(read.find_run(event), []).append(event)
+                short.setdefault(read.find_run(event), []).append((event, data))
         whole: dict[int, JSONObject] = {}
         for run, events in short.items():
             try:
@@ -146,8 +146,12 @@ class Reader:
             except ServerUnreachable as error:  # a payload is gone from its store: the beginning is what there is
                 log.warning("answers to %s are recorded without their end: %s", workflow, error)
                 continue
-            found = ((event.offset, _find_answer(event, given)) for event in events)
-            whole |= {offset: answer for offset, answer in found if answer is not None}
+            found = ((event.offset, find_answer(event.address, data, given)) for event, data in events)
+            whole |= {
+                offset: {"content": answer.content, "comment": answer.comment}
+                for offset, answer in found
+                if answer is not None
+            }
         return whole
 
     async def append(self, run: RecordedRun, entries: Sequence[RecordEntry]) -> int:
@@ -219,22 +223,6 @@ def _make_gap(progress: WorkflowProgress, at: datetime, until: int | None) -> Re
     data = {"first": progress.next_offset, "until": until}
     key = f"gap:{progress.next_offset}"
     return RecordEntry(progress.workflow, key, GAP, "", at, {"data": data})
-
-
-def _find_answer(event: Event, given: Sequence[AnswerRecord]) -> JSONObject | None:
-    """Return the whole answer that an event notes; None if it is not among these."""
-    data = event.data
-    assert isinstance(data, QuestionReplied)
-    named = [answer for answer in given if answer.question in (data.id, event.address) and answer.key == data.key]
-    # Of several signals without a key some were refused: the one that begins as the event says was taken.
-    taken = (answer for answer in named if _begins(answer.content, data.content))
-    answer = next(taken, next(iter(named), None))
-    return None if answer is None else {"content": answer.content, "comment": answer.comment}
-
-
-def _begins(whole: JSON, noted: object) -> bool:
-    text = whole if isinstance(whole, str) else write_text(whole)
-    return text.startswith(str(noted)[:LONGEST_VALUE])
 
 
 def _events(
