@@ -77,7 +77,7 @@ async def fill_form(page: Page) -> None:
     add = page.get_by_role("button", name=re.compile("Add one"))
     await tab_to(page, add)
     await page.keyboard.press("Enter")
-    await expect(page.locator(".item input").first).to_be_focused()
+    await expect(page.locator(".item :is(input, textarea)").first).to_be_focused()
     await expect(page.locator("#main").get_by_label("Name of the guest")).to_have_value("Ms Sato")
     await tab_to(page, page.get_by_role("button", name=re.compile("Remove")))
     await page.keyboard.press("Enter")

@@ -65,8 +65,8 @@ async def list_blueprints_page(request: Request) -> Response:
     every = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in list_offered(config, allows)])
     rows = [row for row in every if wanted.casefold() in f"{row.name} {row.description}".casefold()]
     is_refused = not every and allows is not None and bool(await asyncio.to_thread(list_offered, config))
-    values: dict[str, Any] = {"count": len(every), "wanted": wanted, "is_refused": is_refused}
-    return render(request, "start/list.html", rows=rows, folders=config.serve.blueprints, **values)
+    values = {"count": len(every), "wanted": wanted, "is_refused": is_refused, "folders": config.serve.blueprints}
+    return render(request, "start/list.html", 200, rows=rows, **values)
 
 
 def _start_filter(request: Request) -> Callable[[Blueprint], bool] | None:
