@@ -33,7 +33,7 @@ async def test_an_answer_that_is_given_back_is_asked_for_again_with_the_reason(h
         assert await house.output(run) == "Rue Haute 1, Lyon"
         page = words((await here.get(f"/runs/{run}")).text)
     assert "The city is missing." in closed and "Where to?" in closed
-    assert "The answer was returned: The city is missing." in again and "asked again (2)" in again
+    assert "The answer was returned: The city is missing." in again and "question no. 2 of this step" in again
     assert "not verified" not in page
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.jsonschemas import BadSchema, list_misfits
 from holdfast.blueprint.questions import InvalidAnswer
 from holdfast.client.answering import content_problems
@@ -16,6 +17,7 @@ from holdfast.client.forms import (
     ABSENT,
     HIDDEN_PREFIX,
     FormControl,
+    Submission,
     Texts,
     change_list,
     check_typed,
@@ -37,6 +39,8 @@ CHOICE, OWN_WORDS, REASON = "choice", "own", "reason"
 """The names of controls that are no part of a value: options, own words, a reason."""
 LONG_TEXT: JSONObject = {"type": "string", "format": "long"}
 EDITED = "edited"
+_UNSENT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd]")
+"""Characters that no field of a browser sends as they were."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ class AnswerForm:
         return any(part.widget != "secret" for part in self.filled.control.parts)
 
     @property
+    def is_edited(self) -> bool:
+        """Return whether the value that is typed is another than the one that was shown."""
+        return is_edited(self.question, self.filled.texts)
+
+    @property
     def problems(self) -> Mapping[str, Sequence[str]]:
         return self.filled.problems
 
@@ -89,6 +98,20 @@ def changed_form(question: Question, texts: Texts, change: str) -> AnswerForm:
     """Return the form after an item was added to one of its lists, or removed."""
     control, _ = _find_control(question)
     return typed_form(question, change_list(control, texts, change))
+
+
+def restored_form(question: Question, texts: Texts) -> AnswerForm:
+    """Return the form with its value as it was shown, and with everything else that is typed."""
+    control, value = _find_control(question)
+    other = {name: typed for name, typed in texts.items() if not name.startswith(TOP)}
+    return typed_form(question, {**other, **texts_of_value(control, value)})
+
+
+def edited_form(question: Question, texts: Texts) -> AnswerForm:
+    """Return the form with what is typed, and what was changed in its value, or what is wrong with it."""
+    problems = _read_edit(question, texts).problems
+    form = typed_form(question, texts, problems)
+    return form if problems else replace(form, changes=list_changes(question, texts))
 
 
 def form_key(question: Question) -> str:
@@ -131,6 +154,32 @@ def read_answer(question: Question, do: str, texts: Texts) -> ReadAnswer:
     if question.asked.choices:
         return _read_choice(question, texts)
     return _read_value(question, texts)
+
+
+def is_edited(question: Question, texts: Texts) -> bool:
+    """Return whether the value that is typed is another than the one that was shown; false where none is typed.
+
+    A browser sends ends of lines in its own way, and some characters not at all: that is no edit.
+    """
+    if not any(name.startswith(TOP) for name in texts):
+        return False
+    control, value = _find_control(question)
+    before, after = (read_control(control, _as_sent(shown)).value for shown in (texts_of_value(control, value), texts))
+    return not same(before, after)
+
+
+def drops_edit(question: Question, do: str, texts: Texts) -> bool:
+    """Return whether a button sends nothing of the value, though that was edited."""
+    verb, _, which = do.partition(":")
+    sends_none = (verb == "go_on" and not question.asked.needs_data) or (verb == "verdict" and which != EDITED)
+    return sends_none and is_edited(question, texts)
+
+
+def _as_sent(texts: Texts) -> Texts:
+    return {
+        name: [_UNSENT.sub("", text.replace("\r\n", "\n").replace("\r", "\n")) for text in values]
+        for name, values in texts.items()
+    }
 
 
 def list_changes(question: Question, texts: Texts) -> list[tuple[str, str]]:
@@ -228,13 +277,20 @@ def _read_verdict(question: Question, verdict: str, reason: str, texts: Texts) -
     content: JSONObject = {"verdict": verdict, **({"reason": reason} if reason else {})}
     if verdict != EDITED:
         return _check(question, content, REASON)
-    control, _ = _find_control(question)
-    submission = read_control(control, texts)
-    if submission.value is not ABSENT:
-        check_typed(control, texts, submission, _payload_problems(question, submission.value))
+    submission = _read_edit(question, texts)
     if submission.problems:
         return ReadAnswer(problems=submission.problems)
     return _check(question, {**content, "payload": submission.value})
+
+
+def _read_edit(question: Question, texts: Texts) -> Submission:
+    """Return the value that is typed in place of the one that was shown, with everything that is wrong in it."""
+    control, _ = _find_control(question)
+    submission = read_control(control, texts)
+    if submission.value is not ABSENT:
+        find_problems = _payload_problems if question.asked.verdicts else content_problems
+        check_typed(control, texts, submission, find_problems(question, submission.value))
+    return submission
 
 
 def _payload_problems(question: Question, payload: object) -> Sequence[tuple[str, str]]:
@@ -251,8 +307,3 @@ def _check(question: Question, content: object, place: str = TOP) -> ReadAnswer:
     except (InvalidAnswer, BadSchema) as error:
         return ReadAnswer(problems={place: [str(error)]})
     return ReadAnswer(content)
-
-
-def with_changes(form: AnswerForm, texts: Texts) -> AnswerForm:
-    """Return the form with the changes of its payload."""
-    return replace(form, changes=list_changes(form.question, texts))

@@ -24,15 +24,18 @@ from holdfast.server.web.addresses import question_path
 from holdfast.server.web.dispatches import PATIENCE_SECONDS, dispatch_place, has_ended
 from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.pages.answer_form import (
+    TOP,
     AnswerForm,
     changed_form,
+    drops_edit,
     form_key,
     new_form,
     read_answer,
+    restored_form,
     typed_form,
 )
 from holdfast.server.web.pages.filled_form import texts_of_form
-from holdfast.server.web.pages.question import find_open, send
+from holdfast.server.web.pages.question import find_open, send, tell_edit
 from holdfast.server.web.pages.templating import render
 from holdfast.server.web.requests import read_form
 from holdfast.server.web.site import Site, find_site
@@ -83,6 +86,11 @@ async def send_batch(request: Request) -> Response:
     first, do = selection.alike[0], first_text(texts, "do")
     if change := first_text(texts, "change"):
         return _batch_page(request, selection, changed_form(first, texts, change))
+    if do == "restore":
+        return _batch_page(request, selection, restored_form(first, texts))
+    if drops_edit(first, do, texts):
+        form = typed_form(first, texts, {TOP: [tell_edit(request, first)]})
+        return _batch_page(request, selection, form, 409)
     read = None if do == "decline" else read_answer(first, do, texts)
     if read is not None and (read.problems or not read.is_answer):
         form = typed_form(first, texts, read.problems)

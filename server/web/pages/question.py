@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -17,13 +17,15 @@ from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
 from holdfast.client.answering import OpenQuestions, Sent
+from holdfast.client.earlier_answers import EarlierReply
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
 from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.runs import Runs
 from holdfast.client.tree import CLOSED, UnknownRun, collect_questions
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.protocol.events import QuestionClosed
+from holdfast.protocol.events import QuestionClosed, QuestionReplied
+from holdfast.protocol.guard import UNPROVED
 from holdfast.protocol.people import list_assignee_names
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import make_digest
@@ -38,18 +40,21 @@ from holdfast.server.web.gate import Identity, require_identity
 from holdfast.server.web.pages.answer_form import (
     AnswerForm,
     changed_form,
+    drops_edit,
+    edited_form,
     list_changes,
     new_form,
     read_answer,
+    restored_form,
     typed_form,
-    with_changes,
 )
 from holdfast.server.web.pages.comments import CommentBox, comment_box
+from holdfast.server.web.pages.completed_replies import complete_reply
 from holdfast.server.web.pages.errors import server_message
 from holdfast.server.web.pages.filled_form import texts_of_form, typed_texts
 from holdfast.server.web.pages.inbox import ListView, list_beside, list_from_start
 from holdfast.server.web.pages.story import StoryLine, read_story
-from holdfast.server.web.pages.templating import choose_texts, render
+from holdfast.server.web.pages.templating import choose_texts, name_place, render
 from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
 from holdfast.server.web.questions import ListedQuestion
 from holdfast.server.web.requests import read_form
@@ -61,6 +66,8 @@ Sending = Coroutine[Any, Any, bool]
 """The sending of an answer or a command; its result is whether a worker has received it."""
 ANSWER_DO = {"decline": "decline", "cancel": "cancel"}
 MOVES = ("claim", "release", "delegate")
+REMADE: Mapping[str, Callable[[Question, Texts], AnswerForm]] = {"preview": edited_form, "restore": restored_form}
+"""The buttons that send nothing, and show the form in another way."""
 UNTYPED = ("csrf", "digest", "key", "to")
 """The fields of a form that are no part of the answer."""
 CLOSED_CODES = ("already_answered", "expired", "run_closed", "unknown_question")
@@ -119,7 +126,9 @@ async def show_state(request: Request) -> HTMLResponse:
     failure = site.dispatches.failure(_name_place(request))
     message = _message(request, failure) if isinstance(failure, Exception) else ""
     is_certain = asked is None or asked.is_certain
-    return render(request, "gone.html", is_open=asked is not None, is_certain=is_certain, reply=reply, message=message)
+    is_late = asked is None and _came_too_late(request, None)
+    values = {"is_open": asked is not None, "is_late": is_late, "is_certain": is_certain}
+    return render(request, "gone.html", reply=reply, message=message, **values)
 
 
 async def add_comment(request: Request) -> Response:
@@ -173,8 +182,10 @@ async def send_answer(request: Request) -> Response:
     question, do = asked.question, first_text(texts, "do")
     if change := first_text(texts, "change"):
         return await _question_page(request, asked, changed_form(question, texts, change))
-    if do == "preview":
-        return await _question_page(request, asked, with_changes(typed_form(question, texts), texts))
+    if do in REMADE:
+        return await _question_page(request, asked, REMADE[do](question, texts))
+    if drops_edit(question, do, texts):
+        return await _refused_edit(request, asked, texts)
     if do in MOVES:
         sending = _move(find_site(request), identity, question, do, texts)
         return await _dispatch(request, identity, asked, do, texts, sending)
@@ -195,8 +206,8 @@ async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do
             return await _refused_page(request, asked, texts, 422, problems=read.problems, do=do)
         content = read.content
     answer = Answer(question=question.id, action=action, content=content, digest=first_text(texts, "digest") or None)
-    reason = "" if action == "accept" else first_text(texts, "reason").strip()
-    comment = first_text(texts, "comment").strip() or reason
+    said = [first_text(texts, "comment").strip(), "" if action == "accept" else first_text(texts, "reason").strip()]
+    comment = "\n".join(text for text in said if text)
     sending = send(find_site(request), identity, question, answer, _make_key(texts), comment)
     return await _dispatch(request, identity, asked, do, texts, sending)
 
@@ -214,16 +225,22 @@ async def _dispatch(
         if not await has_ended(task, PATIENCE_SECONDS - SOON_SECONDS):
             return await page
         page.cancel()
-    dispatches.forget(place)
     try:
         is_received = task.result()
     except Refusal as refusal:
+        if do in MOVES or refusal.code not in CLOSED_CODES:  # else the page says later, too, that it came too late
+            dispatches.forget(place)
         return await _after_refusal(request, asked, texts, refusal, do)
     except (NoWorker, NothingSent, RPCError, ValueError) as error:
         status = 422 if isinstance(error, ValueError) and not isinstance(error, ConfigError) else 503
+        dispatches.forget(place)
         return await _refused_page(request, asked, texts, status, message=_message(request, error), do=do)
+    dispatches.forget(place)
     if not is_received:
         return await _question_page(request, asked, replace(typed_form(asked.question, texts), is_sent=True), 202)
+    unsent = {name: typed for name, typed in texts.items() if name != "comment"} if do in MOVES else {}
+    if typed_texts(unsent) and (now := await _find(request)) is not None:
+        return await _question_page(request, now, typed_form(now.question, unsent))
     return RedirectResponse(_back(request), 303)
 
 
@@ -306,6 +323,19 @@ async def _refused_page(
     if status == 503:
         page.headers["Retry-After"] = str(RETRY_SECONDS)
     return page
+
+
+async def _refused_edit(request: Request, asked: FoundQuestion, texts: Texts) -> HTMLResponse:
+    """Show what was edited, which the button that was pressed would have dropped, and both ways on."""
+    form = replace(edited_form(asked.question, texts), message=tell_edit(request, asked.question))
+    return await _question_page(request, asked, form, 409)
+
+
+def tell_edit(request: Request, question: Question) -> str:
+    """Return why a button that would drop an edited value was refused, and which buttons there are for it."""
+    t, asked = choose_texts(request), question.asked
+    sends = "verdict.edited" if asked.verdicts else "go_on_changed" if asked.is_breakpoint else "answer"
+    return t("question.edited", send=t(f"question.{sends}"), drop=t("question.restore"))
 
 
 async def _find(request: Request) -> FoundQuestion | None:
@@ -435,6 +465,7 @@ async def _question_page(
         sees_run=await runs.access.may("see", question.run),
         images=IMAGES,
         unreached=await _list_unreached(site, identity, question),
+        would_prove=runs.answering.proves_persons,
         has_accepted=identity.user in question.accepted_by,
         story=story,
         box=box or await comment_box(request, _back(request)),
@@ -470,17 +501,20 @@ async def _closed_page(
     key = _make_key(texts or {})
     if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
         return RedirectResponse(_back(request), 303)
-    since = _visible_story(runs, run, reply.at, own)
-    view, story = await asyncio.gather(beside or list_from_start(request), since)
+    site, since = find_site(request), _visible_story(runs, run, reply.at, own)
+    whole = complete_reply(runs.client, site.record, run, reply)
+    view, story, closing = await asyncio.gather(beside or list_from_start(request), since, whole)
     return render(
         request,
         "closed.html",
         status,
         list=view,
-        reply=reply,
+        reply=closing,
+        place=_find_place(story, closing),
         run=run,
         state=state,
-        is_late=texts is not None and first_text(texts, "do") not in MOVES,
+        is_late=_came_too_late(request, texts),
+        is_unproved=_is_unproved(runs, closing.data),
         typed=typed_texts(texts or {}),
         story=story,
         next_here=[] if require_identity(request).only else await runs.access.select_visible(run, state.questions),
@@ -488,6 +522,25 @@ async def _closed_page(
         next_mine=_find_next(view.page.questions, run),
         box=box or await comment_box(request, _back(request)),
     )
+
+
+def _came_too_late(request: Request, texts: Texts | None) -> bool:
+    """Return whether an answer of this person to a closed question did not count: this one, or one sent before."""
+    if texts is not None:
+        return first_text(texts, "do") not in MOVES
+    failure = find_site(request).dispatches.failure(_name_place(request))
+    return isinstance(failure, Refusal) and failure.code in CLOSED_CODES
+
+
+def _is_unproved(runs: Runs, data: QuestionReplied) -> bool:
+    """Return whether nothing proves who has answered, where a sign-in would."""
+    return runs.answering.proves_persons and data.by is not None and data.proved_by == UNPROVED
+
+
+def _find_place(story: Sequence[StoryLine] | None, reply: EarlierReply) -> str:
+    """Return the place of a closed question as its run's story has it, with the labels of items."""
+    lines = (line for line in story or () if line.reply is not None and line.reply.id == reply.data.id)
+    return next((line.place for line in lines), name_place(reply.address))
 
 
 def _own_view(views: Sequence[WorkflowView], run: str) -> WorkflowView | None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from temporalio.service import RPCError
 
+from holdfast.blueprint.questions import find_asked
 from holdfast.client.event_texts import progress
 from holdfast.client.events import below
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.protocol.events import Event, QuestionReplied
+from holdfast.protocol.address import name_at
+from holdfast.protocol.events import Event, ItemStarted, QuestionAsked, QuestionMet, QuestionReplied, StepCompleted
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
+from holdfast.server.web.addresses import question_path
 from holdfast.server.web.pages.templating import name_place
 
 MOST_LINES = 40
@@ -30,10 +33,14 @@ class StoryLine:
 
     text: str
     at: datetime
+    output: object = None
+    """What a step returned, beside the text."""
     place: str = ""
     """The place of a question in the run, as people read it."""
     reply: QuestionReplied | None = None
     """What became of a question; None for a line of another kind."""
+    link: str = ""
+    """The address of the page of that question, where the whole answer is; empty for a question of another run."""
 
     @property
     def is_answer(self) -> bool:
@@ -56,14 +63,37 @@ async def read_story(
         events = await asyncio.wait_for(below(tree, run, ITERATIONS, view), PATIENCE_SECONDS)
     except (TimeoutError, NoWorker, UnknownRun, RPCError):
         return None
-    return list_lines([event for event in events if since is None or event.time >= since])
+    return [line for line in list_lines(run, events) if since is None or line.at >= since][-MOST_LINES:]
 
 
-def list_lines(events: Sequence[Event]) -> list[StoryLine]:
-    """Return the lines of events that people need to see, the last `MOST_LINES` of them."""
-    lines = []
+def list_lines(run: str, events: Sequence[Event]) -> list[StoryLine]:
+    """Return the lines of a run's events that people need to see, sorted by time."""
+    labels: dict[str, str] = {}
+    stops: dict[str, str] = {}
     for event in events:
-        if (line := progress(event)) is not None:
-            reply = event.data if isinstance(event.data, QuestionReplied) else None
-            lines.append(StoryLine(line.plain.strip(), event.time, name_place(event.address), reply))
-    return sorted(lines, key=lambda line: line.at)[-MOST_LINES:]
+        match event.data:
+            case ItemStarted(label=str(label)):
+                labels[event.address] = label
+            case QuestionAsked(id=id_, kind=kind, message=message) if _is_stop(kind):
+                stops[id_] = message
+    shown = ((event, line) for event in events if (line := progress(event)) is not None)
+    lines = [_make_line(run, event, line.plain.strip(), labels, stops) for event, line in shown]
+    return sorted(lines, key=lambda line: line.at)
+
+
+def _make_line(run: str, event: Event, text: str, labels: Mapping[str, str], stops: Mapping[str, str]) -> StoryLine:
+    place = name_place(event.address, labels)
+    match event.data:
+        case QuestionReplied() as reply:
+            link = "" if isinstance(reply, QuestionMet) else question_path(run, reply.id)
+            place = stops.get(reply.id, place).rstrip(".")
+            return StoryLine(text, event.time, place=place, reply=reply, link=link)
+        case StepCompleted(output=output):
+            return StoryLine(f"✓ {name_at(event.address)}", event.time, output=output, place=place)
+    return StoryLine(text, event.time, place=place)
+
+
+def _is_stop(kind: str) -> bool:
+    """Return whether a question is a stop before or after a step: its address is not that of the step."""
+    asked = find_asked(kind)
+    return asked is not None and asked.is_breakpoint

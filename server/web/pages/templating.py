@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -44,8 +45,8 @@ def render(request: Request, template: str, status_code: int = 200, **values: ob
         request: The request; its session has the token against CSRF, its scope the identity.
         template: The file in `templates/`.
         status_code: The HTTP status.
-        values: The names that the template uses, beside `t`, `user`, `can_sign_out`, `is_link`, `path`, `now`
-            and `csrf_field`.
+        values: The names that the template uses, beside `t`, `user`, `can_sign_out`, `is_link`, `path`, `is_posted`,
+            `now` and `csrf_field`.
     """
     identity = request.scope.get("identity")
     page = _environment().get_template(template)
@@ -55,6 +56,7 @@ def render(request: Request, template: str, status_code: int = 200, **values: ob
         can_sign_out=isinstance(identity, Identity) and identity.session is not None and identity.only is None,
         is_link=isinstance(identity, Identity) and identity.only is not None,
         path=request.url.path,
+        is_posted=request.method == "POST",
         now=datetime.now(UTC),
         csrf_field=csrf_field(request),
         **values,
@@ -196,14 +198,24 @@ def past(at: datetime, now: datetime, t: Texts) -> Markup:
     return moment(at, max(at, now), t)
 
 
-def name_place(address: str) -> str:
+def name_place(address: str, labels: Mapping[str, str] | None = None) -> str:
     """Return an address as people read it, without its run.
+
+    Args:
+        address: The address.
+        labels: What people read in place of the number of an item, by the address of the item.
 
     >>> name_place("pipeline:brief;loop:clarify:2;hitl:review")
     'clarify 2 › review'
+    >>> name_place("pipeline:p;map:systems:0;hitl:grant", {"pipeline:p;map:systems:0": "Billing"})
+    'systems Billing › grant'
     """
-    steps = parts(address)[1:] or parts(address)
-    return " › ".join(id_ if sub is None else f"{id_} {sub}" for _, id_, sub in steps)
+    segments = address.split(";")
+    names = []
+    for n, (_, id_, sub) in enumerate(parts(address)):
+        shown = (labels or {}).get(";".join(segments[: n + 1]), sub)
+        names.append(id_ if shown is None else f"{id_} {shown}")
+    return " › ".join(names[1:] or names)
 
 
 def element_id(name: str) -> str:

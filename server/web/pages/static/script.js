@@ -2,6 +2,12 @@
 "use strict";
 
 (() => {
+  // A page that came in reply to a form has the address of the form in the bar. A browser that comes back to it, or
+  // loads it again, is to show what is there now, and not to ask whether it may send the form a second time.
+  const sentTo = "posted" in document.body.dataset ? location.pathname : null;
+  const place = sentTo ? sentTo.replace(/\/(comments|pause|resume|tell|retry)$/, "") : location.pathname;
+  if (sentTo) history.replaceState(history.state, "", place + location.search);
+
   const keys = document.getElementById("keys");
   for (const opener of document.querySelectorAll("[data-opens=keys]")) {
     opener.hidden = false;
@@ -92,7 +98,7 @@
 
   const list = document.querySelector("[data-list]");
   list?.querySelector("[data-item][aria-current]")?.scrollIntoView({ block: "nearest" });
-  document.querySelector(".diff")?.scrollIntoView({ block: "center" });
+  if (!refused) document.querySelector(".diff")?.scrollIntoView({ block: "center" });
 
   // Live updates: the server tells that something has changed, and the page fetches what it shows.
   const question = document.querySelector("[data-question]");
@@ -104,9 +110,6 @@
     if (response.redirected || !response.ok) throw new Error(`${response.status}`);
     return new DOMParser().parseFromString(await response.text(), "text/html");
   };
-
-  // A comment that was refused leaves its own address in the bar.
-  const place = location.pathname.replace(/\/comments$/, "");
 
   const listAddress = () => {
     const query = new URLSearchParams(location.search);
@@ -209,7 +212,8 @@
     if (closed) sessionStorage.removeItem(`draft ${place}`);
     if (place.startsWith("/runs/")) dropDrafts((key) => !key.startsWith("draft /start/"));
     for (const form of drafts) {
-      if (!refused) takeDraft(form); // a page that was refused has what was typed
+      if (sentTo === form.getAttribute("action").split("?")[0]) keepDraft(form); // what came back with the page
+      else takeDraft(form);
       form.addEventListener("input", () => keepDraft(form));
       form.addEventListener("change", () => keepDraft(form));
     }
@@ -229,6 +233,24 @@
     if (event.submitter?.name !== "change") return;
     const list = event.submitter.closest("fieldset").id;
     sessionStorage.setItem("changed", JSON.stringify({ list, isAdded: event.submitter.value.startsWith("add:") }));
+  });
+
+  // Own words are chosen by writing them: a radio that is on cannot be put off in another way.
+  const ownChoice = document.querySelector("[data-own]");
+  const ownWords = document.getElementById("own");
+  if (ownChoice) ownWords.addEventListener("input", () => { if (ownWords.value.trim()) ownChoice.checked = true; });
+
+  // Without a connection the browser would show an error of its own in place of the form.
+  const cut = document.getElementById("cut");
+  addEventListener("submit", (event) => {
+    const { target: form, submitter } = event;
+    const isReached = form.dataset.reached;
+    delete form.dataset.reached;
+    if (form.method !== "post" || isReached || (navigator.onLine && document.documentElement.dataset.live !== "off")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    const goOn = () => { form.dataset.reached = "yes"; form.requestSubmit(submitter); };
+    fetch("/healthz", { cache: "no-store" }).then(goOn, () => { cut.textContent = cut.dataset.unsent; });
   });
 
   // A form that is on its way is not sent a second time by a double click. After a while, and when the page is shown
@@ -269,7 +291,6 @@
     const onQuestions = serial(refreshList);
     const onRun = serial(async () => { await refreshQuestion(); await refreshClosed(); });
     let wasCut = false;
-    const cut = document.getElementById("cut");
     news.addEventListener("open", () => {
       document.documentElement.dataset.live = "on";
       cut.replaceChildren();
