@@ -17,7 +17,7 @@ from holdfast.client.open_failures import find_open_failures
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, is_inside, parts, segment, within
-from holdfast.protocol.agents import CALL_MODEL
+from holdfast.protocol.agents import CALL_MODEL, CALL_TOOL
 from holdfast.protocol.events import BranchCompleted, BranchStarted, BranchSuperseded, Event, StepFailed
 from holdfast.protocol.names import TELL
 from holdfast.protocol.past import (
@@ -280,10 +280,11 @@ class PastReader:
             status = _find_status(call, broken)
             if status is None:
                 continue
-            digest, address, result, failure = "", call.address, None, None
+            digest, address, answered, result, failure = "", call.address, call.answered, None, None
             if call.request is not None:
                 request = await self._histories.decode(call.request)
                 digest, address = digest_request(call.activity, request), request.get("address", "")
+                answered = request.get("fresh", ())
             if bad_ends.hold(address, call.at):
                 continue
             if status == "completed":
@@ -291,7 +292,15 @@ class PastReader:
             if status == "failed":
                 followed = call.request is None and not _is_final(call)
                 failure = (await self._histories.read_failure(call.failure)).model_copy(update={"followed": followed})
-            calls[call.id] = PastCall(status=status, request=digest, address=address, result=result, failure=failure)
+            calls[call.id] = PastCall(
+                status=status,
+                request=digest,
+                address=address,
+                made_in=call.made_in if status in ("begun", "again") else "",
+                answered=list(answered),
+                result=result,
+                failure=failure,
+            )
         return calls
 
     def _is_reply_met(self, reply: PastReply, broken: Break, bad_ends: _BadEnds) -> bool:
@@ -472,7 +481,11 @@ def _find_status(call: Call, broken: Break) -> Any:
     has_failed = call.status == "failed" and call.ended is not None and call.ended >= broken.at
     if has_failed and call.failure is not None and call.failure.application_failure_info.type == OUTCOME_UNKNOWN:
         return "begun"
-    return None if has_failed or call.status == "unsent" or call.id in broken.calls else call.status
+    if call.status == "unsent":
+        return None
+    if has_failed or call.id in broken.calls:
+        return "again" if call.activity == CALL_TOOL and call.request is not None else None
+    return call.status
 
 
 def _join(before: Sequence[PastChild], own: Sequence[PastChild]) -> list[PastChild]:

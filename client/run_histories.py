@@ -19,7 +19,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.tree import Tree
 from holdfast.protocol.agents import CALL_MODEL
 from holdfast.protocol.names import OWN_MEMO, PLACE_MEMO
-from holdfast.protocol.past import PAST, Past, PastFailure, PastWaits
+from holdfast.protocol.past import PAST, Past, PastFailure, PastWaits, read_local_id
 from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW
 from holdfast.runtime.errors import BadInput, is_missing
 
@@ -42,6 +42,10 @@ class Call:
     result: Payload | None = None
     failure: ProtoFailure | None = None
     address: str = ""
+    made_in: str = ""
+    """Temporal's id of the history."""
+    answered: Sequence[str] = ()
+    """Of a local one: see `PastCall.answered`."""
 
 
 @dataclass
@@ -276,6 +280,7 @@ class _HistoryReader:
                 scheduled = event.activity_task_scheduled_event_attributes
                 request = scheduled.input.payloads[0] if scheduled.input.payloads else None
                 call = Call(scheduled.activity_id, scheduled.activity_type.name, request, at)
+                call.made_in = self._history.run_id
                 self._calls[event.event_id] = self._history.calls[call.id] = call
             case "activity_task_completed_event_attributes":
                 completed = event.activity_task_completed_event_attributes
@@ -298,8 +303,8 @@ class _HistoryReader:
         if marker.marker_name != LOCAL_MARKER:
             return
         data = json.loads(marker.details["data"].payloads[0].data)
-        id_, _, address = data["activity_id"].partition(" ")
-        call = Call(id_, data["activity_type"], None, at, "completed", at, address=address)
+        id_, address, answered = read_local_id(data["activity_id"])
+        call = Call(id_, data["activity_type"], None, at, "completed", at, address=address, answered=answered)
         if marker.HasField("failure"):
             is_cancelled = any(cause.HasField("canceled_failure_info") for cause in _list_causes(marker.failure))
             call.status, call.failure = ("unsent" if is_cancelled else "failed"), marker.failure

@@ -248,6 +248,8 @@ class ToolRequest(ActivityRequest):
     """For a tool of an agent object."""
     begun: bool = False
     """True if an earlier run began this call and nobody knows how it ended, as with a worker that was lost."""
+    made_in: str = ""
+    """For a call that an earlier run made, too, without a result: Temporal's run id of the history that has it."""
 
 
 class Completed(Value):

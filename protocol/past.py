@@ -5,7 +5,8 @@ A client makes a `Past` of Temporal's histories and of the query `past`; the wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -51,14 +52,19 @@ class PastCall(Value):
     """A call of an activity.
 
     A completed one gives its result, one that failed for good its failure. `begun` was handed out, and it is not known
-    how it ended. `left` was cancelled before the run went on: what waits for it is cancelled again.
+    how it ended. `again` has failed, and is made again: a graph goes on from its last checkpoint. `left` was cancelled
+    before the run went on: what waits for it is cancelled again.
     """
 
-    status: Literal["completed", "failed", "begun", "left"]
+    status: Literal["completed", "failed", "begun", "again", "left"]
     request: str
     """See `digest_request`; empty for a local call, of which the history has the result alone."""
     address: str = ""
     """Of the step that made it, where its request says so."""
+    made_in: str = ""
+    """Of one that is made again: Temporal's id of the history that has it."""
+    answered: list[str] = []
+    """Of a tool that was interrupted: the paths whose answers this call was the first to get."""
     result: JSON = None
     failure: PastFailure | None = None
 
@@ -196,8 +202,29 @@ def digest_request(activity: str, request: Mapping[str, JSON]) -> str:
         activity: The activity's name.
         request: The request as JSON, as it stands in a history.
     """
-    asked: JSONObject = {key: value for key, value in request.items() if key not in (*POLICY, "begun")}
+    asked: JSONObject = {key: value for key, value in request.items() if key not in (*POLICY, "begun", "made_in")}
     return make_digest(activity, _drop_run(asked))
+
+
+def write_local_id(id_: str, address: str, answered: Sequence[str]) -> str:
+    """Return the id that a local call has in a history, which keeps no request of it.
+
+    >>> write_local_id("1f", "pipeline:p;step:a", ["level:seat"])
+    '1f pipeline:p;step:a\\n["level:seat"]'
+    """
+    place = f"{id_} {address}"
+    return f"{place}\n{json.dumps(list(answered))}" if answered else place
+
+
+def read_local_id(text: str) -> tuple[str, str, list[str]]:
+    """Return id, address and the paths of the answers that `write_local_id` was given.
+
+    >>> read_local_id(write_local_id("1f", "pipeline:p;step:a", ["level:seat"]))
+    ('1f', 'pipeline:p;step:a', ['level:seat'])
+    """
+    place, _, answered = text.partition("\n")
+    id_, _, address = place.partition(" ")
+    return id_, address, json.loads(answered or "[]")
 
 
 def digest_child(definition: JSONObject, state: JSONObject) -> str:

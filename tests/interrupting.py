@@ -67,6 +67,9 @@ async def research(folder: str, topics: list[str]) -> dict[str, Any]:
     return found
 
 
+research_here = tool(name="research_here", local=True, idempotent=True)(research)
+
+
 @tool
 def two_rounds(folder: str) -> str:
     """Asks, and asks again."""

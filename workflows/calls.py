@@ -36,6 +36,7 @@ from holdfast.protocol.agents import (
 from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequest
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
+from holdfast.protocol.past import PastCall, write_local_id
 from holdfast.protocol.runs import LossPolicy, write_summary
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import make_digest
@@ -183,16 +184,25 @@ class Activities:
         if not at_once:
             await self._ready()
         if (met := self._earlier.take_call(id_, call.activity, place, is_local=call.is_local)) is not None:
-            if met.status != "begun":
+            if met.status not in ("begun", "again"):
                 return await self._earlier.meet_call(met, call.activity, call.request, call.result_type, place)
-            call = call.mark_begun()
+            call = call.make_again(met)
         check_size([call.request], self._identity.history_limits.value, f"the call ({call.summary})", Address(place))
         self.under_way += 1
         try:
-            # The history keeps no request of a local call, by which a run that goes on from this one knows its place.
-            return await call.result(f"{id_} {place}" if call.is_local else id_, self._identity.loss_policy)
+            if call.is_local:
+                id_ = write_local_id(id_, place, getattr(call.request, "fresh", ()))
+            return await call.result(id_, self._identity.loss_policy)
         finally:
             self.under_way -= 1
+
+    def list_met_answers(self, place: Address) -> Sequence[str]:
+        """Return the paths whose answers the next call of a tool here was the first to get, in the earlier run.
+
+        Empty if that run has made no such call, or it had no new answers.
+        """
+        id_ = make_digest(CALL_TOOL, place, self._calls.get((CALL_TOOL, place), 0) + 1)
+        return self._earlier.list_answers(id_, place)
 
     def _next_id(self, activity: str, place: str) -> str:
         """Return the id of the next call of an activity at an address.
@@ -222,11 +232,12 @@ class _ActivityCall(NamedTuple):
     is_local: bool = False
     """Whether it is made in the workflow's own task."""
 
-    def mark_begun(self) -> _ActivityCall:
-        """Return the call as one that an earlier run began: a tool that may not run twice asks a person."""
+    def make_again(self, met: PastCall) -> _ActivityCall:
+        """Return the call as one that an earlier run made: a begun one that may not run twice asks a person."""
         if not isinstance(self.request, ToolRequest):
             return self
-        return self._replace(request=self.request.model_copy(update={"begun": True}))
+        update = {"begun": met.status == "begun", "made_in": met.made_in}
+        return self._replace(request=self.request.model_copy(update=update))
 
     def follow_local(self, error: ActivityError) -> _ActivityCall:
         """Return the ordinary call that follows a local one; only a failure of the call itself counts."""

@@ -113,6 +113,11 @@ class EarlierRun:
             self.met.append(id_)
         return call
 
+    def list_answers(self, id_: str, address: str) -> Sequence[str]:
+        """Return the paths whose answers the call of this id was the first to get; the call may still be taken."""
+        call = None if self._is_over(address) else self._calls.get(id_)
+        return () if call is None else call.answered
+
     def take_reply(self, address: Address, round_: int) -> PastReply | None:
         """Return the reply to the n-th question at an address. Raises a failure where there must be one."""
         reply = None if self._is_over(address) else self._replies.pop((address, round_), None)

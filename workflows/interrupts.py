@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -47,34 +48,44 @@ class Interrupts:
 
         A question that stays unanswered keeps its id while the tool runs again, and is closed if the tool no longer
         raises it. An answer at a path holds until that path interrupts again; so does the state kept there. An answer
-        that the tool gives back is noted, and its question asked again with the reason.
+        that the tool gives back is noted, and its question asked again with the reason. Where an earlier run is met,
+        the tool gets those answers together that it got together there.
         """
         raised = {interrupt.path: interrupt for interrupt in outcome.questions}
         raised |= {path: self._asked[path] for path in outcome.returned if path not in raised}
         for path, reason in outcome.returned.items():
             self._at(path).note(QuestionReturned(id=self._answered[path], reason=reason))
         answers = {path: answer for path, answer in request.given.items() if path not in raised}
-        answers |= self._collect_answers(raised)
+        met = self.frame.host.activities.list_met_answers(self.frame.address)
+        answers |= self._collect_answers(raised, met)
         await self._close([path for path in self._waiting if path not in raised])
         for path, interrupt in raised.items():
             if path not in answers:
                 await self._ask(path, interrupt, outcome.returned.get(path, ""))
-        if outcome.together or not any(path in answers for path in raised):
-            when = asyncio.ALL_COMPLETED if outcome.together else asyncio.FIRST_COMPLETED
-            await workflow.wait(self._waiting.values(), return_when=when)
-            answers |= {path: self._answer_at(path) for path in list(self._waiting) if self._waiting[path].done()}
+        if met or outcome.together or not any(path in answers for path in raised):
+            waiting = {path: task for path, task in self._waiting.items() if not met or path in met}
+            when = asyncio.ALL_COMPLETED if met or outcome.together else asyncio.FIRST_COMPLETED
+            if waiting:
+                await workflow.wait(waiting.values(), return_when=when)
+            answers |= {path: self._answer_at(path) for path, task in waiting.items() if task.done()}
         places = _list_places(outcome)
         states = {path: state for path, state in request.states.items() if path not in places} | outcome.states
         before = list(dict.fromkeys([*request.interrupted, *places]))
-        fresh = [path for path, answer in answers.items() if request.given.get(path) is not answer]
+        fresh = sorted(path for path, answer in answers.items() if request.given.get(path) is not answer)
         update = {"states": states, "given": answers, "fresh": fresh, "interrupted": before}
         return request.model_copy(update=update)
 
-    def _collect_answers(self, raised: dict[str, RaisedInterrupt]) -> dict[str, InterruptAnswer]:
-        """Return what was answered while the tool ran; an answer holds only for the very question it was given to."""
+    def _collect_answers(self, raised: dict[str, RaisedInterrupt], met: Sequence[str]) -> dict[str, InterruptAnswer]:
+        """Return what was answered while the tool ran; an answer holds only for the very question it was given to.
+
+        Args:
+            raised: What the tool asks by now, by path.
+            met: The paths whose answers its next run was given in an earlier run, where all answers are there at once.
+        """
         answers: dict[str, InterruptAnswer] = {}
-        for path in [path for path, task in self._waiting.items() if task.done()]:
-            if path in raised and raised[path].asked != self._asked[path].asked:
+        ready = [path for path, task in self._waiting.items() if task.done() and (not met or path in met)]
+        for path in ready:
+            if not met and path in raised and raised[path].asked != self._asked[path].asked:
                 del self._waiting[path]  # the tool asks something else by now: that is another round
             else:
                 answers[path] = self._answer_at(path)

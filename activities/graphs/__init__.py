@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from types import ModuleType
 
-from pydantic_core import to_json
 from temporalio import activity
 
 from holdfast.activities.graphs.store import CheckpointStore, MemoryCheckpoints, NoCheckpoints
+from holdfast.activities.graphs.threads import copy_records, list_earlier, name_thread
 from holdfast.activities.imports import import_alone
 from holdfast.activities.registry import Tool, wrong
 from holdfast.protocol.agents import ToolRequest
@@ -52,8 +51,9 @@ class Graphs:
     async def result(self, tool: Tool, request: ToolRequest) -> object:
         """Return what a call of a graph gives. Raises `Interrupt` where it waits for people."""
         _check_input(tool, request)
-        running, graph, thread = _import_running(), tool.function, _thread(request)
+        running, graph, thread = _import_running(), tool.function, name_thread(request)
         if _shape().is_in_memory(graph):
+            await copy_records(self._store, list_earlier(request), thread)
             saver = _saver().StoredSaver(thread, self._store, _codec(), graph.checkpointer.serde)
             await saver.load()
             graph = _shape().with_saver(graph, saver)
@@ -85,18 +85,6 @@ def _saver() -> ModuleType:
 def _codec() -> object:
     """Return the codec of the worker's payloads, which encrypts them where that is configured."""
     return activity.client().data_converter.payload_codec
-
-
-def _thread(request: ToolRequest) -> str:
-    """Return the thread of a call: the same for each of its attempts, and for those after its questions.
-
-    It is of one run of one workflow, as no call outlasts a continue-as-new; and of its input, as a person who edits the
-    input wants another run of the graph.
-    """
-    info = activity.info()
-    place = request.address or info.activity_id
-    digest = hashlib.sha256(to_json([place, request.tool, request.input])).hexdigest()
-    return f"{info.workflow_run_id}/{digest[:32]}"
 
 
 def _check_input(tool: Tool, request: ToolRequest) -> None:

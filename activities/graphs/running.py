@@ -21,8 +21,10 @@ from temporalio import activity
 from holdfast.activities.failure_types import is_retryable
 from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, describe_error, find_failed_tasks
 from holdfast.activities.graphs.forms import KnownForm, read_form
+from holdfast.activities.graphs.saver import StoredSaver
 from holdfast.activities.graphs.shape import Graph, is_plain_node
 from holdfast.activities.graphs.stops import Stop, choose_names, read_pending, read_question
+from holdfast.activities.graphs.threads import copy_checkpoints, list_earlier
 from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translate
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -70,7 +72,7 @@ class GraphCall:
 
     async def result(self) -> object:
         """Return what the graph gives. Raises `Interrupt` where it waits for answers."""
-        state = await self._state()
+        state = await self._take_over(await self._state())
         if state is not None and not state.next and self._is_new_call:
             # A person has this step run once more, after it had ended: that is another run of the graph.
             await self._forget()
@@ -83,9 +85,31 @@ class GraphCall:
             raise self._join_stops([stop])
         return await self._until_stop(self._resumption(self._delivered))
 
+    async def _take_over(self, state: StateSnapshot | None) -> StateSnapshot | None:
+        """Return where the graph stands once what an earlier run has kept of this call is in its thread.
+
+        Raises a failure where the questions that were met belong to a graph that is lost, or has gone on since.
+        """
+        earlier = list_earlier(self._request)
+        if self._saver is None or not earlier:
+            return state
+        if not isinstance(self._saver, StoredSaver):
+            await copy_checkpoints(self._saver, earlier, self._thread, in_thread=self._sync)
+            state = await self._state()
+        if activity.info().attempt > 1 or self._request.made_in or not self._request.states:
+            return state
+        waiting = [] if state is None else [stop.id for stop in await self._stops(state)]
+        if sorted(waiting) != self._kept.get("waiting"):
+            state_now = (
+                "is not kept any more" if state is None else "has gone on since, in the run that it was begun in"
+            )
+            text = f"the graph that asked this {state_now}; fork the run at this step, which begins the graph anew"
+            raise wrong("past_differs", f"{self._tool.name}: {text}")
+        return state
+
     @property
     def _is_new_call(self) -> bool:
-        return activity.info().attempt == 1 and not self._request.states
+        return activity.info().attempt == 1 and not self._request.states and not self._request.made_in
 
     def _resumption(self, answers: Mapping[str, JSON]) -> Command[Any] | None:
         """Return what the graph is resumed with; None lets it go on where it was cut off."""
@@ -244,7 +268,8 @@ class GraphCall:
             calls |= {stop.id: self._calls.made[stop.task] for stop in stops if self._calls.made[stop.task]}
         # All places: the third question of a node gets an address that neither of the others had.
         places = asked | {stop.path: stop.id for stop in stops}
-        return Interrupt.all(parts, state={"asked": places, "passed": sorted(passed), "calls": calls})
+        kept = {"asked": places, "passed": sorted(passed), "calls": calls}
+        return Interrupt.all(parts, state=kept | {"thread": self._thread, "waiting": sorted(stop.id for stop in stops)})
 
     def _is_held(self, stop: Stop, path: str, has_failed: bool) -> bool:
         """Return whether the graph is to get the answer at a path again, or only with those to other questions."""
