@@ -121,13 +121,13 @@ CALLS: dict[str, Callable[[Runs], Awaitable[Any]]] = {
     "access.answerable": lambda runs: runs.access.answerable(RUN, ["q"]),
     "access.visible_questions": lambda runs: runs.access.visible_questions(RUN),
     "access.sees_part": lambda runs: _for_eve(runs).access.sees_part(RUN),
-    **{f"lists.{name}": _named(f"lists.{name}") for name in ("all", "page", "waiting", "running")},
+    **{f"lists.{name}": _named(f"lists.{name}") for name in ("all", "page", "find_waiting", "find_running")},
     **{name: _named(name, RUN) for name in _OF_A_RUN},
 }
 """How to call each method of `Runs` and its facets that waits for Temporal."""
 FACETS = "holdfast.client.facets."
 NEED_ATTRIBUTES = ["start", "lists.find_question", "external_events.find_runs"]
-NEED_ATTRIBUTES += [f"lists.{name}" for name in ("all", "page", "waiting", "running")]
+NEED_ATTRIBUTES += [f"lists.{name}" for name in ("all", "page", "find_waiting", "find_running")]
 STATUSES = (
     (RPCStatusCode.UNAVAILABLE, "server_error", "does not answer"),
     (RPCStatusCode.DEADLINE_EXCEEDED, "server_error", "does not answer"),
