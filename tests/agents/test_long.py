@@ -277,3 +277,12 @@ async def test_what_people_said_stays_when_old_turns_are_dropped(house: Harness)
     await house.runs.control.tell(run, "NEVER use the expensive one.")
     await house.answer(run, "yes", question)
     assert await house.output(run) == "Go|NEVER use the expensive one.|"
+
+
+@pytest.mark.parametrize("content", ["x" * 3_000_000, {"lines": ['"quoted"'] * 300_000}, "é" * 3_000_000])
+def test_one_huge_result_is_cut_before_a_turn_is_dropped(content: Any) -> None:
+    before = conversation(4)
+    huge = Message(role="tool", tool="web", content=content)
+    kept = talk.shorten_to_limit([*before, Message(role="assistant", content="look"), huge])
+    assert kept[: len(before)] == before
+    assert 700_000 < talk.measure_size(kept) <= talk.MOST_BYTES

@@ -12,6 +12,8 @@ from holdfast.workflows.agents import BAD_REPLIES
 
 MOST_BYTES = 1_000_000
 """Most bytes of a conversation under any rule: a payload over 2 MB fails the workflow task for ever."""
+LARGE_RESULT = MOST_BYTES // 16
+"""Bytes of a result that is shortened before any turn is dropped."""
 LONGEST_OLD_RESULT = 500
 BYTES_PER_TOKEN = 4
 LEFT_OUT = " characters left out)"
@@ -91,15 +93,35 @@ def halve(messages: Sequence[Message]) -> list[Message] | None:
 
 
 def shorten_to_limit(messages: Sequence[Message]) -> list[Message]:
-    """Return messages that fit a request: shorten old results, then drop old turns, then shorten what is left."""
+    """Return messages that fit a request: shorten old, then large results, drop old turns, shorten what is left."""
     kept = list(messages)
     if measure_size(kept) > MOST_BYTES:
         kept = shorten_results(kept, keep_turns=4)
+    while (excess := measure_size(kept) - MOST_BYTES) > 0 and (
+        shorter := _cut_largest_result(kept, excess)
+    ) is not None:
+        kept = shorter
     while measure_size(kept) > MOST_BYTES and (shorter := halve(kept)) is not None:
         kept = shorter
     if measure_size(kept) > MOST_BYTES:
         kept = [_cut(message, MOST_BYTES // (8 * len(kept))) for message in kept]
     return kept
+
+
+def _cut_largest_result(messages: Sequence[Message], excess: int) -> list[Message] | None:
+    """Return the messages with the largest result shortened by these bytes; None if none is large.
+
+    One result must not cost the agent what it did in its other turns.
+    """
+    sizes = [measure_size([message]) if message.role == "tool" else 0 for message in messages]
+    largest = max(sizes, default=0)
+    if largest <= LARGE_RESULT:
+        return None
+    number = sizes.index(largest)
+    text = write_text(messages[number].content)
+    limit = len(text) * max(LARGE_RESULT // 2, largest - excess - LARGE_RESULT // 2) // largest
+    cut = messages[number].model_copy(update={"content": _cut_text(text, limit), "raw": None})
+    return [*messages[:number], cut, *messages[number + 1 :]]
 
 
 def _cut(message: Message, limit: int) -> Message:
