@@ -109,7 +109,7 @@ class EarlierRun:
             return None
         if call is None:
             self._check_new(address, f"did not call {activity} here")
-        else:
+        elif call.status != "again":
             self.met.append(id_)
         return call
 
