@@ -54,6 +54,8 @@ class Budget(Value):
     """True for the limits of the run itself: no `on_error` handles a failure by these."""
     share: dict[str, float] | None = None
     """For a branch: its share of each limit, by name of the limit."""
+    granted: dict[str, float] = {}
+    """By name, how much of a limit people have granted beyond what its author wrote."""
     spent: Usage = Usage()
 
 

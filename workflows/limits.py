@@ -112,7 +112,7 @@ class Meter:
             key="limit",
             address=address,
             then=budget.limits.on_limit,
-            amount=list_limits(budget.limits)[name],
+            amount=list_limits(budget.limits)[name] - budget.granted.get(name, 0),
             message=message,
             question=f"{message}. Go on?",
             ended=f"{message}; ended",
@@ -145,7 +145,10 @@ class Meter:
         if budget.share is not None:
             raised = {"share": {**budget.share, name: budget.share[name] + amount}}
         else:
-            raised = {"limits": budget.limits.model_copy(update={name: list_limits(budget.limits)[name] + amount})}
+            raised = {
+                "limits": budget.limits.model_copy(update={name: list_limits(budget.limits)[name] + amount}),
+                "granted": {**budget.granted, name: budget.granted.get(name, 0) + amount},
+            }
         self.budgets[index] = budget.model_copy(update=raised)
         if self._outer is not None and index < len(self._outer.budgets):
             self._outer.grant(index, name, amount)

@@ -51,7 +51,11 @@ async def test_a_person_may_grant_as_much_again(house: Harness) -> None:
         return asked and asked[0].id != question.id
 
     await until(second)
-    await house.answer(run, "more")
+    again = await house.one(run)
+    assert [option.label for option in again.options][
+        0
+    ] == "4 more"  # as much as the author wrote, not what is allowed now
+    await house.answer(run, "more", again)
     assert await house.output(run) == "x"
     assert (await house.runs.state(run)).usage.requests == 9
 
