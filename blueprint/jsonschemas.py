@@ -88,14 +88,12 @@ def list_misfits(schema: JSONObject, value: JSON) -> list[tuple[str, str]]:
 
 
 def misfit(schema: JSONObject, value: JSON) -> str | None:
-    """Return the first problem as one sentence, or None when the value fits.
+    """Return all problems in one sentence, as `list_misfits` finds them, or None when the value fits.
 
-    >>> misfit({"required": ["topic"]}, {}), misfit({"type": "integer"}, None)
-    ('topic is missing', 'the value must be a whole number, not null')
+    >>> misfit({"required": ["topic", "n"]}, {}), misfit({"type": "integer"}, None)
+    ('n is missing; topic is missing', 'the value must be a whole number, not null')
     """
-    for path, message in list_misfits(schema, value):
-        return f"{path or 'the value'} {message}"
-    return None
+    return "; ".join(f"{path or 'the value'} {message}" for path, message in list_misfits(schema, value)) or None
 
 
 def shown_path(path: Path) -> str:
