@@ -47,7 +47,7 @@ CONNECTED = [
     "answer asks-{n} go yes",
     "cancel ends-{n}",
     "send waits-{n} paid INV-7",
-    "create new-{n}.yaml --template revise_text",
+    "create new-{n} --template revise_text",
 ]
 PREPARE = [
     "start ask.yaml --no-check --id asks-{n}",
