@@ -421,7 +421,7 @@ class Answering:
     # Events of other systems
 
     async def send_event(
-        self, tree: Tree, views: Sequence[WorkflowView], event: SystemEvent, *, keep: bool = True
+        self, tree: Tree, views: Sequence[WorkflowView], event: SystemEvent, *, keep: bool = True, is_new: bool = False
     ) -> EventReceipt:
         """Send an event to the workflow of a run whose step waits for it, else to the run, which keeps it.
 
@@ -430,12 +430,13 @@ class Answering:
             views: The run's workflows; none if it has ended.
             event: The event; under an id that came before it gets the receipt of then.
             keep: Whether the run may keep it.
+            is_new: Whether no event can have come under its id before.
 
         Raises:
             Refusal: The event was refused; `unknown_question` if no step waits for it, and the run may not keep it.
             TakenByAnother: The step has gone on in the meantime: look at the run again.
         """
-        if early := await self._earlier_event(tree, event, views):
+        if not is_new and (early := await self._earlier_event(tree, event, views)):
             return early
         waiting = [
             candidate for candidate in collect_events(views) if candidate.asked.awaits == (event.name, event.key)

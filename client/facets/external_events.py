@@ -62,7 +62,7 @@ class ExternalEvents:
             {"name": name, "key": key, "payload": payload, "id": id or secrets.token_hex(8)}
             | {"by": self._answering.find_sender(by)}
         )
-        for _ in range(EVENT_LOOKS):
+        for look in range(EVENT_LOOKS):
             try:
                 state = await read_state(self._tree, self._answering, run)
             except NoWorker as error:
@@ -70,7 +70,8 @@ class ExternalEvents:
                     raise
                 return await self._answering.signal_event(self._tree, run, event)
             with suppress(TakenByAnother):
-                return await self._answering.send_event(self._tree, state.views, event, keep=keep)
+                is_new = id is None and look == 0  # nothing can have come under an id that was just made
+                return await self._answering.send_event(self._tree, state.views, event, keep=keep, is_new=is_new)
         raise Refusal("busy", f"the steps of {run} that wait for {name} come and go; send the event again")
 
     async def find_runs(self, name: str, key: str) -> list[str]:

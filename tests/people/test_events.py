@@ -65,6 +65,15 @@ async def test_an_event_is_the_output_of_the_step_that_waits_for_it(house: Harne
     assert await house.output(run) == {"amount": 3}
 
 
+async def test_what_no_event_came_under_is_not_looked_for(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of a whole run would be read to find a reply under an id that was made for this event."""
+    run = await house.start(ONE % "", INVOICE)
+    await waited(house, run)
+    monkeypatch.setattr("holdfast.client.answering.EarlierAnswers.find_under", None)
+    assert (await send(house, run)).status == "taken"
+    assert await house.output(run) == 1
+
+
 async def test_the_reply_of_a_wait_says_which_event_came_and_from_whom(house: Harness) -> None:
     run = await house.start(f"steps: [{PAID % ''}, {{name: who, input: '{{{{ steps.paid.reply }}}}'}}]", INVOICE)
     await waited(house, run)
