@@ -32,6 +32,7 @@ from holdfast.client.history import _children
 from holdfast.client.runs import Runs
 from holdfast.client.states import Outcome
 from holdfast.protocol.answers import Answer, Receipt, Refusal
+from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.questions import Question
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.namespace import ATTRIBUTE_KEYS
@@ -122,6 +123,14 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def own_deployment() -> Iterator[None]:
+    """Keys, groups and limits that a test, or a worker in it, gives this process are gone after it."""
+    before = dict(vars(DEPLOYMENT))
+    yield
+    vars(DEPLOYMENT).update(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
