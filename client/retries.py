@@ -21,7 +21,7 @@ from holdfast.client.starting import check_start, choose_limits, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
-from holdfast.protocol.names import LONGEST_RUN_ID, PIPELINE_WORKFLOW
+from holdfast.protocol.names import PIPELINE_WORKFLOW, join_run_id
 from holdfast.protocol.past import PAST_MEMO, Past, PastLink, ResumePoint
 from holdfast.protocol.runs import Failure, HistoryLimits
 from holdfast.protocol.values import make_digest
@@ -242,8 +242,7 @@ def name_retry(run: str) -> str:
     base, _, number = run.rpartition("~")
     if not (base and number.isdigit()):
         base, number = run, "1"
-    suffix = f"~{int(number) + 1}"
-    return base.encode()[: LONGEST_RUN_ID - len(suffix)].decode(errors="ignore") + suffix
+    return join_run_id(base, f"~{int(number) + 1}")
 
 
 async def find_retry(tree: Tree, run: str) -> tuple[str, PastLink | None]:

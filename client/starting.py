@@ -22,7 +22,7 @@ from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.client.outgoing import check_outgoing
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW
+from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW, join_run_id
 from holdfast.protocol.past import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
 from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, describe_excess
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def new_run_id(blueprint: Blueprint) -> str:
     """Return an id of the blueprint's name and a random suffix."""
-    return f"{blueprint.name[: LONGEST_RUN_ID - 9]}-{secrets.token_hex(4)}"
+    return join_run_id(blueprint.name, f"-{secrets.token_hex(4)}")
 
 
 def check_start(blueprint: Blueprint, input: object, run: str, limit: SizeLimit) -> None:

@@ -71,3 +71,12 @@ PAGE_BYTES = 12 * 1024
 LONGEST_RUN_ID = 100
 LONGEST_SUMMARY = 200
 """Bytes."""
+
+
+def join_run_id(name: str, ending: str) -> str:
+    """Return the id of a run: a name, shortened where it has to be, and an ending of ASCII that is kept whole.
+
+    >>> join_run_id("brief", "-0123abcd"), len(join_run_id("ä" * 100, "~2").encode())
+    ('brief-0123abcd', 100)
+    """
+    return name.encode()[: LONGEST_RUN_ID - len(ending)].decode(errors="ignore") + ending

@@ -34,7 +34,7 @@ from holdfast.client.history import read_input
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.incoming import SystemEvent, read_event
-from holdfast.protocol.names import LONGEST_RUN_ID
+from holdfast.protocol.names import join_run_id
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.config import Config, ConfigError, HookSection
 from holdfast.runtime.errors import BadInput, RunExists
@@ -262,8 +262,7 @@ async def _start(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
     """Start a run whose id follows from that of the webhook: one that is repeated finds it there."""
     blueprint = await asyncio.to_thread(lambda: find_offered(site.config, hook.settings.blueprint or "").read())
     value = hook.render("input", hook.settings.input, names)
-    prefix = hook.name[: LONGEST_RUN_ID - 17]
-    run = f"{prefix}-{make_digest(hook.name, id_)}"
+    run = join_run_id(hook.name, f"-{make_digest(hook.name, id_)}")
     try:
         await runs.start(blueprint, value, run=run, started_by=hook.sender.user, check=True)
     except RunExists:

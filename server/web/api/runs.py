@@ -25,7 +25,7 @@ from holdfast.client.states import OutcomeJSON, RunRow, SteeringJSON
 from holdfast.client.tree import UnknownRun
 from holdfast.client.views.runs import RunJSON
 from holdfast.protocol.answers import Receipt, Refusal
-from holdfast.protocol.names import LONGEST_RUN_ID
+from holdfast.protocol.names import LONGEST_RUN_ID, join_run_id
 from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import Status
 from holdfast.runtime.errors import RunExists
@@ -173,8 +173,7 @@ async def start_run(exchange: Exchange) -> StartedJSON:
 
 def _id_for(blueprint: Blueprint, by: str, key: str) -> str:
     """Return the id of the run that a person starts under a key: the same for each try."""
-    name = blueprint.name.encode()[: LONGEST_RUN_ID - 17].decode(errors="ignore")
-    return f"{name.replace('/', '-')}-{make_digest(by, key)}"
+    return join_run_id(blueprint.name.replace("/", "-"), f"-{make_digest(by, key)}")
 
 
 async def _check_same(exchange: Exchange, run: str, blueprint: Blueprint) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from holdfast.protocol.names import LONGEST_RUN_ID
+from holdfast.protocol.names import join_run_id
 
 MARK_BYTES = 4
 
@@ -18,5 +18,4 @@ def make_marked_id(name: str, mark: str) -> str:
     """Return the id of a run: a name, shortened where it has to be, and the mark that its form has, else a new one."""
     if len(mark) != 2 * MARK_BYTES or not mark.isalnum() or not mark.isascii():
         mark = make_mark()
-    short = name.encode()[: LONGEST_RUN_ID - 2 * MARK_BYTES - 1].decode(errors="ignore")
-    return f"{short}-{mark}"
+    return join_run_id(name, f"-{mark}")
