@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes.context import Context
-from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote
+from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote, suggest_key
 
 _DEEPEST = 4
 _WRITE = re.compile(r"\.(set|append|merge)\.value")
@@ -66,7 +66,7 @@ def check_write(target: str, verb: str, value: Shape, context: Shape, path: str,
         name = ".".join(["context", *keys[:index]])
         found = here.find_key(key)
         if found is None and here.may_be("object"):
-            hint = did_you_mean(key, here.keys) or f"it has {', '.join(here.keys)}"
+            hint = suggest_key(key, here)
             return report.add(path, "unknown_field", f"{name} may not have {key!r}", hint, rf"\b({re.escape(key)})\b")
         if found is None:
             return report.add(

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from jinja2 import nodes
 
-from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.functions import METHODS
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
 from holdfast.blueprint.shapes.elements import look_into
 from holdfast.blueprint.shapes.place import JudgedText
-from holdfast.blueprint.shapes.report import describe_types, locate_value, name_node
+from holdfast.blueprint.shapes.report import describe_types, locate_value, name_node, suggest_key
 from holdfast.blueprint.shapes.rules import need_number, need_text, read_elements, take_part
 
 _OF_TEXT = {
@@ -144,6 +143,6 @@ def _get(judged: JudgedText, node: nodes.Call, of: Shape, key: str) -> Shape:
     assert isinstance(node.node, nodes.Getattr)
     found = of.find_key(key)
     if found is None and of.may_be("object"):
-        hint = did_you_mean(key, of.keys) or f"it has {', '.join(of.keys) or 'none'}"
-        judged.report("unknown_field", f"{name_node(node.node.node)} has no {key!r}", hint, locate_value(key))
+        message = f"{name_node(node.node.node)} has no {key!r}"
+        judged.report("unknown_field", message, suggest_key(key, of), locate_value(key))
     return UNKNOWN if found is None or len(node.args) > 1 else found

@@ -7,7 +7,6 @@ from typing import Any
 
 from jinja2 import nodes
 
-from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, Shape, find_type, join_shapes, make_shape
 from holdfast.blueprint.shapes import consents
@@ -19,6 +18,7 @@ from holdfast.blueprint.shapes.report import (
     locate_value,
     name_node,
     quote,
+    suggest_key,
     suggest_value,
 )
 
@@ -121,9 +121,8 @@ def _check_element(judged: JudgedText, left: nodes.Node, value: Shape, elements:
     """Report a constant that no element of a list is, or no key of an object."""
     match left:
         case nodes.Const(value=str(key)) if other.types <= {"object", "null"} and other.find_key(key) is None:
-            hint = did_you_mean(key, other.keys) or f"it has {', '.join(other.keys) or 'none'}"
             message = f"{name_node(elements)} never has {quote(key)}"
-            judged.report("impossible_comparison", message, hint, locate_value(key))
+            judged.report("impossible_comparison", message, suggest_key(key, other), locate_value(key))
         case nodes.Const(value=wanted) if other.types <= {"list", "null"} and not may_equal(other.element, value):
             element = other.element
             hint = suggest_value(wanted, element.values) if element.values else f"each is {describe_types(element)}"

@@ -24,6 +24,8 @@ _WORDS = {
     "null": "null",
 }
 _MOST_LISTED = 8
+MOST_KEYS = 12
+"""Most keys of an object that a hint lists."""
 
 
 class Sink(Protocol):
@@ -103,6 +105,11 @@ def suggest_value(wanted: JSON, values: Sequence[JSON]) -> str:
     texts = [value for value in values if isinstance(value, str)]
     near = did_you_mean(wanted, texts) if isinstance(wanted, str) else None
     return near or f"it is {describe_values(values)}"
+
+
+def suggest_key(key: str, of: Shape) -> str:
+    """Return the key that was meant in place of one that an object does not have, or those that it has."""
+    return did_you_mean(key, of.keys) or (f"it has {', '.join(of.keys[:MOST_KEYS])}" if of.keys else "it has none")
 
 
 def name_node(node: nodes.Node) -> str:

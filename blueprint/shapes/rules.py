@@ -8,9 +8,8 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.shape import NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
 from holdfast.blueprint.shapes import consents
 from holdfast.blueprint.shapes.place import PREVIOUS, JudgedText
-from holdfast.blueprint.shapes.report import describe_types, find_chain, locate_key, name_node
+from holdfast.blueprint.shapes.report import MOST_KEYS, describe_types, find_chain, locate_key, name_node, suggest_key
 
-_MOST_KEYS = 12
 _INSTEAD = {
     "length": "write `| length`",
     "size": "write `| length`",
@@ -29,7 +28,7 @@ def read_key(judged: JudgedText, node: nodes.Getattr | nodes.Getitem, of: Shape,
         return UNKNOWN
     if not of.lists(key) and of.keys:
         message = f"nothing says that {name_node(node.node)} has {key!r}"
-        hint = did_you_mean(key, of.keys) or f"it lists {', '.join(of.keys[:_MOST_KEYS])}"
+        hint = did_you_mean(key, of.keys) or f"it lists {', '.join(of.keys[:MOST_KEYS])}"
         judged.warn("unlisted_key", message, hint, locate_key(node.node, key))
     return UNKNOWN if found is None else found
 
@@ -41,8 +40,7 @@ def _report_key(judged: JudgedText, node: nodes.Getattr | nodes.Getitem, of: Sha
         message = f"{root} is the output of the step before already, and has no 'output'"
         judged.report("bad_shape", message, f"write {root}", at)
     elif of.may_be("object"):
-        hint = did_you_mean(key, of.keys) or (f"it has {', '.join(of.keys[:_MOST_KEYS])}" if of.keys else "it has none")
-        judged.report("unknown_field", f"{above} has no {key!r}", hint, at)
+        judged.report("unknown_field", f"{above} has no {key!r}", suggest_key(key, of), at)
     else:
         hint = _INSTEAD.get(key, "read it as a whole, or let it be an object")
         judged.report("bad_shape", f"{above} is {describe_types(of)}, and has no key {key!r}", hint, at)
