@@ -1,4 +1,4 @@
-"""What repeats the values of a run in Temporal, for `erase`: its workflows, and the runs that go on from it."""
+"""What belongs to a run in Temporal: the query for its workflows, which `cancel` asks, and its retries and forks."""
 
 from __future__ import annotations
 
