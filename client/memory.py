@@ -52,9 +52,10 @@ class QuestionMemory:
 
     def keep(self, questions: Sequence[Question]) -> None:
         """Keep these questions as the latest."""
-        entries = {question.id: question.model_dump(mode="json") for question in questions}
-        new = {id_: entry for id_, entry in entries.items() if len(json.dumps(entry)) <= LARGEST_QUESTION}
         seen = self._read()
+        entries = {question.id: question.model_dump(mode="json") for question in questions}
+        # Most are as they were: a server sees the same ones again and again, and need not write them to measure them.
+        new = {id_: entry for id_, entry in entries.items() if seen.get(id_) == entry or _is_small(entry)}
         if all(seen.get(id_) == entry for id_, entry in new.items()):
             return
         for id_, entry in new.items():
@@ -124,6 +125,10 @@ def _read_stamp(path: Path) -> tuple[int, ...] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_small(entry: JSONObject) -> bool:
+    return len(json.dumps(entry)) <= LARGEST_QUESTION
 
 
 def _parse(entry: JSONObject) -> list[Question]:
