@@ -21,9 +21,7 @@ from holdfast.cli.runs import print_outcome
 from holdfast.cli.session import Session, open_session
 from holdfast.cli.start import StartArguments
 from holdfast.cli.tables import console
-from holdfast.client.reading import BadUsage, parse_input, person
-from holdfast.runtime.config import load_config_for
-from holdfast.runtime.embedded import Startup
+from holdfast.client.reading import BadUsage, person
 from holdfast.server.web.addresses import question_address
 
 app = typer.Typer(rich_markup_mode=None)
@@ -68,15 +66,9 @@ class Attendant:
 
 
 async def _run(arguments: StartArguments, attendant: Attendant) -> int:
-    blueprint, parsed = arguments.read()
-    input_ = parse_input(arguments.input, blueprint.inputs)
+    beginning = arguments.read()
     sources = answer_sources(attendant.answers)
-    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
-    if arguments.check:
-        await session.look_up(blueprint, parsed.problem)
-    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(attendant.by))
-    session.say_who_sees(blueprint, person(attendant.by))
-    await session.say_if_nobody_works()
+    session, run = await beginning.start(person(attendant.by))
     page = session.page(run)
     say(f"run {run}" + (f"  {page}" if page else ""))
     return await attend(session, run, sources, attendant, is_new=True)

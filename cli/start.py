@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
+from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.load import Parsed, examine
 from holdfast.cli.command import perform
 from holdfast.cli.flags import After, AsJson, Before, By, Check, File, Id, Input, Model
 from holdfast.cli.output import DONE, print_json, print_text, say
-from holdfast.cli.session import open_session
+from holdfast.cli.session import Session, open_session
 from holdfast.client.reading import BadUsage, parse_input, person
 from holdfast.runtime.config import load_config_for
 from holdfast.runtime.embedded import Startup
@@ -56,16 +57,14 @@ class StartArguments:
     after: list[str]
     check: bool
 
-    def read(self) -> tuple[Blueprint, Parsed]:
-        """Return the file's blueprint, changed by the options, and its source. Raises `BlueprintError` or `BadUsage`.
-
-        Prints the warnings of the file.
-        """
+    def read(self) -> Beginning:
+        """Return what is to be started. Raises `BlueprintError` or `BadUsage`; prints the warnings of the file."""
         parsed = examine(self.file)
         blueprint = parsed.valid()
         for warning in parsed.warnings:
             say(str(warning))
-        return self._add_stops(blueprint), parsed
+        blueprint = self._add_stops(blueprint)
+        return Beginning(self, blueprint, parsed, parse_input(self.input, blueprint.inputs))
 
     def _add_stops(self, blueprint: Blueprint) -> Blueprint:
         if self.model is not None:
@@ -76,6 +75,29 @@ class StartArguments:
             raise BadUsage(str(error)) from None
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """A run before it starts."""
+
+    arguments: StartArguments
+    blueprint: Blueprint
+    """As the options have changed it."""
+    parsed: Parsed
+    """Its source."""
+    input: JSON
+
+    async def start(self, by: str) -> tuple[Session, str]:
+        """Start the run; return the connection that it was started by, and its id."""
+        arguments = self.arguments
+        session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
+        if arguments.check:
+            await session.look_up(self.blueprint, self.parsed.problem)
+        run = await session.runs.start(self.blueprint, self.input, run=arguments.id, started_by=by)
+        session.say_who_sees(self.blueprint, by)
+        await session.say_if_nobody_works()
+        return session, run
+
+
 def _model(name: str) -> str:
     """Return the model's name; a script's path is made absolute, as it is relative to the working directory."""
     kind, colon, file = name.partition(":")
@@ -83,13 +105,6 @@ def _model(name: str) -> str:
 
 
 async def _start(arguments: StartArguments, by: str | None, as_json: bool) -> int:
-    blueprint, parsed = arguments.read()
-    input_ = parse_input(arguments.input, blueprint.inputs)
-    session = await open_session(Startup.ALL, load_config_for(arguments.file, say))
-    if arguments.check:
-        await session.look_up(blueprint, parsed.problem)
-    run = await session.runs.start(blueprint, input_, run=arguments.id, started_by=person(by))
-    session.say_who_sees(blueprint, person(by))
-    await session.say_if_nobody_works()
+    _, run = await arguments.read().start(person(by))
     print_json({"run": run}) if as_json else print_text(run)
     return DONE
