@@ -22,11 +22,12 @@ from holdfast.cli.flags import AsJson, By, IdempotencyKey
 from holdfast.cli.output import DONE, print_json, print_text, say
 from holdfast.cli.render import receipt_text
 from holdfast.cli.session import open_session
-from holdfast.client.answering import OpenQuestions, Sent, find_question, must_be_seen
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
 from holdfast.client.memory import QuestionMemory
+from holdfast.client.open_questions import OpenQuestions, find_question, must_be_seen
 from holdfast.client.reading import BadUsage, from_json, parse_content, person, value_of_file, yes_or_no
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.client.texts import place
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer, Receipt, Refusal

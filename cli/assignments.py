@@ -16,7 +16,7 @@ from holdfast.cli.flags import AsJson, By, IdempotencyKey, RunName
 from holdfast.cli.output import DONE, print_json, print_text
 from holdfast.cli.session import open_session
 from holdfast.cli.tables import when
-from holdfast.client.answering import OpenQuestions, find_question
+from holdfast.client.open_questions import OpenQuestions, find_question
 from holdfast.client.reading import person
 from holdfast.client.texts import place
 from holdfast.protocol.assignment import (

@@ -18,10 +18,10 @@ from holdfast.cli.live_lines import LiveLines
 from holdfast.cli.prompts import AnswerFile, AnswerSource, PipedAnswers, Terminal, can_edit
 from holdfast.cli.tables import console
 from holdfast.client.answer_files import read_entries
-from holdfast.client.answering import Sent
 from holdfast.client.event_texts import closing_text, progress
 from holdfast.client.events import Stream
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.client.texts import place
 from holdfast.client.tree import CLOSED

@@ -21,7 +21,7 @@ from holdfast.cli.flags import AsJson, By, RunName
 from holdfast.cli.output import DONE, FAILED, print_json, print_text, say
 from holdfast.cli.session import Session, open_session
 from holdfast.cli.tables import cell, print_table
-from holdfast.client.answering import find_question
+from holdfast.client.open_questions import find_question
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
 from holdfast.client.successors import find_successors, match_workflows
 from holdfast.client.tree import UnknownRun

@@ -17,10 +17,10 @@ from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.cli.tables import STYLES, when
-from holdfast.client.answering import Sent
 from holdfast.client.forms import list_fields, make_example
 from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.reading import list_words
+from holdfast.client.signals import Sent
 from holdfast.client.states import Done
 from holdfast.client.texts import name_by, place, preview, result_text, shown_raise
 from holdfast.client.views import GroupView, StepView

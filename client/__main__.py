@@ -16,8 +16,9 @@ import os
 import sys
 from collections.abc import Iterable
 
-from holdfast.client.answering import Answering, find_question
+from holdfast.client.answering import Answering
 from holdfast.client.failures import EXPECTED, in_our_words
+from holdfast.client.open_questions import find_question
 from holdfast.client.reading import from_json, parse_content, person
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer

@@ -1,6 +1,6 @@
 """Was this answered before? One walk of a run's events tells it, for a repeated answer or one that comes too late.
 
-`Answering` asks, and whoever looks for what became of a question. The events are loaded where they are read: most
+`AnswerDelivery` asks, and whoever looks for what became of a question. The events are loaded where they are read: most
 answers are the first.
 """
 

@@ -1,4 +1,4 @@
-"""Check values before they are sent to a run: that JSON can hold them, and their size. `Runs` and `Answering` use it.
+"""Check values before they are sent to a run: that JSON can hold them, and their size. `Runs` and its facets use it.
 
 A value that fits here arrives as it is, and is not refused for its size.
 """

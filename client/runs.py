@@ -17,17 +17,19 @@ from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.answering import Answering, OpenQuestions, Sender, Sent
+from holdfast.client.answering import Answering, Sender
 from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.facets.assignment import QuestionAssignment
 from holdfast.client.facets.control import RunControl
 from holdfast.client.facets.external_events import ExternalEvents
 from holdfast.client.facets.lists import RunLists
 from holdfast.client.listing import only_match
+from holdfast.client.open_questions import OpenQuestions, QuestionFinder
 from holdfast.client.outcomes import await_outcome, has_ended, outcome_so_far, read_state
 from holdfast.client.permissions import Permissions
 from holdfast.client.query_cache import QueryCache
 from holdfast.client.question_reader import QuestionReader
+from holdfast.client.signals import Sent
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt
@@ -77,6 +79,7 @@ class Runs:
         self._answering, self.permissions = answering or Answering(), permissions
         self.access = access = AccessControl(tree, self.answering, permissions)
         self.reader = reader or QuestionReader(tree)
+        self._finder = QuestionFinder(tree, self.answering.memory)
         self.lists = RunLists(tree, self.answering, access, permissions, self.reader)
         self.control = RunControl(tree, self.answering, access)
         self.assignment = QuestionAssignment(tree, self.answering, access)
@@ -317,12 +320,12 @@ class Runs:
             UnknownRun: There is no such run.
             Busy: A worker is there and does not answer.
         """
-        return await self.answering.open_questions(self.tree, run, names, patient=patient)
+        return await self._finder.find(run, names, patient=patient)
 
     async def find_questions(self, prefix: str, names: Sequence[str] = (), *, patient: bool = True) -> OpenQuestions:
         """Return the open questions of the only run whose id starts with `prefix`; see `open_questions` and `find`."""
-        known = await self.answering.find_known(self.tree, prefix, names)
-        return known or await self.answering.walk(self.tree, await self.find(prefix), patient=patient)
+        known = await self._finder.find_known(prefix, names)
+        return known or await self._finder.walk(await self.find(prefix), patient=patient)
 
     async def answer(
         self,
@@ -361,7 +364,7 @@ class Runs:
         batch = AnswerBatch(answers=list(answers), by=by, key=key, comment=comment)
         names = [answer.question for answer in answers]
         if open_questions is None and not signal:
-            open_questions = self.answering.recall(run, names)
+            open_questions = self._finder.recall(run, names)
         if open_questions is None:
             open_questions = await self.open_questions(run, names, patient=not signal)
         return await send_answers(

@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.client.answering import OpenQuestions
+from holdfast.client.open_questions import OpenQuestions
 from holdfast.client.stopping import Left
 from holdfast.client.tree import CLOSED, collect_events, collect_questions, rests
 from holdfast.client.undos import add_progress

@@ -1,4 +1,4 @@
-"""Query and update the workflows of a run, with retries. `Runs`, `Answering` and the event readers stand on it.
+"""Query and update the workflows of a run, with retries. `Runs`, its facets and the event readers stand on it.
 
 Queries add nothing to a workflow's history; updates do.
 """

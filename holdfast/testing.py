@@ -29,9 +29,10 @@ from temporalio.worker import Replayer, Worker
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answer_files import ENTRY_KEYS, Entry
-from holdfast.client.answering import Answering, Sender, Sent
+from holdfast.client.answering import Answering, Sender
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.questions import Question

@@ -14,9 +14,10 @@ from holdfast.blueprint.changes import with_model, with_workflows
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answer_files import Entry, find_step_name, make_entries
-from holdfast.client.answering import Sender, Sent
+from holdfast.client.answering import Sender
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.guard import DEPLOYMENT

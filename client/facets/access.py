@@ -7,10 +7,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.client.answering import Answering, OpenQuestions, Sent, find_question
+from holdfast.client.answering import Answering
+from holdfast.client.delivery import AnswerDelivery
 from holdfast.client.earlier_answers import EarlierAnswers, EarlierReply
+from holdfast.client.open_questions import OpenQuestions, QuestionFinder, find_question
 from holdfast.client.outcomes import read_state
 from holdfast.client.permissions import Permissions
+from holdfast.client.signals import Sent
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy, Capability, Person, RunAccess, describe_refusal
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal
@@ -126,10 +129,11 @@ class AccessControl:
             names: The questions that are to be answered. One that is closed may be named by who could see it: they
                 are told who was first, or get the receipt of an answer that is sent again.
         """
-        recalled = self._answering.recall(run, names)
+        finder = QuestionFinder(self._tree, self._answering.memory)
+        recalled = finder.recall(run, names)
         if recalled is not None and await self.may("see", run):
             return recalled
-        found = await self._answering.open_questions(self._tree, run, names)
+        found = await finder.find(run, names)
         found = replace(found, questions=await self.select_visible(run, found.questions))
         if await self.may("see", run):
             return found
@@ -239,7 +243,7 @@ async def send_answers(
     """Send answers that the person may give; the record keeps a refusal. See `Runs.answer`."""
     await access.check_answering(open_questions, [answer.question for answer in batch.answers])
     try:
-        receipts = await answering.answer(tree, open_questions, batch, signal=signal, owner=owner)
+        receipts = await AnswerDelivery(tree, answering).send(open_questions, batch, signal=signal, owner=owner)
     except Refusal as refusal:
         if tree.archive is not None:
             sender = answering.sender

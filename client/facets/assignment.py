@@ -6,9 +6,11 @@ import secrets
 from collections.abc import Sequence
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.answering import Answering, OpenQuestions
+from holdfast.client.answering import Answering
+from holdfast.client.earlier_answers import closed_by_its_end
 from holdfast.client.facets.access import AccessControl
-from holdfast.client.tree import Tree
+from holdfast.client.open_questions import OpenQuestions, QuestionFinder, find_question
+from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.assignment import (
     CLAIM_SECONDS,
     AssignmentCommand,
@@ -18,7 +20,10 @@ from holdfast.protocol.assignment import (
     Reassignment,
     Release,
 )
-from holdfast.runtime.errors import raise_server_errors
+from holdfast.protocol.guard import Scope, SignedCommand
+from holdfast.protocol.size_limits import check_value
+from holdfast.protocol.values import make_digest
+from holdfast.runtime.errors import NothingSent, raise_server_errors
 
 
 @raise_server_errors
@@ -120,10 +125,31 @@ class QuestionAssignment:
         else:
             await self._access.check_answering(open_questions, [question])
         command = kind.read({**fields, "question": question, "key": key or secrets.token_hex(8)})
-        return await self._answering.assign(self._tree, open_questions, command)
+        return await self._update(open_questions, command)
 
     async def _send(
         self, run: str, kind: type[AssignmentCommand], *, question: str, **fields: JSON
     ) -> AssignmentReceipt:
-        open_questions = await self._answering.open_questions(self._tree, run, [question])
+        open_questions = await QuestionFinder(self._tree, self._answering.memory).find(run, [question])
         return await self.send(open_questions, kind, question=question, **fields)
+
+    async def _update(self, open_questions: OpenQuestions, command: AssignmentCommand) -> AssignmentReceipt:
+        """Send a command by update to the workflow that asks. `NothingSent` without a worker: it checks who sends."""
+        if open_questions.silence is not None:
+            raise NothingSent(
+                f"{open_questions.silence}; only a worker can check who sends a {command.name}. Start one."
+            )
+        question = find_question(open_questions.questions, command.question)
+        if question is None:
+            raise open_questions.unknown(command.question)
+        answering = self._answering
+        command = command.model_copy(update={"question": question.id, "by": answering.find_sender(command.by)})
+        payload = command.model_dump(mode="json", exclude={"token", "groups"}, exclude_none=True)
+        check_value(payload, answering.limits.answer, command.name)
+        scope: Scope = "steer" if command.steers else "answer"
+        argument = answering.sign(scope, SignedCommand(open_questions.run, question.owner, command.name, payload))
+        id_ = f"{command.name}:{command.key}:{make_digest(payload)}"
+        try:
+            return await self._tree.update(question.owner, command.name, argument, AssignmentReceipt, id=id_)
+        except UnknownRun:
+            raise closed_by_its_end(question.owner) from None

@@ -11,11 +11,12 @@ from functools import partial
 from temporalio.client import WorkflowExecutionDescription
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.answering import Answering, Sent, no_signals
+from holdfast.client.answering import Answering
 from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.history import started_with
 from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_outgoing
+from holdfast.client.signals import Sent, no_signals
 from holdfast.client.states import STATUSES, RunState, Steered
 from holdfast.client.stopping import Family, Left
 from holdfast.client.tree import Tree, UnknownRun

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.answering import Answering, TakenByAnother
+from holdfast.client.answering import Answering
+from holdfast.client.delivery import AnswerDelivery
+from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.listing import runs_waiting_for
+from holdfast.client.open_questions import check
 from holdfast.client.outcomes import read_state
+from holdfast.client.outgoing import check_batch
 from holdfast.client.question_reader import QuestionReader
-from holdfast.client.tree import Tree
-from holdfast.protocol.answers import Refusal
-from holdfast.protocol.incoming import EventReceipt, read_event
+from holdfast.client.signals import no_signals
+from holdfast.client.tree import Tree, UnknownRun, collect_events
+from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
+from holdfast.protocol.guard import SignedCommand
+from holdfast.protocol.incoming import SEND_EVENT, EventReceipt, SystemEvent, read_event
+from holdfast.protocol.size_limits import check_value
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import raise_server_errors
 from holdfast.runtime.workers import Busy, NoWorker
 
 EVENT_LOOKS = 5
 """How often a run is looked at for the step that waits for an event."""
+
+
+class TakenByAnother(Exception):
+    """The step that waited for an event has gone on before the event reached it."""
 
 
 @raise_server_errors
@@ -68,10 +83,10 @@ class ExternalEvents:
             except NoWorker as error:
                 if not keep or (isinstance(error, Busy) and error.is_alive):
                     raise
-                return await self._answering.signal_event(self._tree, run, event)
+                return await self._signal(run, event)
             with suppress(TakenByAnother):
                 is_new = id is None and look == 0  # nothing can have come under an id that was just made
-                return await self._answering.send_event(self._tree, state.views, event, keep=keep, is_new=is_new)
+                return await self._send(state.views, event, keep=keep, is_new=is_new)
         raise Refusal("busy", f"the steps of {run} that wait for {name} come and go; send the event again")
 
     async def find_runs(self, name: str, key: str) -> list[str]:
@@ -84,3 +99,76 @@ class ExternalEvents:
             key: The key of the event.
         """
         return await runs_waiting_for(self._reader, name, key)
+
+    async def _send(
+        self, views: Sequence[WorkflowView], event: SystemEvent, *, keep: bool = True, is_new: bool = False
+    ) -> EventReceipt:
+        """Send an event to the workflow of a run whose step waits for it, else to the run, which keeps it.
+
+        Args:
+            views: The run's workflows; none if it has ended.
+            event: The event; under an id that came before it gets the receipt of then.
+            keep: Whether the run may keep it.
+            is_new: Whether no event can have come under its id before.
+
+        Raises:
+            Refusal: The event was refused; `unknown_question` if no step waits for it, and the run may not keep it.
+            TakenByAnother: The step has gone on in the meantime: look at the run again.
+        """
+        if not is_new and (early := await self._earlier_event(event, views)):
+            return early
+        waiting = [
+            candidate for candidate in collect_events(views) if candidate.asked.awaits == (event.name, event.key)
+        ]
+        is_kept = any(hint.id == event.id for hint in views[0].kept)
+        if not waiting and not is_kept and not keep:
+            raise Refusal("unknown_question", f"no step of {views[0].run} waits for {event.name!r} with this key")
+        if not waiting or is_kept:
+            return await self._keep_event(event, views[0].run)
+        question = min(waiting, key=lambda candidate: (candidate.asked_at, candidate.address))
+        batch = _make_batch(event, question.id)
+        check_batch(batch, self._answering.limits.answer)
+        check(question, batch.answers[0])
+        try:
+            [receipt] = await AnswerDelivery(self._tree, self._answering).update(question.run, question.owner, batch)
+        except Refusal as refusal:
+            if refusal.code in ("unknown_question", "already_answered", "run_closed"):
+                raise TakenByAnother from None
+            raise
+        return EventReceipt(event=event.id, run=question.run, status="taken", question=receipt.question, at=receipt.at)
+
+    async def _earlier_event(self, event: SystemEvent, views: Sequence[WorkflowView]) -> EventReceipt | None:
+        """Return the receipt of an event that a step of the run has taken before under this id."""
+        run = views[0].run
+        reply = await EarlierAnswers(self._tree, views[0].workflow).find_under(event.answer_key)
+        if reply is None:
+            return None
+        if _make_batch(event, reply.data.id).digest != reply.data.digest:
+            raise Refusal("key_conflict", f"another event came under the id {event.id!r}; use a new id")
+        return EventReceipt(event=event.id, run=run, status="taken", question=reply.data.id, at=reply.at)
+
+    async def _keep_event(self, event: SystemEvent, run: str) -> EventReceipt:
+        payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
+        check_value(payload, self._answering.limits.answer, "the event")
+        argument = self._answering.sign("answer", SignedCommand(run, run, SEND_EVENT, payload))
+        try:
+            return await self._tree.update(
+                run, SEND_EVENT, argument, EventReceipt, id=f"{event.answer_key}:{event.digest}"
+            )
+        except UnknownRun:
+            raise Refusal("run_closed", f"{run} has ended; it takes no events") from None
+
+    async def _signal(self, run: str, event: SystemEvent) -> EventReceipt:
+        """Send an event to a run by signal, for when a worker is there. Raises `NothingSent` where keys are set."""
+        if self._answering.keys:
+            raise no_signals()
+        payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
+        check_value(payload, self._answering.limits.answer, "the event")
+        await self._tree.client.get_workflow_handle(run).signal(SEND_EVENT, payload)
+        return EventReceipt(event=event.id, run=run, status="sent", at=datetime.now(UTC))
+
+
+def _make_batch(event: SystemEvent, question: str) -> AnswerBatch:
+    """Return the answer that an event is to a question."""
+    answer = Answer(question=question, content=event.content)
+    return AnswerBatch(answers=[answer], by=event.by, key=event.answer_key)

@@ -26,9 +26,10 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.model_problems import describe_problems
-from holdfast.client.answering import Sender, find_question, must_be_seen
+from holdfast.client.answering import Sender
 from holdfast.client.failures import EXPECTED, in_our_words
 from holdfast.client.listing import WaitingFilter
+from holdfast.client.open_questions import find_question, must_be_seen
 from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.tree import UnknownRun

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.answer import only_question
-from holdfast.client.answering import OpenQuestions
 from holdfast.client.catalogue import list_offered, offer_project
+from holdfast.client.open_questions import OpenQuestions
 from holdfast.runtime.config import load_config
 from holdfast.runtime.errors import NothingSent
 from tests.client.command import TONE, Holdfast

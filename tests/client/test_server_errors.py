@@ -17,7 +17,8 @@ from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWo
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.load import loads
-from holdfast.client.answering import OpenQuestions, Sender
+from holdfast.client.answering import Sender
+from holdfast.client.open_questions import OpenQuestions
 from holdfast.client.permissions import Permissions
 from holdfast.client.runs import Runs
 from holdfast.client.states import Outcome, RunState, Waiting

@@ -16,7 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from holdfast.client import tree
 from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
-from holdfast.protocol.answers import Answer, AnswerBatch
+from holdfast.protocol.answers import Answer
 from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.runtime import workers
 from holdfast.runtime.config import WorkerSettings
@@ -191,10 +191,10 @@ async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
     async with worker_for(nobody.client, queue):
         run = await nobody.start(ASKS.replace("name: ask", "name: ask, assignees: ['user:ana']"))
         question = await nobody.one(run)
-        walked = await nobody.runs.answering.walk(nobody.runs.tree, await nobody.runs.tree.describe(run), patient=True)
-    batch = AnswerBatch(answers=[Answer(question=question.id, content="yes")], by="user:ana", key="k")
+        walked = await nobody.runs.open_questions(run)
+    answers = [Answer(question=question.id, content="yes")]
     with pytest.raises(Unconfirmed, match="may still count"):
-        await nobody.runs.answering.answer(nobody.runs.tree, walked, batch)
+        await nobody.runs.answer(run, answers, by="user:ana", key="k", open_questions=walked)
     async with worker_for(nobody.client, queue):
         assert await nobody.output(run) == "yes"  # the server had kept the update
 

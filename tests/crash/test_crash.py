@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.answering import Answering, Sent
+from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import Key
 from holdfast.runtime.errors import NothingSent

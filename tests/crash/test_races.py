@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.answering import Sent
+from holdfast.client.signals import Sent
 from holdfast.protocol.answers import Answer, Receipt
 from tests.conftest import until
 from tests.crash.machines import Machines, asked

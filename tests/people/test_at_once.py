@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.client import tree
-from holdfast.client.answering import OpenQuestions
+from holdfast.client.open_questions import OpenQuestions
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question

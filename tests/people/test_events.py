@@ -69,7 +69,7 @@ async def test_what_no_event_came_under_is_not_looked_for(house: Harness, monkey
     """The events of a whole run would be read to find a reply under an id that was made for this event."""
     run = await house.start(ONE % "", INVOICE)
     await waited(house, run)
-    monkeypatch.setattr("holdfast.client.answering.EarlierAnswers.find_under", None)
+    monkeypatch.setattr("holdfast.client.earlier_answers.EarlierAnswers.find_under", None)
     assert (await send(house, run)).status == "taken"
     assert await house.output(run) == 1
 

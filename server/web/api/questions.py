@@ -12,9 +12,10 @@ from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions.kind import join_paths
-from holdfast.client.answering import OpenQuestions, Sent, content_problems, find_question, must_be_seen
+from holdfast.client.open_questions import OpenQuestions, content_problems, find_question, must_be_seen
 from holdfast.client.proposals import describe_proposal
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.client.states import WaitingRow
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Receipt, Refusal

@@ -15,12 +15,12 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answering import Sent
 from holdfast.client.catalogue import Offered, find_offered, list_offered
 from holdfast.client.forks import ForkedJSON
 from holdfast.client.history import AnswerRecord, add_returns, answers_given, read_input
 from holdfast.client.overlay import mark_steps
 from holdfast.client.retries import RetriedJSON
+from holdfast.client.signals import Sent
 from holdfast.client.states import OutcomeJSON, RunRow, SteeringJSON
 from holdfast.client.tree import UnknownRun
 from holdfast.client.views.runs import RunJSON

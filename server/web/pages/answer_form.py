@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.jsonschemas import BadSchema, list_misfits
 from holdfast.blueprint.questions import InvalidAnswer
-from holdfast.client.answering import content_problems
 from holdfast.client.forms import (
     ABSENT,
     HIDDEN_PREFIX,
@@ -28,6 +27,7 @@ from holdfast.client.forms import (
     shows,
     texts_of_value,
 )
+from holdfast.client.open_questions import content_problems
 from holdfast.client.reading import parse_value
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import make_digest

@@ -16,11 +16,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from temporalio.service import RPCError
 
-from holdfast.client.answering import OpenQuestions, Sent
 from holdfast.client.earlier_answers import EarlierReply
 from holdfast.client.forms import HIDDEN_PREFIX, Texts, first_text
+from holdfast.client.open_questions import OpenQuestions
 from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.client.tree import CLOSED, UnknownRun, collect_questions
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Answer, Refusal
