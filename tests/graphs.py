@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Interrupt as GraphInterrupt
 from langgraph.types import Send, interrupt
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 from temporalio import activity
 
 from holdfast.activities import Decision, Permission, tool
@@ -274,6 +274,75 @@ reading = chain(first, picky, last, checkpointer=InMemorySaver())
 reading_own_saver = chain(first, picky, last, checkpointer=OwnSaver())
 reading_at_once = _both_picky()
 paying = chain(pays_first, checkpointer=InMemorySaver())
+
+
+def decides(state: State) -> State:
+    """Reads two answers before it looks at the first."""
+    count(state["folder"], "decides")
+    decision, reason = interrupt({"question": "Refund 250 EUR?"}), interrupt("And why?")
+    if decision not in ("yes", "no"):
+        raise ValueError(f"{decision} is no decision")
+    count(state["folder"], "past")
+    return {"log": [f"{decision}, {reason}"]}
+
+
+def always_fails(state: State) -> State:
+    """Fails for a reason that no answer can change."""
+    interrupt("Which way?")
+    raise ValueError("no way is known")
+
+
+@langchain_tool
+def look_up(folder: str) -> int:
+    """Look up."""
+    return count(folder, "look_up")
+
+
+def looks_up_between(state: State) -> State:
+    """Calls a tool between its two questions, and cannot use what it was told before the call."""
+    day = interrupt("Which day?")
+    look_up.invoke({"folder": state["folder"]})
+    hour = interrupt("Which hour?")
+    if day != "Monday":
+        raise ValueError(f"{day} is no day")
+    return {"log": [f"{day} {hour}"]}
+
+
+def _deciding_at_once() -> Any:
+    builder = StateGraph(State)
+    for name, node in (("inner", chain(decides)), ("slow", slow)):
+        builder.add_node(name, node)
+        builder.add_edge(START, name)
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+deciding = chain(first, decides, last, checkpointer=InMemorySaver())
+deciding_own_saver = chain(first, decides, last, checkpointer=OwnSaver())
+deciding_at_once = _deciding_at_once()
+failing_always = chain(first, always_fails, checkpointer=InMemorySaver())
+looking_up = chain(looks_up_between, checkpointer=InMemorySaver())
+
+
+class Room(BaseModel):
+    """A form that JSON Schema cannot tell whole."""
+
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def is_even(cls, number: int) -> int:
+        if number % 2:
+            raise ValueError("only even rooms are free")
+        return number
+
+
+def books(state: State) -> State:
+    """Asks by text, then by a form."""
+    guest = interrupt("Who comes?")
+    return {"log": [f"{guest} in {interrupt('Which room?', response_schema=Room).number}"]}
+
+
+booking = chain(books, checkpointer=InMemorySaver())
 
 
 def thrice(state: State) -> State:

@@ -34,6 +34,10 @@ class FailedAnswer:
     """Id of the interrupt."""
     task: str
     """Id of the task of the node."""
+    read: Sequence[JSON] = ()
+    """What the node has read since its last checkpoint, in its order; an answer that does not fit its form is last."""
+    is_kept: bool = True
+    """False for an answer that does not fit the form of `interrupt`: no checkpoint has it."""
 
 
 class CallCounter(BaseCallbackHandler):
@@ -87,17 +91,24 @@ class DeliveredAnswers:
         for checkpoint in reversed(await self._latest()):  # subgraphs last: a graph has the interrupts of its subgraphs
             for task, writes in _by_task(checkpoint).items():
                 if task in ids and (RESUME in writes or unkept):
-                    found |= {id_: FailedAnswer(id_, task) for id_ in self._list_answered(writes)}
+                    read = writes.get(RESUME, [])
+                    for id_ in self._list_answered(writes):
+                        every = [*read, self._delivered[id_]] if unkept else read
+                        found[id_] = FailedAnswer(id_, task, every, not unkept)
         return list(found.values())
 
-    async def drop(self) -> None:
-        """Take the answers from every node that has not ended, so that it interrupts as before."""
+    async def drop(self, counts: Mapping[str, int]) -> None:
+        """Take answers from every node that has not ended, so that it interrupts as before.
+
+        Args:
+            counts: How many are taken from these tasks, the last ones first; from any other the answer of this run.
+        """
         for checkpoint in await self._latest():
             tasks = _by_task(checkpoint)
             stopped = {id_: writes for id_, writes in tasks.items() if ERROR in writes and RESUME in writes}
             for task, writes in stopped.items():
                 # The last is that of this run: a node reads its earlier answers first.
-                if count := len(self._list_answered(writes)):
+                if count := counts.get(task, len(self._list_answered(writes))):
                     await self._write(checkpoint, task, writes[RESUME][:-count])
             if stopped and RESUME in tasks.get(_COMMAND, {}):
                 await self._write(checkpoint, _COMMAND, None)

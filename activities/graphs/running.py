@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -18,14 +18,14 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 from temporalio import activity
 
-from holdfast.activities.failure_types import is_retryable
 from holdfast.activities.graphs.answers import CallCounter, DeliveredAnswers, describe_error, find_failed_tasks
 from holdfast.activities.graphs.forms import KnownForm, read_form
+from holdfast.activities.graphs.returns import GivenBack, Returns
 from holdfast.activities.graphs.saver import StoredSaver
 from holdfast.activities.graphs.shape import Graph, is_plain_node
 from holdfast.activities.graphs.stops import Stop, choose_names, read_pending, read_question
 from holdfast.activities.graphs.threads import copy_checkpoints, list_earlier
-from holdfast.activities.interrupt import BadAnswer, Interrupt, question_about, translate
+from holdfast.activities.interrupt import Interrupt, question_about, translate
 from holdfast.activities.registry import Tool, wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import segment
@@ -62,7 +62,8 @@ class GraphCall:
         self._graph, self._tool, self._request = graph, tool, request
         self._config: RunnableConfig = {"configurable": {"thread_id": thread}}
         self._thread = thread
-        self._kept: JSONObject = request.states.get("") or {}
+        self._kept: JSONObject = dict(request.states.get("") or {})
+        self._returns = Returns(tool.name, self._kept)
         self._delivered: Mapping[str, JSON] = {}
         """By interrupt: the answers that the graph gets in this run."""
         self._calls = CallCounter()
@@ -176,16 +177,15 @@ class GraphCall:
             # Another attempt would only go on from here with a new count, for ever.
             raise wrong("graph_recursion", f"{text} {way}") from None
         except Exception as error:
-            if returned := await self._find_returned(error):
-                stops = await self._stops(await self._get_state(self._config))
-                failed = [question for stop in stops if stop.id in returned for question in self._questions(stop)]
-                raise self._join_stops(stops, {question.path: describe_error(error) for question in failed}) from None
-            raise
+            if (given_back := await self._give_back(error)) is None:
+                raise
+            return await self._ask_again(given_back)
         if self._saver is None:
             return self._refuse_interrupts(output)
         state = await self._state()
         if state is not None and (stops := await self._stops(state)):
-            raise self._join_stops(stops)
+            self._returns.keep(stops, self._calls.made)
+            raise self._join_stops(stops, self._explain(stops, self._list_again(stops)))
         return output
 
     def _refuse_interrupts(self, output: object) -> object:
@@ -194,18 +194,51 @@ class GraphCall:
             raise wrong("bad_interrupt", f"{self._tool.name}: {text}")
         return output
 
-    async def _find_returned(self, error: Exception) -> set[str]:
-        """Return the interrupts whose answers are given back: a node has failed on one, and has done nothing since."""
-        if not self._delivered or self._saver is None or is_retryable(error):
-            return set()
+    async def _give_back(self, error: Exception) -> GivenBack | None:
+        """Take the answers on which a node has failed out of the checkpoints; None if they are no reason of the error.
+
+        A node that has called a tool or a model since it read them has done something.
+        """
+        if not self._delivered or self._saver is None:
+            return None
         answers = DeliveredAnswers(self._saver, self._thread, self._delivered, in_thread=self._sync)
-        before: JSONObject = self._kept.get("calls", {})
-        failed = [
-            one for one in await answers.find_failed(error) if self._calls.made[one.task] <= before.get(one.id, 0)
-        ]
-        if failed:
-            await answers.drop()
-        return {one.id for one in failed}
+        return await self._returns.take(error, answers, self._calls.made, place_in(error))
+
+    async def _ask_again(self, given_back: GivenBack) -> object:
+        """Raise `Interrupt` with the questions of a node whose answers are given back.
+
+        Returns the output where the node does not ask again, once it runs from its beginning.
+        """
+        output: object = None
+        if given_back.from_first:
+            self._calls.made.clear()
+            output = await self._invoke(None)
+        stops = await self._stops(await self._get_state(self._config))
+        if not stops:
+            return output
+        if given_back.from_first:
+            self._returns.keep(stops, self._calls.made)
+        raise self._join_stops(stops, self._explain(stops, given_back.ids, shows=given_back.from_first))
+
+    def _list_again(self, stops: Sequence[Stop]) -> set[str]:
+        """Return the interrupts whose answers the graph has had and does not have any more: they were given back."""
+        asked, given = self._kept.get("asked", {}), self._request.given
+        return {
+            stop.id
+            for stop in stops
+            if stop.interrupt is not None and asked.get(stop.path) == stop.id and stop.id not in self._delivered
+            if all(question.path in given for question in self._questions(stop))
+        }
+
+    def _explain(self, stops: Sequence[Stop], ids: Collection[str], *, shows: bool = True) -> dict[str, str]:
+        """Return why the answers to these interrupts are given back, by path of the question."""
+        given = self._request.given
+        return {
+            question.path: self._returns.explain(stop.id, question.asked, given.get(question.path), shows=shows)
+            for stop in stops
+            if stop.id in ids
+            for question in self._questions(stop)
+        }
 
     async def _stops(self, state: StateSnapshot) -> list[Stop]:
         if state.interrupts:
@@ -255,20 +288,17 @@ class GraphCall:
         """
         asked: JSONObject = self._kept.get("asked", {})
         passed = {*self._kept.get("passed", ()), *(asked[path] for path in self._request.given if path in asked)}
-        questions = [(stop, question) for stop in stops for question in self._questions(stop)]
-        parts = [
-            question
-            for stop, question in questions
-            if question.path not in (returned or {}) and not self._is_held(stop, question.path, bool(returned))
-        ]
-        calls: JSONObject = self._kept.get("calls", {})
-        if returned:
-            parts.append(BadAnswer.at(returned))
-        else:
-            calls |= {stop.id: self._calls.made[stop.task] for stop in stops if self._calls.made[stop.task]}
+        parts = []
+        for stop in stops:
+            for question in self._questions(stop):
+                if question.path in (returned or {}):
+                    question.returned = {question.path: (returned or {})[question.path]}
+                elif self._is_held(stop, question.path, bool(returned)):
+                    continue
+                parts.append(question)
         # All places: the third question of a node gets an address that neither of the others had.
         places = asked | {stop.path: stop.id for stop in stops}
-        kept = {"asked": places, "passed": sorted(passed), "calls": calls}
+        kept = self._kept | {"asked": places, "passed": sorted(passed)}
         return Interrupt.all(parts, state=kept | {"thread": self._thread, "waiting": sorted(stop.id for stop in stops)})
 
     def _is_held(self, stop: Stop, path: str, has_failed: bool) -> bool:

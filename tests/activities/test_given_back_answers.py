@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from langgraph.types import Command
+from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.graphs.answers import DeliveredAnswers
+from holdfast.activities.graphs.returns import GivenBack
+from holdfast.activities.graphs.running import GraphCall
 from holdfast.client.history import add_returns, answers_given
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
@@ -123,6 +126,128 @@ async def test_an_answer_that_a_killed_worker_has_left_in_the_checkpoint_is_drop
         with pytest.raises(TypeError) as caught:
             await graph.ainvoke(Command(resume={pending.id: "7"}), config)
     assert [one.id for one in await answers.find_failed(caught.value)] == [pending.id]
-    await answers.drop()
+    await answers.drop({})
     ended = await graph.ainvoke(Command(resume={pending.id: {"room": 7}}), config)
     assert ended["log"] == ["first", "room 7", "last"]
+
+
+async def asked_at(house: Harness, run: str, address: str, message: str) -> Question:
+    """Return the open question whose address and message end so."""
+
+    async def fits() -> bool:
+        return any(one.address.endswith(address) and one.message.endswith(message) for one in await listed())
+
+    async def listed() -> list[Question]:
+        return list(await house.runs.questions(run))
+
+    await until(fits, f"{message!r} at {address}")
+    return next(one for one in await listed() if one.address.endswith(address))
+
+
+@pytest.mark.parametrize("graph", ["deciding", "deciding_own_saver"])
+async def test_a_node_that_fails_on_one_of_its_answers_asks_for_all_again(house: Harness, graph: str) -> None:
+    run = await started(house, graph)
+    first = await asked_at(house, run, "level:decides", "Refund 250 EUR?")
+    await house.answer(run, "bad", first)
+    await house.answer(run, "because", await asked_at(house, run, "level:decides~2", "And why?"))
+    again = await asked_again(house, run, first)
+    assert again.message == (
+        "The answer was returned: one of the 2 answers that this node has read could not be used "
+        "(ValueError: bad is no decision), so each is asked again; this one was 'bad'\n\nRefund 250 EUR?"
+    )
+    await house.answer(run, "yes", again)
+    why = await asked_at(house, run, "level:decides~2", "And why?")
+    assert "this one was 'because'" in why.message
+    await house.answer(run, "it was broken", why)
+    assert await log(house, run) == ["first", "yes, it was broken", "last"]
+    assert [calls(house.folder, name) for name in ("first", "past", "last")] == [1, 1, 1]
+
+
+async def test_all_answers_of_a_node_in_a_subgraph_are_asked_again_and_no_others(house: Harness) -> None:
+    run = await started(house, "deciding_at_once")
+    first = await asked_at(house, run, "level:inner;level:decides", "Refund 250 EUR?")
+    slow = await asked_at(house, run, "level:slow", "Which day?")
+    await house.answer(run, "bad", first)
+    why = await asked_at(house, run, "level:inner;level:decides~2", "And why?")
+    await house.runs.answer(run, [Answer(question=why.id, content="so"), Answer(question=slow.id, content="Monday")])
+    again = await asked_again(house, run, first)
+    assert [one.id for one in await house.asked(run, 1)] == [again.id]
+    await house.answer(run, "no", again)
+    (Path(house.folder) / "go").touch()
+    await house.answer(run, "late", await asked_at(house, run, "level:inner;level:decides~2", "And why?"))
+    assert sorted(await log(house, run)) == ["day Monday", "no, late"]
+
+
+@pytest.mark.parametrize(("graph", "values"), [("failing_always", ["left"]), ("deciding", ["bad", "because"])])
+async def test_the_same_failure_on_the_same_answers_fails_the_step(
+    house: Harness, graph: str, values: list[str]
+) -> None:
+    run = await started(house, graph)
+    for value in values * 2:
+        await house.answer(run, value, await house.one(run))
+    error = (await house.result(run)).error
+    assert error is not None and error.type == "tool_error"
+    assert error.message.endswith("(it failed so before, on the same answers)")
+
+
+async def test_an_answer_before_a_call_is_not_given_back_and_the_node_fails_in_the_end(house: Harness) -> None:
+    run = await started(house, "looking_up")
+    await house.answer(run, "Mon", await asked_at(house, run, "level:looks_up_between", "Which day?"))
+    hour = await asked_at(house, run, "~2", "Which hour?")
+    await house.answer(run, "9", hour)
+    again = await asked_again(house, run, hour)
+    assert again.message.startswith("The answer was returned: it could not be used (ValueError: Mon is no day)")
+    await house.answer(run, "10", again)
+    error = (await house.result(run)).error
+    assert error is not None and "ValueError: Mon is no day (it failed so before, on an answer" in error.message
+
+
+async def test_an_answer_that_does_not_fit_its_form_leaves_the_one_before_it(house: Harness) -> None:
+    run = await started(house, "booking")
+    await house.answer(run, "Ana", await asked_at(house, run, "level:books", "Who comes?"))
+    room = await asked_at(house, run, "level:books~2", "Which room?")
+    await house.answer(run, {"number": 7}, room)
+    again = await asked_again(house, run, room)
+    assert "only even rooms are free" in again.message
+    await house.answer(run, {"number": 8}, again)
+    assert await log(house, run) == ["Ana in 8"]
+
+
+async def test_a_person_who_retries_a_failed_step_is_asked_its_questions_again(house: Harness) -> None:
+    step = (
+        f"{{name: graph, uses: 'tests.graphs:deciding', on_error: ask, input: {{folder: '{house.folder}', log: []}}}}"
+    )
+    run = await house.start(f"steps: [{step}]")
+    for value in ("bad", "because", "bad", "because"):
+        await house.answer(run, value, await house.one(run))
+    failed = await house.one(run)
+    assert "on the same answers" in failed.message
+    await house.answer(run, "retry", failed)
+    await house.answer(run, "yes", await asked_at(house, run, "level:decides", "Refund 250 EUR?"))
+    await house.answer(run, "so", await asked_at(house, run, "level:decides~2", "And why?"))
+    assert await log(house, run) == ["first", "yes, so", "last"]
+
+
+async def test_answers_that_a_lost_attempt_had_taken_back_are_asked_for_again(house: Harness, monkeypatch) -> None:
+    ask_again, lost = GraphCall._ask_again, []
+
+    async def lose_first(call: GraphCall, given_back: GivenBack) -> object:
+        if not lost:
+            lost.append(given_back)
+            raise ApplicationError("lost")
+        return await ask_again(call, given_back)
+
+    monkeypatch.setattr(GraphCall, "_ask_again", lose_first)
+    more = f"retry: {{attempts: 2, backoff: 0.01}}, input: {{folder: '{house.folder}', log: []}}"
+    run = await house.start(f"steps: [{{name: graph, uses: 'tests.graphs:deciding', {more}}}]")
+    first = await asked_at(house, run, "level:decides", "Refund 250 EUR?")
+    await house.answer(run, "bad", first)
+    await house.answer(run, "because", await asked_at(house, run, "level:decides~2", "And why?"))
+    again = await asked_again(house, run, first)
+    assert "the node that had read it failed, and has to read it again; this one was 'bad'" in again.message
+    await house.answer(run, "yes", again)
+    why = await asked_at(house, run, "level:decides~2", "And why?")
+    assert "this one was 'because'" in why.message
+    await house.answer(run, "so", why)
+    assert await log(house, run) == ["first", "yes, so", "last"]
+    assert lost
