@@ -63,6 +63,9 @@ class Shape:
     question: Asked | None = None
     """The question there, as it is written."""
 
+    is_told: bool = True
+    """False: the step says in words what it gives."""
+
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
         return self.own or _read_variants(self.schema, self.schema if self.root is None else self.root, 0)

@@ -73,6 +73,8 @@ def say_shape(shape: Shape) -> str:
     >>> say_shape(TEXT), say_shape(make_number(0, 10)), say_shape(make_shape("list", element=TEXT))
     ('', 'a number, at least 0, at most 10', 'a list, each item text')
     """
+    if not shape.is_told:
+        return ""
     words = say_schema({**write_schema(shape), "description": None})
     return "" if words in _PLAIN else words
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 STEP_FIELDS = ("output", "reply", "status", "reason", "error")
+REPLY_FIELDS = ("action", "by", "at", "proved_by", "comment", "answers")
+"""What the reply to any question may have; `Asked.remarks` says what one of a kind has beside them."""
 CONDITION_FALSE, DECLINED = "condition_false", "declined"
 DEPENDENCY_FAILED, DEPENDENCY_SKIPPED = "dependency_failed", "dependency_skipped"
 SKIP_REASONS = (CONDITION_FALSE, DECLINED, DEPENDENCY_FAILED, DEPENDENCY_SKIPPED)

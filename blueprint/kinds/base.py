@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings, check_path
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference, AgentTool
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
@@ -175,6 +176,11 @@ class Step(Part):
     def gives_reply(self) -> bool:
         """True if `steps.NAME.reply` tells who answered what the step asked."""
         return False
+
+    @property
+    def reply_remarks(self) -> Mapping[str, JSONObject]:
+        """JSON Schemas of what `steps.NAME.reply` has of this step beside the fields of every reply."""
+        return {}
 
     @property
     def undo_tool(self) -> str | None:

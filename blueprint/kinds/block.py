@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.deadlines import (
+    DEADLINE,
     Deadline,
     OnDeadline,
     check_deadline,
@@ -23,6 +24,7 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.schema_forms import Schema
+from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.parts import MaxParallel, Template
 from holdfast.blueprint.shape import UNKNOWN, Shape
@@ -71,6 +73,9 @@ class BlockStep(Step):
 
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "deadline": self.deadline}
+
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {"deadline": DEADLINE}
 
     def blocks(self) -> Mapping[str, Block]:
         last = Block(tuple(self.finally_steps), frozenset({"error"}), undoes=False)

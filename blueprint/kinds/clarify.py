@@ -20,6 +20,7 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalize
 from holdfast.blueprint.parts import Schema, Template
+from holdfast.blueprint.questions import Review
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
@@ -127,6 +128,10 @@ class Clarify(AskingStep):
     @property
     def gives_reply(self) -> bool:
         return True
+
+    @property
+    def reply_remarks(self) -> Mapping[str, JSONObject]:
+        return Review(message="").remarks if self.confirm else {}
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
         known = [] if self.on_max_questions == "finish" else self.list_wanted()

@@ -10,6 +10,7 @@ from pydantic import Field
 from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.description import Ask
+from holdfast.blueprint.kinds.template_values import DURATION_SCHEMA, TemplateForm
 from holdfast.blueprint.moments import read_moment
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.words.text import Vocabulary, duration, say_template
@@ -55,6 +56,9 @@ def read_deadline(value: object) -> float | datetime:
         return read_duration(value)
     except ValueError:
         return read_moment(value)
+
+
+DEADLINE = TemplateForm(DURATION_SCHEMA, read_deadline)
 
 
 def deadline_null_cause(name: str, on_deadline: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from holdfast.blueprint.findings import Findings
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.description import Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -83,6 +83,10 @@ class Hitl(HitlFields):
     @property
     def gives_reply(self) -> bool:
         return True
+
+    @property
+    def reply_remarks(self) -> Mapping[str, JSONObject]:
+        return self.question.remarks
 
     @property
     def null_cause(self) -> str | None:

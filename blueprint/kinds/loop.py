@@ -13,7 +13,7 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.agents import AgentReference
 from holdfast.blueprint.kinds.base import Block, Step
-from holdfast.blueprint.kinds.deadlines import deadline_asks, deadline_null_cause, deadline_sentence
+from holdfast.blueprint.kinds.deadlines import DEADLINE, deadline_asks, deadline_null_cause, deadline_sentence
 from holdfast.blueprint.kinds.description import MORE, PREVIOUS, Ask, Cost, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -29,6 +29,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     set_form,
     short_writes,
 )
+from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, make_number
@@ -69,6 +70,9 @@ class Loop(Step):
 
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "loop.deadline": self.loop.deadline}
+
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {"loop.deadline": DEADLINE}
 
     def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
         # A person may add iterations.

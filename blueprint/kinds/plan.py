@@ -9,19 +9,23 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
 from holdfast.blueprint.kinds.asking import AskingStep
 from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.plan_body import PlanBody
+from holdfast.blueprint.kinds.plan_output import describe_output
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
     set_form,
 )
 from holdfast.blueprint.parts import Template
+from holdfast.blueprint.questions import Review
+from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 
 _IDS = ("dependencies", "steps")
@@ -59,6 +63,13 @@ class Plan(AskingStep):
     @property
     def gives_reply(self) -> bool:
         return self.plan.confirm
+
+    @property
+    def reply_remarks(self) -> Mapping[str, JSONObject]:
+        return Review(message="", revisable=True).remarks if self.plan.confirm else {}
+
+    def output_shape(self, knowledge: Knowledge) -> Shape:
+        return Shape(describe_output(self.plan), is_told=False)
 
     @property
     def uses_any_agent(self) -> bool:

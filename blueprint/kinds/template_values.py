@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.findings import is_literal
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.moments import read_moment
 from holdfast.blueprint.parts import Risk
 from holdfast.blueprint.questions import brief
 
@@ -100,6 +101,7 @@ class TemplateForm:
 
 
 DURATION = TemplateForm(DURATION_SCHEMA, read_duration)
+MOMENT = TemplateForm({"type": "string"}, read_moment)
 QUORUM = TemplateForm({"type": ["integer", "string"]}, read_quorum)
 RISK = TemplateForm({"type": "string"}, read_risk)
-PEOPLE = TemplateForm({"type": ["array", "string"]})
+PEOPLE = TemplateForm({"type": ["array", "string"], "items": {"type": "string"}})

@@ -13,6 +13,7 @@ from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.knowledge import Knowledge
+from holdfast.blueprint.kinds.template_values import DURATION, MOMENT, TemplateForm
 from holdfast.blueprint.moments import read_moment
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import Shape
@@ -48,6 +49,9 @@ class Timer(Step):
 
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "for": self.length, "until": self.until}
+
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {"for": DURATION, "until": MOMENT}
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
         return knowledge.input

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from holdfast.blueprint.findings import Findings, is_literal
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
@@ -16,6 +17,7 @@ from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.schema_forms import Schema, object_form
 from holdfast.blueprint.kinds.template_values import DURATION, DurationTemplate, TemplateForm
 from holdfast.blueprint.parts import EVENT_NAME, Part, Template
+from holdfast.blueprint.questions import EVENT_REMARKS
 from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_constant
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.schemas import shape
@@ -70,6 +72,10 @@ class Wait(Step):
     @property
     def gives_reply(self) -> bool:
         return True
+
+    @property
+    def reply_remarks(self) -> Mapping[str, JSONObject]:
+        return EVENT_REMARKS
 
     def reads(self) -> Mapping[str, Template]:
         return {**super().reads(), "key": self.key, "default": self.default, "timeout": self.timeout}

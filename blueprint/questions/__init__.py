@@ -4,7 +4,7 @@ A kind is one class with its traits; it checks and converts the content of an an
 """
 
 from holdfast.blueprint.questions.action import RESPOND, ActionReview, Confirmation, PayloadConfirmation
-from holdfast.blueprint.questions.awaited import AwaitedEvent
+from holdfast.blueprint.questions.awaited import EVENT_REMARKS, AwaitedEvent
 from holdfast.blueprint.questions.choices import Choice, Clarification, Decision
 from holdfast.blueprint.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
 from holdfast.blueprint.questions.custom import CustomQuestion, KindDefinition, define_kind
@@ -27,6 +27,7 @@ from holdfast.blueprint.questions.pauses import Checkpoint, Hold
 from holdfast.blueprint.questions.secret import ROTATE, Secret, value_problem
 
 __all__ = [
+    "EVENT_REMARKS",
     "EDIT_FORMS",
     "QUESTION_KINDS",
     "RESPOND",

@@ -10,6 +10,17 @@ from pydantic import ConfigDict, Field
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.questions.kind import Asked, InvalidAnswer, brief, check_schema, question_kind
 
+_TEXT = {"type": "string"}
+EVENT_REMARKS: Mapping[str, JSONObject] = {
+    "event": {
+        "type": "object",
+        "required": ["name", "key", "id"],
+        "properties": {"name": _TEXT, "key": _TEXT, "id": {"type": ["string", "null"]}},
+        "additionalProperties": False,
+    }
+}
+"""What the reply to an event says beside its payload."""
+
 
 @question_kind
 class AwaitedEvent(Asked):
@@ -72,6 +83,10 @@ class AwaitedEvent(Asked):
 
     def read_output(self, content: JSON) -> JSON:
         return content["payload"]
+
+    @property
+    def remarks(self) -> Mapping[str, JSONObject]:
+        return EVENT_REMARKS
 
     def read_remarks(self, content: JSON) -> JSONObject:
         return {"event": {key: content[key] for key in ("name", "key", "id")}}

@@ -80,8 +80,9 @@ class Permission(Asked):
     def output_without_answer(self) -> JSON:
         return False
 
-    def read_remarks(self, content: JSON) -> JSONObject:
-        return {key: content[key] for key in ("scope", "reason") if key in content}
+    @property
+    def remarks(self) -> Mapping[str, JSONObject]:
+        return {"scope": {"enum": list(SCOPES)}, "reason": {"type": "string"}}
 
     def summarize(self, content: JSON) -> JSON:
         return _say("yes" if content["granted"] is True else "no", content)
@@ -158,8 +159,9 @@ class Review(Asked):
     def read_output(self, content: JSON) -> JSON:
         return None if self.says_no(content) else content["payload"]
 
-    def read_remarks(self, content: JSON) -> JSONObject:
-        return {key: content[key] for key in ("verdict", "reason") if key in content}
+    @property
+    def remarks(self) -> Mapping[str, JSONObject]:
+        return {"verdict": {"enum": [*self.verdicts, None]}, "reason": {"type": "string"}}
 
     def summarize(self, content: JSON) -> JSON:
         if content["verdict"] == "edited":

@@ -406,9 +406,14 @@ class Asked(QuestionKind):
         """Return the question as it is asked again after its answer was given back."""
         return self.model_copy(update={"message": write_returned(self.message, reason)})
 
+    @property
+    def remarks(self) -> Mapping[str, JSONObject]:
+        """JSON Schemas of what an answer may say beside the output, by the field of the step's `reply`."""
+        return {}
+
     def read_remarks(self, content: JSON) -> JSONObject:
         """Return what accepted content says beside the output: fields of the step's `reply`."""
-        return {}
+        return {key: content[key] for key in self.remarks if key in content}
 
     def summarize(self, content: JSON) -> JSON:
         """Return accepted content as a turn of a conversation."""

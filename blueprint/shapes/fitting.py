@@ -8,12 +8,15 @@ from typing import Any
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import is_literal
-from holdfast.blueprint.json_values import JSONObject, same
+from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.knowledge import ToolShapes
+from holdfast.blueprint.kinds.template_values import TemplateForm
+from holdfast.blueprint.parts import Template
 from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes.context import Context
+from holdfast.blueprint.shapes.reader import ExpressionReader
 from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote, suggest_key
 
 _DEEPEST = 4
@@ -31,6 +34,8 @@ def find_misfit(value: Shape, wanted: Shape, path: str = "", level: int = 0) -> 
         return f"{name} is {describe_types(value)}, not {describe_types(wanted)}"
     if value.values and wanted.values and not any(same(one, other) for one in value.values for other in wanted.values):
         return f"{name} is {describe_values(value.values)}, not {describe_values(wanted.values)}"
+    if level <= _DEEPEST and value.types == {"list"}:
+        return find_misfit(value.element, wanted.element, f"each element of {name}", level + 1)
     if level > _DEEPEST or value.types != {"object"} or len(wanted.variants) != 1:
         return None
     return next(_find_misfits_inside(value, wanted, path, level), None)
@@ -148,21 +153,40 @@ def check_output(step: AnyStep, given: Shape, path: str, report: Report) -> None
         report.add(f"{path}.output_schema", "bad_shape", message, hint)
 
 
-def check_template(step: AnyStep, key: str, value: Shape, path: str, report: Report) -> None:
-    """Report a template that cannot give what its key needs; constants are checked where they are read."""
-    form = step.template_forms().get(key)
-    if form is None or is_literal(_read_at(step, key)):
-        return
-    hint = "see `holdfast docs reference`"
+def check_form(form: TemplateForm, reader: ExpressionReader, template: Template, key: str) -> Shape:
+    """Report a template that cannot give what its key needs; constants are checked where they are read.
+
+    Args:
+        form: What is needed, also of each element of a list.
+        reader: Of the template.
+        template: As it is written.
+        key: Its path in the step.
+
+    Returns:
+        What it gives.
+    """
+    value = reader.render(template)
+    if is_literal(template):
+        return value
+    parts = list(reader.list_parts(template)) if isinstance(template, list) else [(reader, template)]
+    for one, part in parts:
+        if (wrong := _find_unreadable(form, one.look_into(part), one.write_sample(part))) is not None:
+            one.report("bad_shape", f"{key!r} does not fit: {wrong}", "see `holdfast docs reference`")
+            break
+    return value
+
+
+def _find_unreadable(form: TemplateForm, value: Shape, sample: str | None) -> str | None:
+    """Return why what a template gives cannot be read, in words; None if it may be."""
     if wrong := find_misfit(value, Shape(form.schema)):
-        report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {wrong}", hint)
-        return
-    for one in value.values or [[element] for element in value.element.values or ()]:
+        return wrong
+    samples: list[JSON] = [*(value.values or [[element] for element in value.element.values or ()])]
+    for one in samples if sample is None else [*samples, sample]:
         try:
             form.read(one)
         except ValueError as error:
-            report.add(f"{path}.{key}", "bad_shape", f"{key!r} does not fit: {error}", hint)
-            return
+            return str(error)
+    return None
 
 
 def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint, path: str, report: Report) -> None:

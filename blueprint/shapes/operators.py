@@ -166,7 +166,13 @@ def _decide_order(value: Shape, sign: str, bound: float) -> Shape:
         "gt": most is not None and most <= bound,
         "gteq": most is not None and most < bound,
     }
-    return _FALSE if never[sign] else BOOLEAN
+    always = {
+        "lt": most is not None and most < bound,
+        "lteq": most is not None and most <= bound,
+        "gt": least is not None and least > bound,
+        "gteq": least is not None and least >= bound,
+    }
+    return _FALSE if never[sign] else _TRUE if always[sign] else BOOLEAN
 
 
 def _find_range(shape: Shape) -> tuple[float | None, float | None]:

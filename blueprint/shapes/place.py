@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.expressions.fields import SKIP_REASONS
+from holdfast.blueprint.expressions.fields import REPLY_FIELDS, SKIP_REASONS
 from holdfast.blueprint.kinds import Step
 from holdfast.blueprint.shape import TEXT, UNKNOWN, Shape, make_object, make_shape
 from holdfast.blueprint.shapes.report import Report
 
 PREVIOUS = ("previous_step", "output")
 _STATUSES = ("completed", "skipped")
-_ACTIONS = ("accept", "decline", "cancel", "expire", "default")
+_REPLY: Mapping[str, Shape] = {
+    **dict.fromkeys(REPLY_FIELDS, TEXT),
+    "action": make_shape("text", values=("accept", "decline", "cancel", "expire", "default")),
+    "by": make_shape("text", "list", element=TEXT),
+    "answers": make_shape("list", element=make_object(dict.fromkeys(("by", "at", "content"), UNKNOWN))),
+}
 
 
 @dataclass(frozen=True)
@@ -61,15 +66,11 @@ def make_entry(step: Step, output: Shape) -> Shape:
 
     Only after a failure that is handled it may have failed: any other ends the list.
     """
-    verdicts = () if output.question is None else output.question.verdicts
-    reply = {"action": make_shape("text", values=_ACTIONS), "at": TEXT, "comment": TEXT}
-    if verdicts:
-        reply["verdict"] = make_shape("text", "null", values=(*verdicts, None))
     reason = make_shape("text", "null", values=(*SKIP_REASONS, None))
     statuses = _STATUSES if step.on_error == "fail" else (*_STATUSES, "failed")
     fields = {"output": output, "status": make_shape("text", values=statuses), "reason": reason}
     if step.gives_reply:
-        fields["reply"] = make_object(reply, is_closed=False, lists_keys=False)
+        fields["reply"] = make_object({**_REPLY, **{key: Shape(one) for key, one in step.reply_remarks.items()}})
     return make_object(fields, is_closed=False, lists_keys=False)
 
 

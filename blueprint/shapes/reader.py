@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import nodes
 
 from holdfast.blueprint.expressions.error import ExpressionError
-from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
+from holdfast.blueprint.expressions.parse import Template, is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.shape import (
     BOOLEAN,
     NUMBER,
@@ -28,7 +28,7 @@ from holdfast.blueprint.shapes import consents, rules
 from holdfast.blueprint.shapes.functions import call_function, call_method, filter_value
 from holdfast.blueprint.shapes.operators import ARITHMETIC, compare
 from holdfast.blueprint.shapes.place import JudgedText
-from holdfast.blueprint.shapes.report import find_chain, find_read, name_node
+from holdfast.blueprint.shapes.report import Report, find_chain, find_read, name_node
 
 _LOOP = make_object(
     {"index": NUMBER, "index0": NUMBER, "first": BOOLEAN, "last": BOOLEAN, "length": NUMBER}, is_closed=True
@@ -36,6 +36,7 @@ _LOOP = make_object(
 _CERTAIN = (nodes.Const, nodes.Compare, nodes.Not, nodes.Test)
 """Expressions that are never null."""
 _READ = (nodes.Name, nodes.Getattr, nodes.Getitem)
+_SAMPLE = "2"
 _DEFAULTS = ("default", "d")
 _COMPARING_TESTS = {"in": "in", "eq": "eq", "equalto": "eq", "ne": "ne"}
 """Tests that compare with their argument, and the operator that does the same."""
@@ -65,9 +66,13 @@ class ExpressionReader(JudgedText):
                 parts = {key: self._at(f"{self.path}.{key}").render(part) for key, part in template.items()}
                 return make_object(parts)
             case list():
-                elements = [self._at(f"{self.path}[{n}]").render(part) for n, part in enumerate(template)]
+                elements = [reader.render(part) for reader, part in self.list_parts(template)]
                 return make_shape("list", element=join_shapes(elements))
         return make_constant(template)
+
+    def list_parts(self, template: list[Any]) -> Iterator[tuple[ExpressionReader, Any]]:
+        """Yield the elements of a list of templates, each with its reader."""
+        return ((self._at(f"{self.path}[{index}]"), part) for index, part in enumerate(template))
 
     def _at(self, path: str) -> ExpressionReader:
         return ExpressionReader(self.place, path, self.findings, self.ask_nobody)
@@ -81,6 +86,31 @@ class ExpressionReader(JudgedText):
             return self.read(parsed.whole)
         self.run(parsed.body)
         return TEXT
+
+    def write_sample(self, template: object) -> str | None:
+        """Return a text that a template may give in which each value is a number, as `{{ n }}d`; None for any other."""
+        if not isinstance(template, str) or is_plain(template):
+            return None
+        with suppress(ExpressionError):  # reported with the names
+            match parsed_template(template):
+                case Template(whole=None, body=[nodes.Output(nodes=parts)]):
+                    quiet = self._be_quiet()
+                    texts = [quiet.write_part(part) for part in parts]
+                    return None if None in texts else "".join(filter(None, texts))
+        return None
+
+    def look_into(self, template: object) -> Shape:
+        """Return what a template gives; reports nothing."""
+        return self._be_quiet().render(template)
+
+    def _be_quiet(self) -> ExpressionReader:
+        return ExpressionReader(self.place, self.path, Report(None), self.ask_nobody)
+
+    def write_part(self, part: nodes.Node) -> str | None:
+        """Return a text or a number that a part of a template may give; None if it may give others."""
+        if isinstance(part, nodes.TemplateData):
+            return part.data
+        return _SAMPLE if self.read(part).types <= {"number", "null"} else None
 
     def evaluate(self, expression: str, *, is_condition: bool) -> Shape:
         """Return what an expression gives; a condition is tested for truth."""
@@ -116,15 +146,23 @@ class ExpressionReader(JudgedText):
                     message = f"{name} is an object, and any object {ends}"
                     self.warn("any_output", message, f"test one of its keys: {', '.join(shape.keys)}")
 
-    def check_decided(self, condition: str, shape: Shape) -> None:
-        """Warn of a condition that is the same however the run goes."""
+    def check_decided(self, condition: str, shape: Shape, *, is_exit: bool) -> None:
+        """Warn of a condition that is the same however the run goes; an exit that is an object is told as such."""
         try:
-            decided = decide(parsed_expression(condition), shape)
+            node = parsed_expression(condition)
+            decided = True if not is_exit and self._is_certain(node, shape) else decide(node, shape)
         except ExpressionError:
             return
         if decided is not None:
             message = f"the condition is always {'true' if decided else 'false'}"
             self.warn("constant_condition", message, "see what is known of the values in it, or remove it")
+
+    def _is_certain(self, node: nodes.Node, shape: Shape) -> bool:
+        """Return whether an expression is the output of a step that has surely run, and is an object with keys."""
+        match find_chain(node):
+            case "steps", [name, "output"]:
+                return shape.types == {"object"} and bool(shape.required) and name not in self.place.null_causes
+        return False
 
     @staticmethod
     def find_read(expression: str) -> set[str]:

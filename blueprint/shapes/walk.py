@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
+from holdfast.blueprint.kinds.deadlines import DEADLINE
 from holdfast.blueprint.kinds.knowledge import Branching, Knowledge, ToolShapes
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.kinds.walk import placed_steps
@@ -17,11 +18,11 @@ from holdfast.blueprint.shapes.branches import check_branches
 from holdfast.blueprint.shapes.context import Context, Writes, gather_writes, is_same, make_context
 from holdfast.blueprint.shapes.fitting import (
     check_arguments,
+    check_form,
     check_import,
     check_input,
     check_operation,
     check_output,
-    check_template,
     check_writes,
 )
 from holdfast.blueprint.shapes.place import Place, make_entry
@@ -113,6 +114,7 @@ class Walk:
         self.ask_nobody = frozenset(step.name for _, step in every if not step.gives_reply)
         first = Shape(self.blueprint.inputs) if self.blueprint.inputs is not None else UNKNOWN
         start = Place(previous=first, names={"input": first, "context": self.context.shape})
+        check_form(DEADLINE, self._reader("deadline", start), self.blueprint.deadline, "deadline")
         end = self._walk_list(self.blueprint.steps, "steps", start)
         template = self.blueprint.output
         self.output = end.previous if template is None else self._reader("output", end).render(template)
@@ -153,8 +155,8 @@ class Walk:
         given = {"": input_}
         for key, template in step.reads().items():
             if key != step.input_key:
-                given[key] = self._reader(f"{path}.{key}", inside).render(template)
-                check_template(step, key, given[key], path, self.report)
+                reader, form = self._reader(f"{path}.{key}", inside), step.template_forms().get(key)
+                given[key] = reader.render(template) if form is None else check_form(form, reader, template, key)
         check_import(step, given, self.blueprint, path, self.report)
         check_arguments(step, rendered, self.tools, path, self.report)
         for key, condition in step.conditions().items():
@@ -196,11 +198,13 @@ class Walk:
         if not reader.is_constant(choice.expression):
             check_branches(reader, path, choice, shape)
 
-    def _check_condition(self, condition: str, path: str, place: Place) -> None:
+    def _check_condition(self, condition: str, path: str, place: Place, *, is_exit: bool = False) -> None:
         reader = self._reader(path, place)
         shape = reader.evaluate(condition, is_condition=True)
+        if is_exit:
+            reader.check_exit(condition)
         if not reader.is_constant(condition):
-            reader.check_decided(condition, shape)
+            reader.check_decided(condition, shape, is_exit=is_exit)
 
     def _find_output(self, step: AnyStep, input_: Shape, path: str, place: Place) -> Shape:
         """Return what a step gives where it completes; checks the steps inside it."""
@@ -252,10 +256,9 @@ class Walk:
             value = self._reader(f"{path}.{read_key}", at).render(template)
             check_operation(step, read_key, value, self.context, path, self.report)
         for read_key, condition in block.conditions.items():
-            self._note(step, read_key, condition, end if block.loops else begin, block)
-            self._check_condition(condition, f"{path}.{read_key}", end if block.loops else begin)
-            if block.loops:
-                self._reader(f"{path}.{read_key}", end).check_exit(condition)
+            at = end if block.loops else begin
+            self._note(step, read_key, condition, at, block)
+            self._check_condition(condition, f"{path}.{read_key}", at, is_exit=block.loops)
         return end
 
     def _after(self, step: AnyStep, output: Shape, path: str, place: Place) -> Place:

@@ -54,6 +54,8 @@ EACH = "{kind: map, name: m, map: {iterable_input: %s, body: {name: x%s}}}"
 
 RACE = "{kind: parallel, name: p, branches: {left: {name: a}, right: {name: b}}, %s}"
 
+PLAN = "{kind: plan, name: work, plan: {goal: g, confirm: true, steps: [{id: '1', instruction: Do}]}}, "
+
 MISTAKES = {
     # The eight that were planted in the blueprint of a user, none of which was found.
     READ % "input.amont": ("amont", "unknown_field", "did you mean 'amount'?"),
@@ -162,6 +164,45 @@ MISTAKES = {
         "unknown_field",
         "did you mean 'score'?",
     ),
+    # Replies.
+    READ % "steps.sign.reply.bye": ("bye", "unknown_field", "did you mean 'by'?"),
+    READ % "steps.sign.reply.verdict": ("verdict", "unknown_field", "it has action, by, at, proved_by, comment"),
+    READ % "steps.pick.reply.scope": ("scope", "unknown_field", "steps.pick.reply has no 'scope'"),
+    WHEN % "steps.sign.reply.scope == 'allways'": ("allways", "impossible_comparison", "did you mean 'always'?"),
+    READ % "steps.several.reply.answers[0].who": ("who", "unknown_field", "it has by, at, content"),
+    "{kind: wait, name: paid, for: paid, key: '1'}, {name: x, input: '{{ steps.paid.reply.event.nam }}'}": (
+        "nam",
+        "unknown_field",
+        "did you mean 'name'?",
+    ),
+    # Plans.
+    PLAN + "{name: x, input: '{{ output.stauts }}'}": ("stauts", "unknown_field", "did you mean 'status'?"),
+    PLAN + WHEN % "output.status == 'failed'": ("failed", "impossible_comparison", "'completed_with_errors'"),
+    PLAN + "{name: x, input: \"{{ output.steps['1'].date }}\"}": ("date", "unknown_field", "did you mean 'data'?"),
+    PLAN + WHEN % "output.steps['1'].status == 'done'": ("done", "impossible_comparison", "it is 'completed'"),
+    PLAN + WHEN % "steps.work.reply.verdict == 'revised'": ("revised", "impossible_comparison", "mean 'revise'?"),
+    # Times and people.
+    "{kind: timer, name: t, for: '{{ input.tags }}'}": ("{{", "bad_shape", "'for' does not fit: it is a list"),
+    "{kind: timer, name: t, for: '{{ input.amount }} days'}": ("{{", "bad_shape", "'2 days' is not a duration"),
+    "{kind: timer, name: t, until: '{{ input.amount }}'}": ("{{", "bad_shape", "it is a number, not a text"),
+    "{kind: timer, name: t, until: '{{ input.amount }}d'}": ("{{", "bad_shape", "'2d' is not a time"),
+    "{kind: block, name: b, deadline: '{{ input.tags }}', steps: [{name: a}]}": ("{{", "bad_shape", "it is a list"),
+    "{kind: block, name: b, deadline: '{{ steps.pick.output }}', steps: [{name: a}]}": ("{{", "bad_shape", "'red'"),
+    "{kind: loop, name: l, loop: {max_loops: 2, deadline: '{{ input.amount }} days', body: [{name: a}]}}": (
+        "{{",
+        "bad_shape",
+        "'loop.deadline' does not fit: '2 days' is not a time",
+    ),
+    "{kind: hitl, name: h, message: Go?, assignees: '{{ steps.rate.output.words }}'}": (
+        "{{",
+        "bad_shape",
+        "each element of it is an object, not a text",
+    ),
+    "{kind: hitl, name: h, message: Go?, assignees: ['user:ana', '{{ steps.form.output }}']}": (
+        "{{",
+        "bad_shape",
+        "it is an object, not a list or a text",
+    ),
     # What is given and written.
     "{name: x, input: 1, sink_to: payed}": ("payed", "unknown_field", "did you mean 'paid'?"),
     "{name: x, input: '{{ steps.who.output }}', sink_to: paid}": ("paid", "bad_shape", "it is a text, not a number"),
@@ -210,6 +251,15 @@ FINE = [
     "{name: x, input: '{{ input.amount }}', sink_to: paid}",
     "{name: x, uses: imports.other, input: {topic: a, more: 1}}",
     "{name: x, uses: any_tool, sink_to: paid}",
+    READ % "steps.sign.reply.reason or steps.sign.reply.by or steps.sign.reply.scope",
+    PLAN + "{name: x, input: \"{{ output.steps['1'].data or output.steps['2'].reason or output.note }}\"}",
+    PLAN + WHEN % "steps.work.reply.verdict == 'edited' and output.status == 'completed_with_errors'",
+    "{kind: timer, name: t, for: '{{ input.amount }}d'}",
+    "{kind: timer, name: t, for: '{{ input.amount }}'}",
+    "{kind: timer, name: t, until: '{{ input.payee }}'}",
+    "{kind: block, name: b, deadline: '{{ input.amount }}h30m', steps: [{name: a}]}",
+    "{kind: hitl, name: h, message: Go?, assignees: '{{ input.tags }}'}",
+    "{kind: hitl, name: h, message: Go?, assignees: ['user:ana', '{{ steps.who.reply.by }}']}",
     EACH % ("input.tags", ", when: item == 'new'"),
     EACH % ("input.payee", ", input: '{{ item.any }}'"),
 ]

@@ -95,6 +95,20 @@ def test_a_condition_that_is_always_the_same_is_told(warned) -> None:
     assert told(warned(rounds)) == [("constant_condition", 1, "steps[0].loop.exit_expression")]
     assert warned(rounds.replace("> 3,", "> 2,")) == []
     assert warned(rounds.replace("iteration > 3,", "'false',")) == []
+    assert [one.code for one in warned(rounds.replace("> 3,", ">= 1,"))] == ["constant_condition"]
+
+
+JUDGED = """
+    steps:
+      - {name: rate, agent: {model: echo, output_schema: {type: object, required: [ok]}}%s}
+      - {name: x, input: 1, when: %s}
+"""
+
+
+def test_an_object_is_no_condition_where_its_step_has_surely_run(warned) -> None:
+    assert told(warned(JUDGED % ("", "steps.rate.output")))[0][::2] == ("constant_condition", "steps[1].when")
+    assert warned(JUDGED % (", on_error: continue", "steps.rate.output")) == []
+    assert warned(JUDGED % ("", "steps.rate.output.ok")) == []
 
 
 def test_a_key_that_nothing_says_a_value_has_is_told(warned) -> None:
