@@ -23,6 +23,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command()
 def runs(
+    beginning: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="Only runs whose ids begin so.", show_default=False)
+    ] = "",
     blueprint: Annotated[
         str | None, typer.Option("--blueprint", metavar="NAME", help="Only runs of this blueprint.")
     ] = None,
@@ -31,7 +34,7 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, open ones first, then the newest, fifty per page."""
-    perform(_runs(_RunsPage(blueprint, waiting, after), as_json), as_json)
+    perform(_runs(_RunsPage(beginning, blueprint, waiting, after), as_json), as_json)
 
 
 @app.command()
@@ -52,6 +55,7 @@ def result(
 class _RunsPage:
     """The runs to list: a page of those that fit."""
 
+    beginning: str
     blueprint: str | None
     waiting: bool
     after: str | None
@@ -59,7 +63,8 @@ class _RunsPage:
 
     def explain_next(self, cursor: str) -> str:
         """Return the command that prints the next page."""
-        named = [] if self.blueprint is None else ["--blueprint", self.blueprint]
+        named = [self.beginning] if self.beginning else []
+        named += [] if self.blueprint is None else ["--blueprint", self.blueprint]
         flags = ["--waiting"] if self.waiting else []
         return shlex.join(["holdfast", "runs", *named, *flags, "--after", cursor])
 
@@ -71,7 +76,11 @@ def _status(run: Listed) -> str:
 async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     session = await open_session(Startup.NOTHING)
     listed, following = await session.runs.lists.page(
-        wanted.after, blueprint=wanted.blueprint, status="waiting" if wanted.waiting else None, size=PAGE_ROWS
+        wanted.after,
+        blueprint=wanted.blueprint,
+        status="waiting" if wanted.waiting else None,
+        beginning=wanted.beginning,
+        size=PAGE_ROWS,
     )
     if as_json:
         print_json([run.to_json() for run in listed])
@@ -81,7 +90,7 @@ async def _runs(wanted: _RunsPage, as_json: bool) -> int:
     elif wanted.after is not None:
         say("No run comes after that.")
     else:
-        is_filtered = wanted.blueprint or wanted.waiting
+        is_filtered = wanted.beginning or wanted.blueprint or wanted.waiting
         say("No matching runs." if is_filtered else "No runs yet. Start one with: holdfast run FILE")
     if following is not None:
         say(f"more: {wanted.explain_next(following)}")

@@ -115,11 +115,15 @@ class RunsFilter:
     status: Status | None = None
     permissions: Permissions | None = None
     """Those of who looks; None: they may see all."""
+    beginning: str = ""
+    """Only runs whose ids begin with it."""
 
     @property
     def query(self) -> str:
         """Return the query in the language of Temporal's visibility."""
         conditions = [_filter_blueprint(self.blueprint)]
+        if self.beginning:
+            conditions.append(f"WorkflowId STARTS_WITH '{quote(self.beginning)}'")
         if self.permissions is not None and (seen := self.permissions.condition()) is not None:
             conditions.append(seen)
         if self.status is not None:
@@ -322,6 +326,8 @@ class WaitingFilter:
     """Only those with a question whose deadline is at this time or before."""
     fits: Callable[[Question], bool] | None = field(default=None, compare=False)
     """Of their questions only those for which it returns true."""
+    text: str = ""
+    """Of their questions only those that have it in what a list shows of them; upper and lower case are alike."""
     question: str | None = None
     """Only those that may ask the question of this id: that have it, or more than are listed."""
     permissions: Permissions | None = None
@@ -369,6 +375,11 @@ class WaitingFilter:
         if row is None or not self._fits(row):
             return None
         return row if self.select is None else await self.select(row)
+
+    def finds(self, question: Question, blueprint: str) -> bool:
+        """Return whether the text is in a question: its message, place, run, label, people, or the blueprint's name."""
+        shown = [question.message, question.address, question.run, blueprint, question.label or "", *question.assignees]
+        return self.text.casefold().strip() in "\n".join(shown).casefold()
 
     def _fits(self, row: Waiting) -> bool:
         return (
@@ -451,9 +462,10 @@ def _read_cursor(cursor: str, wanted: _ListFilter[Row]) -> bytes:
 
 def _seal(text: str, wanted: _ListFilter[Row]) -> str:
     """Return the digest of a list and a place in it, without times: "an hour ago" is another time on each page."""
+    searched = ""
     if isinstance(wanted, WaitingFilter):
-        wanted = replace(wanted, since=None, deadline=None)
-    return make_digest(type(wanted).__name__, wanted.query, text)[:SEAL_LENGTH]
+        wanted, searched = replace(wanted, since=None, deadline=None), wanted.text
+    return make_digest(type(wanted).__name__, wanted.query, searched, text)[:SEAL_LENGTH]
 
 
 def open_runs(client: Client) -> AsyncIterator[WorkflowExecution]:

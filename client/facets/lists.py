@@ -92,6 +92,7 @@ class RunLists:
         page: int = 1,
         blueprint: str | None = None,
         status: Status | None = None,
+        beginning: str = "",
         size: int = 50,
     ) -> tuple[list[Listed], str | None]:
         """Return a page of the runs, and the cursor of the next one; only as much is read as the page needs.
@@ -101,6 +102,7 @@ class RunLists:
             page: The page, from 1; all before it are read.
             blueprint: Only runs of the blueprint with this name.
             status: Only runs of this status.
+            beginning: Only runs whose ids begin with it.
             size: The runs of a page.
 
         Returns:
@@ -109,7 +111,7 @@ class RunLists:
         Raises:
             BadCursor: The cursor is none of this list.
         """
-        wanted = RunsFilter(blueprint, status, self._permissions)
+        wanted = RunsFilter(blueprint, status, self._permissions, beginning)
         return await read_page(self._reader, wanted, size, page=page, cursor=cursor)
 
     async def find_waiting(
@@ -163,7 +165,8 @@ class RunLists:
             return row if await self._may_be_shown(row) else None
         fitting = self.select_for(user, row.open) if wanted.fits is None else list(filter(wanted.fits, row.open))
         visible = await self._access.select_visible(row.run, fitting, user)
-        return replace(row, open=visible) if visible else None
+        found = [question for question in visible if wanted.finds(question, row.blueprint)]
+        return replace(row, open=found) if found else None
 
     async def _may_be_shown(self, row: Waiting) -> bool:
         if self._permissions is None or not self._permissions.rules.enforced:

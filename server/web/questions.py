@@ -24,7 +24,7 @@ Order = Literal["newest", "oldest", "deadline", "blueprint"]
 
 @dataclass(frozen=True)
 class QuestionQuery:
-    """The questions to list. `text` and `order` count within the page."""
+    """The questions to list. `order` counts within the page."""
 
     whose: Whose = "me"
     blueprint: str | None = None
@@ -47,22 +47,12 @@ class ListedQuestion:
     question: Question
     blueprint: str
 
-    @property
-    def searchable(self) -> str:
-        """Return the text that a search looks at."""
-        question = self.question
-        words = [question.message, question.address, question.run, self.blueprint, *question.assignees]
-        words += [question.label] if question.label else []
-        return "\n".join(words).casefold()
-
 
 @dataclass(frozen=True)
 class QuestionPage:
     """The questions of one page of workflows."""
 
     questions: list[ListedQuestion] = field(default_factory=list)
-    hidden: int = 0
-    """How many questions of the page the search for text left out."""
     silent: list[Waiting] = field(default_factory=list)
     """Workflows that wait, whose questions no worker tells now."""
     after: str | None = None
@@ -110,15 +100,14 @@ async def list_questions(runs: Runs, user: str, wanted: QuestionQuery) -> Questi
         wanted.since,
         wanted.deadline,
         lambda question: waits_for(question, user, wanted.whose, groups),
+        wanted.text,
         patience=PATIENCE_SECONDS,
     )
     asker = None if wanted.whose == "all" else user
     rows, after = await runs.lists.find_waiting(asker, waiting, cursor=wanted.after, page=wanted.page, size=PAGE_ROWS)
     silent = [row for row in rows if row.open is None]
     listed = [ListedQuestion(question, row.blueprint) for row in rows for question in row.open or ()]
-    matching = [item for item in listed if wanted.text.casefold().strip() in item.searchable]
-    hidden = len(listed) - len(matching)
-    return QuestionPage(_sort(matching, wanted.order), hidden, silent, after)
+    return QuestionPage(_sort(listed, wanted.order), silent, after)
 
 
 def waits_for(question: Question, user: str, whose: Whose, groups: Groups) -> bool:

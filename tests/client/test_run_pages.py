@@ -38,6 +38,14 @@ async def test_a_cursor_goes_on_behind_its_page_whatever_begins_meanwhile(house:
     assert [row.run for row in [*first, *second, *last]] == started[::-1] and end is None
 
 
+async def test_runs_are_found_by_the_beginning_of_their_ids(house: Harness) -> None:
+    name = f"found-{house.unique}"
+    started = [await house.start(ASK.format(name=name), run=f"{name}-{part}") for part in ("a1", "a2", "b")]
+    await until(lambda: _has(house, name, 3), "three rows")
+    found = [[run for run, *_ in await page(house, name, beginning=f"{name}-{part}")] for part in ("a", "b", "c'd")]
+    assert found == [started[1::-1], started[2:], []]
+
+
 @pytest.mark.slow
 async def test_a_cursor_stands_behind_the_last_run_that_fits(house: Harness) -> None:
     """Visibility does not know which of the running ones are paused: they lie among others."""

@@ -40,6 +40,7 @@ MOST_WAIT = 60.0
 class RunsQuery(PageQuery):
     """The filter of a list of runs, and its page."""
 
+    beginning: str = Field("", max_length=200, description="Only runs whose ids begin so.")
     blueprint: str | None = Field(None, min_length=1, max_length=200)
     status: Status | None = None
 
@@ -48,7 +49,12 @@ async def list_runs(exchange: Exchange) -> list[RunRow]:
     """List runs, open ones first, then the newest, fifty a page."""
     query: RunsQuery = exchange.query
     rows, cursor = await exchange.runs.lists.page(
-        query.after, page=query.number, blueprint=query.blueprint, status=query.status, size=WEB_PAGE
+        query.after,
+        page=query.number,
+        blueprint=query.blueprint,
+        status=query.status,
+        beginning=query.beginning,
+        size=WEB_PAGE,
     )
     link_to_next(exchange, cursor)
     return [row.to_json() for row in rows]

@@ -123,15 +123,17 @@ async def _read_archived(runs: Runs, run: str) -> RunHead:
 
 
 async def list_runs_page(request: Request) -> Response:
-    """Show the list of runs, by blueprint and status."""
+    """Show the list of runs, by the beginning of their ids, by blueprint and by status."""
     runs = find_site(request).find_runs(require_identity(request))
     query = request.query_params
-    blueprint = query.get("blueprint", "").strip()
+    blueprint, beginning = query.get("blueprint", "").strip(), query.get("q", "").strip()
     status = next((name for name in STATUS_NAMES if name == query.get("status")), None)
     page = _number(query.get("page"), 1, 10_000) or 1
     after = query.get("after") or None
-    rows, cursor = await runs.lists.page(after, page=page, blueprint=blueprint or None, status=status, size=RUNS_PAGE)
-    wanted = {"blueprint": blueprint, "status": status or ""}
+    rows, cursor = await runs.lists.page(
+        after, page=page, blueprint=blueprint or None, status=status, beginning=beginning, size=RUNS_PAGE
+    )
+    wanted = {"q": beginning, "blueprint": blueprint, "status": status or ""}
     is_further = after is not None or page > 1
     values: dict[str, Any] = {
         "rows": rows,
