@@ -425,14 +425,16 @@ async def _run(
 
 async def _reach_server(config: Config, seconds: float, shutdown: Shutdown) -> Connection:
     """Connect, and try again for so long while the server is away. Raises `ServerUnreachable` or `ConfigError`."""
-    end = time.monotonic() + seconds
+    end, told = time.monotonic() + seconds, ""
     while True:
         try:
             return await connect(config, embedded=False)
         except ServerUnreachable as error:
             if time.monotonic() >= end or shutdown.requested:
                 raise
-            log.warning("%s Trying again.", error)
+            if str(error) != told:  # once: an operator reads what is new, not how often it was tried
+                told = str(error)
+                log.warning("%s\nTrying again every %g s.", told, RECONNECT_SECONDS)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(shutdown.wait(), RECONNECT_SECONDS)
 

@@ -24,7 +24,7 @@ from holdfast.protocol.people import read_user
 from holdfast.runtime.config import Config, ConfigError, load_config
 from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.variables import LogVariables
-from holdfast.runtime.connection import is_server_named
+from holdfast.runtime.connection import check_search_attributes, is_server_named
 from holdfast.runtime.embedded import Startup
 from holdfast.runtime.embedded.inbox import BACKGROUND, FIRST_PORT, GRACE, find_inbox, make_serve_command
 from holdfast.runtime.embedded.processes import stop
@@ -195,6 +195,7 @@ async def _serve(listener: socket.socket, options: _ServeOptions) -> int:
     log = LogVariables.read()
     configure_logging(log.log_format, log.log_level)
     session = await open_session(Startup.ALL)
+    await check_search_attributes(session.runs.client)
     session.runs.answering.memory.writes_at_once = False
     if problem := session.runs.answering.inbox_problem:
         raise ConfigError(f"{session.config.path}: {problem}")

@@ -52,11 +52,14 @@ async def end(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, told
 
 
-async def read_until(process: subprocess.Popen[str], text: str) -> None:
-    """Read what it logs up to the line with this text."""
+async def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """Return what it logs before the line with this text."""
     assert process.stderr is not None
+    before = ""
     while text not in (line := await asyncio.to_thread(process.stderr.readline)):
         assert line, f"it has ended, and never said {text!r}"
+        before += line
+    return before
 
 
 async def eventually(happened: Callable[[], Awaitable[object]]) -> None:
@@ -122,13 +125,13 @@ async def test_no_server_is_exit_5(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_server_that_comes_up_after_the_worker_is_found(tmp_path: Path) -> None:
+async def test_a_server_that_comes_up_after_the_worker_is_found_and_its_absence_is_told_once(tmp_path: Path) -> None:
     port = free_port()
     process = start(tmp_path, TEMPORAL_ADDRESS=f"127.0.0.1:{port}")
     await read_until(process, "Trying again")
     options = {"dev_server_existing_path": find_temporal_binary(), "search_attributes": ATTRIBUTE_KEYS}
     async with await WorkflowEnvironment.start_local(port=port, **options):
-        await read_until(process, "polling task queue")
+        assert "Trying again" not in await read_until(process, "polling task queue")
         process.send_signal(signal.SIGTERM)
         assert (await end(process))[0] == 0
 

@@ -1,5 +1,6 @@
 """`holdfast serve` as a process: what it prints, what its log holds, how it ends."""
 
+import asyncio
 import json
 import signal
 import socket
@@ -12,7 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from temporalio.testing import WorkflowEnvironment
 
+from holdfast.runtime.embedded.server import find_temporal_binary
 from tests.client.command import PATIENCE, Holdfast
 
 
@@ -78,6 +81,15 @@ def test_without_a_key_that_proves_persons_it_does_not_start_in_a_guarded_deploy
     guarded.write("holdfast.toml", '[answers]\nkey_env = "OPS_KEY"\n')
     refused = guarded("serve", "--port", "0")
     assert (refused.code, "HOLDFAST_INBOX_KEY" in refused.err) == (2, True)
+
+
+@pytest.mark.slow
+async def test_it_does_not_start_where_the_search_attributes_are_missing(holdfast: Holdfast) -> None:
+    async with await WorkflowEnvironment.start_local(dev_server_existing_path=find_temporal_binary()) as bare:
+        place = bare.client.service_client.config.target_host
+        there = holdfast.having(TEMPORAL_ADDRESS=place, TEMPORAL_NAMESPACE="default")
+        refused = await asyncio.to_thread(there, "serve", "--port", "0")
+    assert refused.code == 5 and "run: holdfast setup" in refused.err
 
 
 @pytest.mark.slow
