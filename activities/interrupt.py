@@ -21,6 +21,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from holdfast.activities.failure_types import replace_surrogates
 from holdfast.activities.registry import Tool, wrong
+from holdfast.activities.typed_dicts import make_readable
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
@@ -361,7 +362,9 @@ def _read_typed(wanted: Any, value: Any) -> tuple[bool, Any, str]:
         return True, value, ""
     # A person who types 42 where text is wanted means the text.
     adapter = (
-        TypeAdapter(wanted, config=ConfigDict(coerce_numbers_to_str=True)) if wanted is str else TypeAdapter(wanted)
+        TypeAdapter(wanted, config=ConfigDict(coerce_numbers_to_str=True))
+        if wanted is str
+        else TypeAdapter(make_readable(wanted))
     )
     try:
         return True, adapter.validate_json(to_json(value)), ""

@@ -23,6 +23,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.callables import check_callable, plain_function, type_hints
 from holdfast.activities.foreign import input_schema, is_builder, is_graph
 from holdfast.activities.imports import import_alone
+from holdfast.activities.typed_dicts import make_readable
 from holdfast.blueprint.expressions.error import ExpressionError, did_you_mean
 from holdfast.blueprint.expressions.evaluation import check_expression, names_in_expression
 from holdfast.blueprint.json_values import JSON, JSONObject
@@ -151,7 +152,7 @@ class Tool:
             hint = type_hints(self.function).get("return", Any)
             if hint in (Any, object, None, type(None)):
                 return None
-            return TypeAdapter(hint).json_schema(mode="serialization")
+            return TypeAdapter(make_readable(hint)).json_schema(mode="serialization")
         except (PydanticUserError, PydanticInvalidForJsonSchema, NameError, TypeError):
             return None
 
