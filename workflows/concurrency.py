@@ -8,8 +8,15 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, ChildWorkflowError, FailureError, is_cancelled_exception
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    is_cancelled_exception,
+)
 
+from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.workflows.rest import is_evicted
 
 Result = TypeVar("Result")
@@ -49,6 +56,12 @@ def is_cancelled(error: BaseException) -> bool:
     if isinstance(error, asyncio.CancelledError):
         return True
     return isinstance(error, FailureError) and is_cancelled_exception(error)
+
+
+def is_outcome_unknown(error: BaseException) -> bool:
+    """Return whether the error is that of a call of which nobody knows whether it took effect."""
+    cause = error.cause if isinstance(error, ActivityError) else None
+    return isinstance(cause, ApplicationError) and cause.type == OUTCOME_UNKNOWN
 
 
 async def run_together(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
@@ -96,7 +109,7 @@ async def await_end(task: asyncio.Task[Result]) -> Result:
     """Return a task's result; if the wait is cancelled, cancel the task and wait for its end.
 
     A result that comes all the same does not undo the cancellation, as it would if the task were awaited directly. It
-    raises `CancelledInCall`, unless the task has failed by itself.
+    raises `CancelledInCall`, unless the task has failed by itself, and it is known that it did.
     """
     try:
         await workflow.wait([task])
@@ -104,7 +117,7 @@ async def await_end(task: asyncio.Task[Result]) -> Result:
         task.cancel()
         await outlast([task])
         error = None if task.cancelled() else task.exception()
-        if error is not None and not is_cancelled(error):
+        if error is not None and not is_cancelled(error) and not is_outcome_unknown(error):
             raise
         raise CancelledInCall(None if task.cancelled() or error is not None else task.result()) from None
     return task.result()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import LostCall
-from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
 from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
-from holdfast.workflows.concurrency import CancelledInCall, is_cancelled
+from holdfast.workflows.concurrency import CancelledInCall, is_cancelled, is_outcome_unknown
 from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interrupts import AnsweredResult, Interrupts
@@ -72,7 +71,7 @@ async def _outcome(
             outcome: ToolOutcome = await frame.spend(call)
             return outcome
         except ActivityError as error:
-            if is_cancelled(error) or not _is_unknown(error):
+            if is_cancelled(error) or not is_outcome_unknown(error):
                 raise
             await interrupts.end()  # what a server asked in the middle of it
             try:
@@ -96,7 +95,3 @@ async def _ask_outcome(request: ToolRequest, reason: str, frame: Frame) -> JSONO
         raise failure(OUTCOME_UNKNOWN, f"it is unknown how {request.tool} ended", frame.address)
     content: JSONObject = reply.content
     return content
-
-
-def _is_unknown(error: ActivityError) -> bool:
-    return isinstance(error.cause, ApplicationError) and find_failure(error, Address("")).type == OUTCOME_UNKNOWN

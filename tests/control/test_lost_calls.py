@@ -12,12 +12,24 @@ from tests.people.activations import FedRun
 PAY = "{name: pay, uses: pay, input: x, undo: {uses: repay, input: x}}"
 
 
-def test_a_lost_call_of_which_nobody_has_said_how_it_ended_is_asked_about_before_it_is_undone() -> None:
-    run = FedRun(f"steps: [{{kind: block, name: b, steps: [{PAY}]}}]")
+def lose_call() -> WorkflowActivationJob:
+    """The end of the first call, of which nobody knows whether it took effect."""
     lost = WorkflowActivationJob()
     lost.resolve_activity.seq = 1
     lost.resolve_activity.result.CopyFrom(fail(ApplicationError("lost", type=OUTCOME_UNKNOWN, non_retryable=True)))
-    run.feed(lost)
+    return lost
+
+
+def test_a_lost_call_of_which_nobody_has_said_how_it_ended_is_asked_about_before_it_is_undone() -> None:
+    run = FedRun(f"steps: [{{kind: block, name: b, steps: [{PAY}]}}]")
+    run.feed(lose_call())
     assert [question.asked.kind for question in run.questions] == ["lost_call"]
     run.feed(run.cancel())
+    assert [question.address for question in run.questions] == ["pipeline:test;block:b;step:pay;undo:pay"]
+
+
+def test_a_call_that_turns_out_to_be_lost_after_a_cancel_is_asked_about_before_it_is_undone() -> None:
+    run = FedRun(f"steps: [{{kind: block, name: b, steps: [{PAY}]}}]")
+    run.feed(run.cancel())
+    run.feed(lose_call())
     assert [question.address for question in run.questions] == ["pipeline:test;block:b;step:pay;undo:pay"]
