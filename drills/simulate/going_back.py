@@ -7,7 +7,7 @@ ended before the place, or before the failure, may be called or asked again, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -37,9 +37,8 @@ from holdfast.runtime.errors import BadInput
 class _Tree:
     """The simulated server as `PastReader` sees it: histories, and the answers of their workflows to `past`."""
 
-    def __init__(self, server: Server) -> None:
-        self._runs = server.runs
-        self._waits = {run.run_id: _read_waits(run) for run in server.runs if run.events}
+    def __init__(self, server: Server, ends: Mapping[str, Core]) -> None:
+        self._runs, self._ends = server.runs, ends
         self.client = SimpleNamespace(data_converter=DATA_CONVERTER, get_workflow_handle=self._find)
 
     def _find(self, workflow: str, run_id: str | None = None) -> Any:
@@ -51,8 +50,8 @@ class _Tree:
         return SimpleNamespace(fetch_history=fetch_history)
 
     async def query(self, workflow: str, name: str, offset: int, type_: type, run_id: str) -> PastWaits:
-        waits = self._waits[run_id]
-        return waits.model_copy(update={"replies": waits.replies[offset:]})
+        waits: PastWaits = unpack(self._ends[run_id].query(PAST, pack(offset)), PastWaits)
+        return waits
 
 
 @dataclass(frozen=True)
@@ -88,12 +87,18 @@ class Going:
 
 
 def choose_fork(
-    server: Server, events: Sequence[Event], blueprint: Blueprint, limits: HistoryLimits, choices: Choices
+    server: Server,
+    ends: Mapping[str, Core],
+    events: Sequence[Event],
+    blueprint: Blueprint,
+    limits: HistoryLimits,
+    choices: Choices,
 ) -> Going | None:
     """Return a fork of a run that is complete; None if nothing of it can be forked.
 
     Args:
         server: With the run.
+        ends: Its workflows as they have ended, by the ids of their histories.
         events: Of all its workflows.
         blueprint: Its blueprint.
         limits: Those of its histories.
@@ -106,18 +111,21 @@ def choose_fork(
         return None
     at = places[choices.below(len(places))]
     fork = Fork(**describe_place(blueprint, at).model_dump())
-    reader = PastReader(_Tree(server), RUN, events, blueprint)  # type: ignore[arg-type]
+    reader = PastReader(_Tree(server, ends), RUN, events, blueprint)  # type: ignore[arg-type]
     ended = datetime.fromtimestamp(server.now / 1e9, UTC) + timedelta(microseconds=1)  # its last task began before
     past = run_async(reader.read(Break(ended), place=fork))
     arrived = min(event.time for event in events if event.address == at)
     return Going(f"the fork at {at}", past, limits, _list_calls(server, arrived), _count_answers(events, arrived))
 
 
-def choose_retry(server: Server, events: Sequence[Event], blueprint: Blueprint, limits: HistoryLimits) -> Going | None:
+def choose_retry(
+    server: Server, ends: Mapping[str, Core], events: Sequence[Event], blueprint: Blueprint, limits: HistoryLimits
+) -> Going | None:
     """Return the retry of a run that has failed or was cancelled; None if the product refuses it.
 
     Args:
         server: With the run.
+        ends: Its workflows as they have ended, by the ids of their histories.
         events: Of all its workflows.
         blueprint: Its blueprint.
         limits: Those of its histories.
@@ -125,7 +133,7 @@ def choose_retry(server: Server, events: Sequence[Event], blueprint: Blueprint, 
     root = server.current[RUN]
     failure = _read_failure(root)
     ended = datetime.fromtimestamp((root.cancelled_at or server.now) / 1e9, UTC)
-    reader = PastReader(_Tree(server), RUN, events, blueprint)  # type: ignore[arg-type]
+    reader = PastReader(_Tree(server, ends), RUN, events, blueprint)  # type: ignore[arg-type]
     try:
         broken = run_async(reader.find_break(failure, ended))
         check_break(RUN, events, broken, failure, changed=False)
@@ -246,15 +254,3 @@ def _count_answers(events: Sequence[Event], arrived: datetime) -> Counter[str]:
     later = {event.address for event in asked if event.time >= arrived}
     answered = [event for event in events if event.type == "question.answered" and event.time < arrived]
     return Counter(str(event.address) for event in answered if event.address not in later)
-
-
-def _read_waits(run: Run) -> PastWaits:
-    core = Core(run.events, run.run_id)
-    core.replay(run.events)
-    waits: PastWaits = unpack(core.query(PAST, pack(0)), PastWaits)
-    while waits.more:
-        page = unpack(core.query(PAST, pack(len(waits.replies))), PastWaits)
-        replies = [*waits.replies, *page.replies]
-        waits = waits.model_copy(update={"replies": replies, "more": page.more})
-    core.discard()
-    return waits

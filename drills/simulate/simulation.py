@@ -6,11 +6,11 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from drills.simulate.blueprints import UNDONE, Generated, write
+from drills.simulate.blueprints import UNDONE, Generated, Generator, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
 from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed, list_undone, may_be_handled
@@ -32,6 +32,8 @@ FAILING = 0.15
 RETRIED = 0.5
 """The share of cancelled runs that are retried."""
 MOST_MOVES = 2_000
+SMALL = 20
+"""Moves of the undisturbed run of a small blueprint, at most: three of five are, and take a fifth of the time."""
 SOON = 2 * 86_400 * 1_000_000_000
 """Nanoseconds; a deadline that is further away is never reached before what it ends."""
 MOST_DISTURBANCES = 40
@@ -129,8 +131,12 @@ class Simulation:
     """What the run goes on from."""
     make_world: Callable[[Sequence[tuple[str, str]]], World] = World
     moves: list[str] = field(default_factory=list)
+    replays: bool = True
+    """Whether each history is replayed to its end, and not only where a workflow was evicted."""
     told: Sequence[Event] = ()
     """The events of all workflows at the end."""
+    ends: dict[str, Core] = field(default_factory=dict)
+    """The workflows as they have ended, by the ids of their histories."""
 
     def run(self) -> Outcome:
         """Run to the end, and return how it has ended. Raises `Violation` for a promise that is broken."""
@@ -240,7 +246,7 @@ class Simulation:
         return 2 if self.going is not None and address in self.going.last_steps else 1
 
     def _check_journals(self) -> None:
-        """Replay every history to its end, and read what its journal says."""
+        """Read what the journal of every history says, once it is replayed to its end."""
         journals: dict[str, list[Event]] = {}
         for run in self.server.runs:
             if run.events:
@@ -278,8 +284,7 @@ class Simulation:
 
     def _read_journal(self, run: Run, before: int) -> list[Event]:
         """Return the events of one history; `before`: how many there are in those that it continues."""
-        core = Core(run.events, run.run_id)
-        core.replay(run.events)
+        core = self.ends[run.run_id] = self._load_end(run)
         events: list[Event] = []
         view = unpack(core.query(VIEW, None), WorkflowView)
         first = view.first_offset
@@ -289,8 +294,22 @@ class Simulation:
             raise Violation(f"the events of {run.id} go on from {first}, and there are {before} before")
         while page := unpack(core.query(EVENTS, pack(first + len(events))), list[Event]):
             events += page
-        core.discard()
         return events
+
+    def _load_end(self, run: Run) -> Core:
+        """Return a workflow as it has ended: replayed, or without replays as it is in the cache if nothing is amiss."""
+        core = run.core
+        is_whole = core is not None and core.applied == len(run.events) and not core.evicting
+        if core is None or self.replays or not is_whole or run.closed == "terminated":
+            core = Core(run.events, run.run_id)
+            core.replay(run.events)
+        return core
+
+    def discard_ends(self) -> None:
+        """Evict the workflows that were replayed to their ends. Raises `Violation` if that fails."""
+        for run in self.server.runs:
+            if (core := self.ends.get(run.run_id)) is not None and core is not run.core:
+                core.discard()
 
     def _check_goes_on_paused(self, run: Run) -> None:
         [following] = [each for each in self.server.runs if each.start.continued_from_execution_run_id == run.run_id]
@@ -347,16 +366,23 @@ def _check_undone(completed: Set[str], undone: Set[str], effects: Mapping[tuple[
 # Seeds
 
 
+class _Prepared(NamedTuple):
+    generated: Generated
+    expected: Outcome
+    moves: int
+
+
 @lru_cache(maxsize=4)
-def _prepare(written: tuple[int, ...]) -> tuple[Generated, Outcome]:
-    generated = write(Choices(written))
-    return generated, Simulation(generated, Choices([]), disturbed=False).run()
+def _prepare(written: tuple[int, ...]) -> _Prepared:
+    """Return a blueprint, and what its undisturbed run comes to."""
+    simulation = Simulation(write(Choices(written)), Choices([]), disturbed=False)
+    return _Prepared(simulation.generated, simulation.run(), len(simulation.moves))
 
 
 def choose_blueprint(seed: int) -> tuple[int, ...]:
     """Return the choices of the blueprint of a seed."""
     choices = Choices(random.Random(f"blueprint {seed // SCHEDULES}"))
-    write(choices)
+    Generator(choices).write()
     return tuple(choices.made)
 
 
@@ -370,27 +396,45 @@ _choose = lru_cache(maxsize=4)(lambda number: choose_blueprint(number * SCHEDULE
 
 def prepare_seed(seed: int) -> tuple[Generated, Outcome]:
     """Return the blueprint of a seed, and how its undisturbed run ends. Raises `Violation` if that breaks a promise."""
-    return _prepare(_choose(seed // SCHEDULES))
+    return _prepare(_choose(seed // SCHEDULES))[:2]
 
 
-def run_seed(seed: int) -> Failure | None:
-    """Run the schedule of a seed; return what has failed, if anything has."""
-    choices = Choices(random.Random(f"schedule {seed}"))
-    return run_choices(_choose(seed // SCHEDULES), choices, seed)
-
-
-def run_choices(written: tuple[int, ...], choices: Choices, seed: int | None = None) -> Failure | None:
-    """Run the blueprint and the schedule of these choices; return what has failed, if anything has."""
+def is_small(seed: int) -> bool:
+    """Return whether the blueprint of a seed is small. One whose undisturbed run breaks a promise is, to be told of."""
     try:
-        generated, expected = _prepare(written)
+        return _prepare(_choose(seed // SCHEDULES)).moves <= SMALL
+    except Violation:
+        return True
+
+
+def run_seed(seed: int, *, replays: bool = True) -> Failure | None:
+    """Run the schedule of a seed; return what has failed, if anything has. See `run_choices`."""
+    choices = Choices(random.Random(f"schedule {seed}"))
+    return run_choices(_choose(seed // SCHEDULES), choices, seed, replays=replays)
+
+
+def run_choices(
+    written: tuple[int, ...], choices: Choices, seed: int | None = None, *, replays: bool = True
+) -> Failure | None:
+    """Run the blueprint and the schedule of these choices; return what has failed, if anything has.
+
+    Args:
+        written: The choices of the blueprint.
+        choices: Those of the schedule.
+        seed: Their seed, if they have one.
+        replays: Whether each history is replayed to its end at last.
+    """
+    try:
+        generated, expected, _ = _prepare(written)
     except Violation as violation:
         return Failure(seed, f"undisturbed: {violation}", write(Choices(written)), [], written, [])
-    simulation = Simulation(generated, choices)
+    simulation = Simulation(generated, choices, replays=replays)
     try:
         outcome = simulation.run()
         if not (simulation.world.broke or (simulation.world.cancelled and outcome.status == "cancelled")):
             check_same(expected, outcome)
         _go_back(simulation, outcome, expected)
+        simulation.discard_ends()
     except Violation as violation:
         return Failure(seed, str(violation), generated, choices.made, written, simulation.moves)
     return None
@@ -402,16 +446,17 @@ def _go_back(ended: Simulation, outcome: Outcome, expected: Outcome) -> None:
     going, is_retry = None, False
     if outcome.status == "completed":
         if not world.broke and choices.chance(FORKED):
-            going = choose_fork(ended.server, ended.told, ended.generated.blueprint, ended.limits, choices)
+            going = choose_fork(ended.server, ended.ends, ended.told, ended.generated.blueprint, ended.limits, choices)
     elif (outcome.status == "failed" and world.broke) or (outcome.status == "cancelled" and choices.chance(RETRIED)):
         blueprint = ended.generated.blueprint
-        going, is_retry = choose_retry(ended.server, ended.told, blueprint, ended.limits), True
+        going, is_retry = choose_retry(ended.server, ended.ends, ended.told, blueprint, ended.limits), True
     if going is None:
         return
     ended.moves.append(going.name)
     make_world = partial(World, activities=world.activities if is_retry else None)
-    after = Simulation(ended.generated, choices, going=going, make_world=make_world, moves=ended.moves)
+    after = replace(ended, going=going, make_world=make_world, ends={})
     outcome = after.run()
+    after.discard_ends()
     if after.world.cancelled or after.world.broke:
         return
     if world.cancelled and world.broken_at and may_be_handled(world.broken_at, ended.generated.blueprint):

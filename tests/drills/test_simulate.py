@@ -9,15 +9,16 @@ import pytest
 from temporalio.bridge.proto.workflow_activation import InitializeWorkflow
 from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import ScheduleActivity
 
+from drills.simulate import search
 from drills.simulate.blueprints import MAKERS
-from drills.simulate.breaks import BREAKS
+from drills.simulate.breaks import BREAKS, plant
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Violation, match_commands
 from drills.simulate.recording import Recording
 from drills.simulate.sdk import check_version
-from drills.simulate.search import find_break
+from drills.simulate.search import find_break, run_batches, split_seeds
 from drills.simulate.server import Call, Run
-from drills.simulate.simulation import SCHEDULES, choose_blueprint, run_choices, run_seed
+from drills.simulate.simulation import SCHEDULES, choose_blueprint, forget_prepared, run_choices, run_seed
 from drills.simulate.world import FIND, PAY, World, make_reply, pack
 from holdfast.blueprint.kinds import KINDS
 from holdfast.protocol.agents import Message, ModelRequest, ToolCall, ToolRequest, ToolSpec
@@ -52,6 +53,25 @@ def test_every_promise_holds_under_every_schedule(batch: int) -> None:
     for seed in range(batch * SCHEDULES, (batch + 1) * SCHEDULES):
         failure = run_seed(seed)
         assert failure is None, f"{failure.reason}: python -m drills.simulate --seed {seed}"
+
+
+def test_a_schedule_whose_replays_are_spared_is_judged_as_the_others_are() -> None:
+    [mistake] = [each for each in BREAKS if each.name == "events are numbered anew at continue-as-new"]
+    forget_prepared()
+    try:
+        with plant(mistake):
+            failure = run_seed(QUICKLY_FOUND[mistake.name], replays=False)
+    finally:
+        forget_prepared()
+    assert failure is not None
+    assert "go on from" in failure.reason
+
+
+def test_a_cheap_search_leaves_out_large_blueprints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "is_small", lambda seed: seed != 0)
+    first, second = run_batches(split_seeds(0, 2 * SCHEDULES), 1, cheap=True)
+    assert (first.seeds, first.left_out) == (0, SCHEDULES)
+    assert (second.seeds, second.left_out) == (SCHEDULES, 0)
 
 
 @pytest.mark.first_row
