@@ -19,6 +19,7 @@ from holdfast.blueprint.questions.custom import known_kinds
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.text_files import TEST_SUFFIX
 from holdfast.cli.output import print_json, say
+from holdfast.runtime.config.key_texts import find_sections, read_key_texts
 from holdfast.runtime.config.sections import File
 
 app = typer.Typer(rich_markup_mode=None)
@@ -133,8 +134,13 @@ def _make_object(properties: Mapping[str, object], required: Iterable[str]) -> J
 
 
 def make_config_schema() -> JSONObject:
-    """Return the schema of `holdfast.toml`."""
-    return {"$schema": _DIALECT, **File.model_json_schema(), "title": "holdfast.toml"}
+    """Return the schema of `holdfast.toml`, which says of each key what it means."""
+    schema = File.model_json_schema()
+    for model in find_sections(File):
+        form = schema if model is File else schema["$defs"][model.__name__]
+        for key, text in read_key_texts(model).items():
+            form["properties"][key]["description"] = text
+    return {"$schema": _DIALECT, **schema, "title": "holdfast.toml"}
 
 
 SCHEMAS: Mapping[FileKind, Callable[[], JSONObject]] = {

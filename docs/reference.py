@@ -1,16 +1,20 @@
-"""Writes docs/reference.md, every key of the language, from the step kinds: `python docs/reference.py`."""
+"""Writes two pages, `python docs/reference.py`: every key of the language, and every key of `holdfast.toml`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from holdfast.blueprint.kinds import KINDS, Blueprint
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.parts import Part
 from holdfast.blueprint.schema import language_schema
+from holdfast.runtime.config.key_texts import find_sections, read_key_texts
+from holdfast.runtime.config.sections import File
 
 PAGE = Path(__file__).parent / "reference.md"
 HEAD = """# Which keys are there?
@@ -18,6 +22,32 @@ HEAD = """# Which keys are there?
 Every key of the language, as the step kinds define it (`python docs/reference.py` writes it), with examples in YAML.
 For an editor: `holdfast schema`. [blueprint.md](blueprint.md) explains them. Keys without a default are required.
 """
+SETTINGS_PAGE = Path(__file__).parent / "configuration.md"
+SETTINGS_HEAD = """# Which keys has `holdfast.toml`?
+
+Every table and key, as the configuration defines them (`python docs/reference.py` writes this page). All can be left
+out, except where it says *required*; a key that is not here is an error. [Where the file is searched
+for](tools.md#holdfasttoml); for an editor: [`holdfast schema config`](editor.md).
+"""
+SETTINGS_EXPLAINED = {
+    "worker": "tools.md",
+    "models": "models.md",
+    "mcp": "mcp.md",
+    "groups": "people.md",
+    "people": "people.md",
+    "notify": "notices.md",
+    "access": "security.md",
+    "answers": "security.md",
+    "payloads": "payloads.md",
+    "encryption": "encryption.md",
+    "cache": "caching.md",
+    "secrets": "secrets.md",
+    "serve": "serve.md",
+    "hooks": "events.md",
+    "record": "record.md",
+    "limits": "deploying.md#how-large-a-value-may-be",
+}
+"""The page that explains each table."""
 
 
 def reference() -> str:
@@ -78,5 +108,44 @@ def _code(value: Any) -> str:
     return "`" + written.removesuffix("...\n").strip() + "`"
 
 
+def configuration() -> str:
+    """The whole page of `holdfast.toml`."""
+    texts = read_key_texts(File)
+    rows = [
+        f"| {_table(name)} | {_cell(texts[name])} | [{page.partition('#')[0]}]({page}) |"
+        for name, page in SETTINGS_EXPLAINED.items()
+    ]
+    columns = ["| table | what it is for | more |", "|---|---|---|"]
+    return "\n".join([SETTINGS_HEAD, *columns, *rows, "", *map(_settings, find_sections(File)[1:])])
+
+
+def _table(name: str) -> str:
+    named = str(File.model_fields[name].annotation).startswith("dict") and name != "groups"
+    return f"`[{name}.NAME]`" if named else f"`[{name}]`"
+
+
+def _settings(model: type[BaseModel]) -> str:
+    title, _, told = (model.__doc__ or "").replace("\n", " ").partition(": ")
+    texts = read_key_texts(model)
+    rows = [f"| `{key}` | {_cell(texts[key])} | {_setting(model, key)} |" for key in model.model_fields]
+    columns = ["| key | meaning | default |", "|---|---|---|"]
+    return "\n".join([f"## {title}", "", told[:1].upper() + told[1:], "", *columns, *rows, ""])
+
+
+def _setting(model: type[BaseModel], key: str) -> str:
+    field = model.model_fields[key]
+    if field.is_required():
+        return "*required*"
+    value = field.get_default()
+    if isinstance(value, BaseModel):
+        return "its defaults"
+    return "" if value in (None, [], {}, "") else f"`{json.dumps(value)}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 if __name__ == "__main__":
     PAGE.write_text(reference())
+    SETTINGS_PAGE.write_text(configuration())

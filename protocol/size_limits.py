@@ -34,22 +34,25 @@ _Place = tuple[Any, str | int]
 
 
 class SizeLimit(Value):
-    """The limits of one value: bytes of its JSON, number of values in it, levels of nesting."""
+    """`[limits.answer]`: the limits of one value."""
 
     bytes: int = Field(1024 * 1024, ge=1, le=MOST_BYTES, strict=True)
+    """Bytes of its JSON."""
     values: int = Field(10_000, ge=1, le=MOST_VALUES, strict=True)
+    """Values in it, those inside others counted."""
     depth: int = Field(64, ge=1, le=MOST_LEVELS, strict=True)
+    """Levels of nesting."""
 
 
 class LargeLimit(SizeLimit):
-    """The limits of a value that no person types."""
+    """`[limits.input]`, `[limits.result]`, `[limits.reply]`: the limits of a value that no person types."""
 
     bytes: int = Field(8 * 1024 * 1024, ge=1, le=MOST_BYTES, strict=True)
     values: int = Field(100_000, ge=1, le=MOST_VALUES, strict=True)
 
 
 class SizeLimits(Value):
-    """The limits of a deployment (in its configuration) or of a run (in its definition)."""
+    """`[limits]`: the limits of a deployment (in its configuration) or of a run (in its definition)."""
 
     answer: SizeLimit = SizeLimit()
     """For answers and everything else that people send to a run: messages to agents, edits, changed plans."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer.main
@@ -116,3 +119,33 @@ def test_the_reference_is_what_the_kinds_say(monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     reference = importlib.import_module("reference")
     assert (ROOT / "docs" / "reference.md").read_text() == reference.reference()
+    assert (ROOT / "docs" / "configuration.md").read_text() == reference.configuration()
+
+
+def _write_blocks(folder: Path) -> list[Path]:
+    """Write each block of Python as a module, by the name in its first line, else by its page and number."""
+    files = []
+    for page in PAGES:
+        for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S)):
+            named = re.match(r"# (\w+)\.py\n", block)
+            name = named[1] if named else f"{page.stem.lower().replace('-', '_')}_{number}"
+            files.append(folder / f"{name}.py")
+            assert not files[-1].exists(), f"two blocks are {name}.py"
+            files[-1].write_text(block)
+    return files
+
+
+def test_a_block_of_python_in_the_docs_names_what_it_imports_and_no_more(tmp_path: Path) -> None:
+    _write_blocks(tmp_path)
+    command = ["ruff", "check", "--isolated", "--no-cache", "--select", "F821,F822,F823", "--output-format", "concise"]
+    done = subprocess.run([sys.executable, "-m", *command, "."], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_a_block_of_python_in_the_docs_runs_as_it_is_printed(tmp_path: Path) -> None:
+    files = _write_blocks(tmp_path)
+    (tmp_path / "brief.yaml").write_text("steps: [{name: brief, input: A brief.}]\n")
+    names = ", ".join(file.stem for file in files)
+    done = subprocess.run([sys.executable, "-c", f"import {names}"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -64,7 +64,9 @@ class WorkerSection(Section):
     """`[worker]`: the modules that the worker imports, its task queue, the number of its processes."""
 
     imports: list[Module] = []
+    """The modules of your tools, agents, graphs, models and kinds of questions."""
     task_queue: Line = "holdfast"
+    """Temporal's task queue, which the worker polls and on which runs are started."""
     processes: Annotated[int, Field(ge=1, le=MOST_PROCESSES)] = 1
     """Number of processes that `holdfast worker` runs; the embedded server has one."""
     attachments: list[Line] = []
@@ -87,8 +89,11 @@ class ModelSection(Section):
     """`[models.NAME]`: the model that agents refer to by this name."""
 
     model: Line
+    """The model, such as `openai:gpt-5.2`."""
     api_key_env: Line | None = None
+    """The variable that holds the provider's key; by default that which the provider's library reads."""
     base_url: Annotated[str, StringConstraints(pattern=HTTP_URL)] | None = None
+    """The address of the provider, in place of its own."""
     timeout: Annotated[float, _AS_SECONDS] | None = None
     """Seconds that a request may take; in the file any duration, such as 90 or 1m30s."""
 
@@ -136,7 +141,9 @@ class McpSection(Section):
     """`[mcp.NAME]`: an MCP server, whose tools agents name as `mcp:NAME`: a command to start, or a URL."""
 
     command: Annotated[list[Text], Field(min_length=1)] | None = None
+    """The command that starts the server, with its arguments; either this or `url`."""
     url: Endpoint | None = None
+    """The address of a server that runs elsewhere."""
     env: list[Variable] = []
     """Variables of the worker's environment that are passed to the command."""
     headers_env: dict[Header, Variable] = {}
@@ -144,7 +151,7 @@ class McpSection(Section):
     elicitation: bool = True
     """False: the server is told that people cannot be asked."""
     protocol: Protocol | None = None
-    """The version of the protocol to speak, such as 2025-11-25; None: the newest that the server knows."""
+    """The version of the protocol to speak, such as 2025-11-25; by default the newest that the server knows."""
 
     @model_validator(mode="after")
     def _either(self) -> McpSection:
@@ -170,11 +177,17 @@ class AccessSection(Section):
     """`[access."GLOB"]`: who may do what with the runs of some blueprints."""
 
     see: PersonNames | None = None
+    """Who may see the runs, their questions and their record, as `user:NAME` and `group:NAME`."""
     comment: PersonNames | None = None
+    """Who may see them and comment on their questions."""
     answer: PersonNames | None = None
+    """Who may answer questions without assignees."""
     start: PersonNames | None = None
+    """Who may start runs of these blueprints."""
     steer: PersonNames | None = None
+    """Who may pause, cancel, retry, fork and change runs, and reassign their questions."""
     administer: PersonNames | None = None
+    """Who may do all of that."""
 
     def access(self) -> AccessPolicy:
         """Return its names."""
@@ -197,9 +210,13 @@ class KeySection(Section):
     """An entry of `[answers] keys`: a key, the identity that it proves, and its scopes."""
 
     id: Name
+    """The name of the key, which tokens carry."""
     env: Variable
+    """The variable that holds the key."""
     proves: Literal["client", "person"] = "client"
+    """What a token of this key proves: that a client sent the answer, or that a person has signed in."""
     scope: Annotated[list[Scope], Field(min_length=1)] = ["answer", "steer"]
+    """What tokens of this key are good for."""
 
 
 class AnswersSection(Section):
@@ -208,6 +225,7 @@ class AnswersSection(Section):
     key_env: Line | None = None
     """The short form of one key, with all scopes, that proves a client."""
     keys: list[KeySection] = []
+    """The keys, when there are several."""
 
     @model_validator(mode="after")
     def _distinct(self) -> AnswersSection:
@@ -230,9 +248,11 @@ PayloadStore = Annotated[
 
 
 class PayloadsSection(Section):
-    """`[payloads]`: the store for large values; None means a folder of the embedded server, or no store elsewhere."""
+    """`[payloads]`: the store for large values."""
 
     external: PayloadStore | None = None
+    """`dir:PATH`, `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`, or "" for none. By default a folder of the local server;
+    with a server of your own none."""
 
 
 CacheStore = Annotated[
@@ -248,6 +268,7 @@ class CacheSection(Section):
     """`[cache]`: the store for results of `cache` steps; by default a file in the state folder."""
 
     store: CacheStore | None = None
+    """`sqlite:PATH` or `redis://HOST:PORT/DB`."""
     url_env: Variable | None = None
     """The variable that holds the URL of a Redis with a password."""
 
@@ -271,6 +292,7 @@ class EncryptionKeySection(Section):
     """An entry of `[encryption] keys`: a key, by its id and where it comes from."""
 
     id: Annotated[Name, StringConstraints(max_length=64)]
+    """The name of the key, which stands beside everything that it encrypts."""
     env: Variable | None = None
     """The variable that holds the key."""
     file: Line | None = None
@@ -317,6 +339,7 @@ class RecordSection(Section):
     """`[record]`: the database of the record, by default a file in the state folder, and the key of its checkpoints."""
 
     store: Database | None = None
+    """`sqlite:PATH`, or `postgresql://USER@HOST/DATABASE` without a password."""
     url_env: Variable | None = None
     """The variable that holds the URL of a PostgreSQL with a password."""
     key_env: Variable | None = None
@@ -335,9 +358,10 @@ SecretStore = Annotated[str, _match(r"dir:.*\S", "must be dir:PATH, a folder tha
 
 
 class SecretsSection(Section):
-    """`[secrets]`: the store for answers to `ask: secret`; for None see `PayloadsSection`."""
+    """`[secrets]`: the store for answers to `ask: secret`."""
 
     store: SecretStore | None = None
+    """`dir:PATH`. By default a folder of the local server; with a server of your own none."""
     key_env: Variable | None = None
     """The variable that holds the key by which the values of the store are encrypted, for clients and workers alike."""
     key: Literal["keyring"] | None = None
@@ -366,13 +390,15 @@ class OidcSection(Section):
     issuer: Endpoint
     """The provider's issuer; its settings are read from `/.well-known/openid-configuration` under it."""
     client_id: Line
+    """The name under which the provider knows the server."""
     client_secret_env: Variable | None = None
-    """The variable that holds the client's secret; None for a public client, which PKCE alone protects."""
+    """The variable that holds the client's secret; without it the client is public, and PKCE alone protects it."""
     user_claim: Line = "preferred_username"
     """The claim that names the user; `email` counts only if the provider says that it is verified."""
     groups_claim: Line | None = None
-    """The claim that lists the user's groups; None: the groups of `[groups]` count."""
+    """The claim that lists the user's groups; by default the groups of `[groups]` count."""
     scopes: Annotated[list[Line], Field(min_length=1)] = ["openid", "profile", "email"]
+    """What the provider is asked for."""
 
 
 class ServeSection(Section):
@@ -381,7 +407,7 @@ class ServeSection(Section):
     blueprints: list[Line] = []
     """Folders, relative to the file, whose blueprints can be started from the pages and the API; or `pkg.mod:name`."""
     user: Member | None = None
-    """The person of the one-time link; None: `HOLDFAST_USER`, else the login."""
+    """The person of the one-time link; by default `HOLDFAST_USER`, else the login."""
     url: Endpoint | None = None
     """The address at which people reach the server, such as `https://inbox.example.com`."""
     hosts: list[Line] = []
@@ -389,7 +415,7 @@ class ServeSection(Section):
     session: Annotated[float, _AS_SECONDS] = 7 * 86400.0
     """Seconds after which an unused session of a browser ends; in the file any duration, such as 12h."""
     key_env: Variable | None = None
-    """The variable that holds the key of links and forms; None: a key in the state folder."""
+    """The variable that holds the key of links and forms; by default a key in the state folder."""
     user_header: Header | None = None
     """The header in which a proxy names the user."""
     groups_header: Header | None = None
@@ -399,6 +425,7 @@ class ServeSection(Section):
     link_login: bool = False
     """True to let the holder of a link in a message answer its question; the answer is proved by `link`."""
     oidc: OidcSection | None = None
+    """The provider that signs people in: see its own table."""
 
     @property
     def sign_in_has_groups(self) -> bool:
@@ -434,10 +461,13 @@ class PersonSection(Section):
     """`[people.NAME]`: how `user:NAME` is told of questions, and who is told instead while they are away."""
 
     email: Email | None = None
+    """Where messages to this person go."""
     locale: Locale | None = None
+    """The language of messages to this person."""
     away_until: Annotated[date, PlainValidator(_day)] | None = None
     """The last day away or, as a `datetime`, the time of the return; without an offset in the machine's time zone."""
     deputy: Member | None = None
+    """Who is told, and may answer, while this person is away."""
 
 
 NoticeKind = Literal[
@@ -465,9 +495,11 @@ class NotifySection(Section):
     """`[notify.NAME]`: a channel, over which people or systems are told of questions."""
 
     webhook: Endpoint | None = None
+    """The URL that gets each event; a channel has one of `webhook`, `command` and `apprise_env`."""
     secret_env: Variable | None = None
     """The variable that holds the secret which signs what the webhook gets."""
     command: Annotated[list[Text], Field(min_length=1)] | None = None
+    """The command that gets each event on its standard input."""
     env: list[Variable] = []
     """Variables that are passed to the command."""
     apprise_env: Variable | None = None
@@ -477,8 +509,9 @@ class NotifySection(Section):
     locale: Locale | None = None
     """The language of messages to nobody in particular, or to somebody whose own is not known."""
     events: Annotated[list[NoticeKind], Field(min_length=1)] = list(USUAL_KINDS)
+    """What is told: these, and also `accepted`, `answered`, `unreachable`."""
     to: Annotated[list[Addressee], Field(min_length=1)] | None = None
-    """Whose questions: users, groups, and `anyone` for questions without assignees; None: all."""
+    """Whose questions: users, groups, and `anyone` for questions without assignees; by default all."""
     max_concurrency: Annotated[int, Field(ge=1, le=100)] = MAX_CONCURRENCY
     """Deliveries at the same time."""
 
@@ -506,6 +539,7 @@ class NotifyTable(Section):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, defer_build=True)
     __pydantic_extra__: dict[Name, NotifySection]
     fallback: Name | None = None
+    """The channel that is told when nobody whom a question awaits can be."""
 
     @property
     def channels(self) -> Mapping[str, NotifySection]:
@@ -537,17 +571,19 @@ class HookSection(Section):
     payload: object = "{{ body }}"
     """Template of the event's payload."""
     run: Text | None = None
-    """Template of the run that gets the event; None: those that wait for it."""
+    """Template of the run that gets the event; by default those that wait for it."""
     secret_env: Variable
     """The variable that holds the secret; several, separated by spaces, while it is being changed."""
     signature: Literal["standard", "hmac-sha256"] = "standard"
+    """How webhooks are signed: as Standard Webhooks says, or by an HMAC of the body."""
     signature_header: Header | None = None
     """With `hmac-sha256`: the header with the HMAC of the body, in hex."""
     id: Text | None = None
-    """Template of the id that is the same each time that a webhook is sent; None: its header `webhook-id`."""
+    """Template of the id that is the same each time that a webhook is sent; by default its header `webhook-id`."""
     tolerance: Annotated[float, _AS_SECONDS] = 300.0
     """How far the time of a webhook may be off; in the file any duration."""
     per_minute: Annotated[int, Field(ge=1)] = 600
+    """The most that are taken in a minute."""
 
     @property
     def templates(self) -> Mapping[str, object]:
@@ -575,19 +611,34 @@ class File(Section):
     """The contents of `holdfast.toml`."""
 
     worker: WorkerSection = WorkerSection.model_construct()
+    """The modules that the worker imports, its task queue, the number of its processes."""
     models: dict[str, ModelSection] = {}
+    """The models that agents refer to by a name of yours; `default` is that of agents without one."""
     mcp: dict[Name, McpSection] = {}
+    """The MCP servers, by the names under which agents use them."""
     groups: Annotated[dict[str, list[Member]], AfterValidator(_by_name)] = {}
+    """The members of each group: `legal = ["user:ana", "user:bob"]`."""
     people: Annotated[dict[str, PersonSection], AfterValidator(_by_name)] = {}
+    """How people are told of questions, and who is told instead while they are away."""
     notify: NotifyTable = NotifyTable.model_construct()
+    """The channels over which people and systems are told."""
     access: AccessTable | None = None
+    """Who may do what with runs."""
     answers: AnswersSection = AnswersSection.model_construct()
+    """The keys without which no answer and no command is taken."""
     payloads: PayloadsSection = PayloadsSection.model_construct()
+    """The store for large values."""
     encryption: EncryptionSection = EncryptionSection.model_construct()
+    """The keys by which payloads and the record are encrypted."""
     cache: CacheSection = CacheSection.model_construct()
+    """The store for results of `cache` steps."""
     secrets: SecretsSection = SecretsSection.model_construct()
+    """The store for answers to `ask: secret`."""
     serve: ServeSection = ServeSection.model_construct()
+    """The web server of people, and how they sign in."""
     hooks: dict[Name, HookSection] = {}
+    """The webhooks of other systems that start runs or bring events."""
     record: RecordSection = RecordSection.model_construct()
+    """The database of the record, and the key of its checkpoints."""
     limits: SizeLimits = SizeLimits.model_construct()
-    """Size limits of answers, inputs, tool results and model replies."""
+    """How large a value may be: answers, inputs, tool results and model replies."""

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.source import plain, read
-from holdfast.cli.schemas import FOLDER, SCHEMAS, FileKind, make_answer_schema, make_test_schema
+from holdfast.cli.schemas import FOLDER, SCHEMAS, FileKind, make_answer_schema, make_config_schema, make_test_schema
 from holdfast.client.answer_files import ENTRY_KEYS
 from holdfast.testkit import files
 from tests.client.command import Holdfast
@@ -45,6 +45,17 @@ def test_the_tests_of_every_example_fit_their_schema() -> None:
 )
 def test_a_schema_takes_what_may_be_written_and_nothing_else(kind: FileKind, value: JSON, fits: bool) -> None:
     assert (find_faults(kind, value) == []) is fits
+
+
+def test_the_schema_of_the_configuration_says_what_each_key_means() -> None:
+    schema = make_config_schema()
+    forms = {"holdfast.toml": schema, **schema["$defs"]}
+    assert [
+        (name, key)
+        for name, form in forms.items()
+        for key, one in form["properties"].items()
+        if "description" not in one
+    ] == []
 
 
 def test_the_configuration_of_the_examples_fits_its_schema() -> None:
