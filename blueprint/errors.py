@@ -26,10 +26,15 @@ class Problem:
     severity: Literal["error", "warning"] = "error"
     """A blueprint with an error cannot run; one with a warning can."""
 
+    @property
+    def reason(self) -> str:
+        """What is wrong and the way out, without the place."""
+        return self.message + (f" ({self.hint})" if self.hint else "")
+
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         location = f"{place} {self.path}" if self.path else place
-        text = self.message + (f" ({self.hint})" if self.hint else "")
+        text = self.reason
         # A warning shows its code, which is what a comment that silences it has to name.
         return f"{location}: {text}" if self.severity == "error" else f"{location}: warning: {text} [{self.code}]"
 

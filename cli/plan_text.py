@@ -11,7 +11,7 @@ from holdfast.blueprint.plan import LoopUnit, Unit
 from holdfast.cli.render import MARKS, MOST_ITERATIONS
 from holdfast.cli.tables import STYLES
 from holdfast.client.texts import preview
-from holdfast.client.views.plans import PENDING, PlanView, UnitView, describe_unit
+from holdfast.client.views.plans import PENDING, PlanView, UnitView
 from holdfast.protocol.display import one_line
 
 OUTPUT, DESCRIPTION = 80, 60
@@ -68,7 +68,7 @@ class _Lines:
         status = report.status
         self.text.append(f"{'  ' * depth}{MARKS.get(status, '?')} {unit.id}", STYLES.get(status, ""))
         if described_too or isinstance(unit, LoopUnit):
-            words = one_line(describe_unit(unit))
+            words = one_line(unit.description)
             self.text.append(f"  {words if len(words) <= DESCRIPTION else words[:DESCRIPTION] + '…'}")
         if (detail := _detail(report)) is not None:
             self.text.append(f"  {detail}", "red" if status == "failed" else "dim")

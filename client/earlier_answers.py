@@ -6,9 +6,9 @@ answers are the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ class EarlierReply:
     address: str
     at: datetime
     data: QuestionReplied
+    accepted: Sequence[EarlierReply] = ()
+    """Of the one that closed a question which several had to answer: the answers before it, in their order."""
 
 
 class EarlierAnswers:
@@ -53,11 +55,23 @@ class EarlierAnswers:
 
     async def find_closing(self, question: str) -> EarlierReply | None:
         """Return the last reply that closed a question, named by id or address; None if there is none."""
-        from holdfast.protocol.events import QuestionClosed  # noqa: PLC0415  see the head of this file
+        from holdfast.protocol.events import (  # noqa: PLC0415  see the head of this file
+            QuestionAccepted,
+            QuestionClosed,
+        )
 
-        return await self._find(
+        closing = await self._find(
             lambda reply: isinstance(reply.data, QuestionClosed) and question in (reply.data.id, reply.address)
         )
+        if closing is None:
+            return None
+        # They are noted by the workflow that closed it, which was read as a whole, the latest first.
+        accepted = [
+            reply
+            for reply in reversed(self._replies)
+            if isinstance(reply.data, QuestionAccepted) and reply.data.id == closing.data.id
+        ]
+        return replace(closing, accepted=accepted)
 
     async def find_under(self, key: str, question: str | None = None) -> EarlierReply | None:
         """Return the last reply that came under an idempotency key; None if there is none.
@@ -185,4 +199,5 @@ def refusal_of_closed(reply: EarlierReply) -> Refusal:
     if isinstance(data, QuestionSuperseded):
         return Refusal("already_answered", f"question {data.id} is not needed since {at}: another branch came first")
     ending = data.type.removeprefix("question.")
-    return Refusal("already_answered", f"question {data.id} was {ending} by {data.by or 'somebody'} at {at}")
+    who = ", ".join(data.people) or "somebody"
+    return Refusal("already_answered", f"question {data.id} was {ending} by {who} at {at}")

@@ -187,7 +187,7 @@ def closing_text(closed: QuestionClosed) -> str:
         return f"its deadline has passed{default}"
     if isinstance(closed, QuestionSuperseded):
         return "another branch came first"
-    by = f" by {one_line(closed.by)}" if closed.by else ""
+    by = f" by {one_line(', '.join(closed.people))}" if closed.people else ""
     return f"it was {closed.type.removeprefix('question.')}{by} meanwhile"
 
 

@@ -142,7 +142,7 @@ class Trace:
         address, span = event.address, self._spans.get(event.address)
         match event.data:
             case StepStarted() as step:
-                self._open(address, step, "running").title = step.title
+                self._open(address, step, "running")
             case StepSkipped() as step:
                 self._skip(address, step)
             case StepFailed() as step:
@@ -198,7 +198,7 @@ class Trace:
 
     def _open(self, address: str, step: StepEvent, status: str) -> Span:
         """Add the span of a step, below the step, iteration or branch that contains it."""
-        return self._add(Span(step.name, step.kind, address, status))
+        return self._add(Span(step.name, step.kind, address, status, title=step.title))
 
     def _add(self, span: Span) -> Span:
         self._list_at(self._nearest(span.address)).append(span)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -33,11 +34,12 @@ class Refusal(ValueError):
     Args:
         code: One of `REFUSALS`.
         message: Reason and way out, for a person.
+        problems: Of content that does not fit, each place in it with the reason; the message has them, too.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
-        self.code, self.message = code, message
+        self.code, self.message, self.problems = code, message, problems
 
 
 class Answer(Value):

@@ -3,8 +3,8 @@
 On the wire an event is `{offset, time, type, address, data}`. The class of `data` follows from `type`, so what is
 raised and what is read cannot differ. To add an event, write its class and add it to `AnyEvent`.
 
-A field of type `object` holds a JSON value. Of a value of more than 256 bytes the journal keeps the beginning of its
-text, whatever the value was: a list of names may be a text, too.
+A field of type `object` holds a JSON value. Of a value of more than 256 characters the journal keeps the beginning of
+its text, whatever the value was: a list of names may be a text, too. Why something failed is kept up to 4,000.
 """
 
 from collections.abc import Collection
@@ -19,14 +19,16 @@ from holdfast.protocol.values import Value
 Names = list[str] | str
 LONGEST_VALUE = 256
 """Characters up to which a value stands whole in an event."""
+LONGEST_TEXT = 4_000
+"""Characters up to which a text stands whole that nothing else has: why something failed, what an agent was told."""
 
 
 class EventData(Value):
     """The base class of the data of all events."""
 
     type: ClassVar[str]
-    noted_whole: ClassVar[Collection[str]] = ()
-    """Fields of which no preview is made: they are bounded where they are made."""
+    long_texts: ClassVar[Collection[str]] = ("message", "reason", "note", "text", "traceback")
+    """Fields that stand whole up to `LONGEST_TEXT`."""
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that have a value, those of a newer version too."""
@@ -82,12 +84,12 @@ class StepEvent(EventData):
 
     name: str
     kind: str
+    title: str | None = None
+    """What a step or a loop of a plan does, where this may be its first event."""
 
 
 class StepStarted(StepEvent):
     type: ClassVar[str] = "step.started"
-    title: str | None = None
-    """For a step of a plan."""
 
 
 class StepCompleted(StepEvent):
@@ -105,7 +107,6 @@ class StepSkipped(StepEvent):
 
 class StepFailed(StepEvent):
     type: ClassVar[str] = "step.failed"
-    noted_whole: ClassVar[Collection[str]] = ("traceback",)
     error: str
     message: str
     traceback: str | None = None
@@ -294,7 +295,6 @@ class ToolDenied(EventData):
 
 class ToolFailed(EventData):
     type: ClassVar[str] = "tool.failed"
-    noted_whole: ClassVar[Collection[str]] = ("traceback",)
     tool: str
     error: str
     message: str
@@ -310,6 +310,7 @@ class QuestionEvent(EventData):
 
 class QuestionAsked(QuestionEvent):
     type: ClassVar[str] = "question.asked"
+    long_texts: ClassVar[Collection[str]] = ()
     kind: str
     message: str
     assignees: Names | None = None
@@ -372,6 +373,11 @@ class QuestionReplied(QuestionEvent):
     unseen: bool | None = None
     """True for a consent that does not say by a digest what was shown."""
 
+    @property
+    def people(self) -> list[str]:
+        """Who replied; of an answer that needed several all who gave one, in their order."""
+        return [self.by] if self.by else []
+
 
 class QuestionMet(QuestionReplied):
     """A question that is not asked, as it was closed in the run that this one goes on from; `id` is the one there."""
@@ -403,6 +409,12 @@ class QuestionClosed(QuestionReplied):
 
 class QuestionAnswered(QuestionClosed):
     type: ClassVar[str] = "question.answered"
+
+    @property
+    def people(self) -> list[str]:
+        """See base class."""
+        before = self.accepted_by if isinstance(self.accepted_by, list) else []
+        return list(dict.fromkeys([*before, *super().people]))
 
 
 class QuestionDeclined(QuestionClosed):

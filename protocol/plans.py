@@ -11,6 +11,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import Asked, InvalidAnswer, Review
+from holdfast.blueprint.questions.kind import join_paths
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, name_tools
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
@@ -321,7 +322,9 @@ class PlanReview(Review):
             try:
                 read_plan(content["payload"], self.author, self.agents)
             except BlueprintError as error:
-                raise InvalidAnswer("\n".join(map(str, error.problems)), "payload") from None
+                wrong = InvalidAnswer("\n".join(map(str, error.problems)), "payload")
+                wrong.problems = [(join_paths("payload", problem.path), problem.reason) for problem in error.problems]
+                raise wrong from None
         return content
 
     def _check_revision(self, content: JSONObject) -> None:

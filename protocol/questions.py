@@ -41,7 +41,7 @@ class Question(Value):
     asked: Asked = Field(exclude=True)
     """The kind with its traits. On the wire it has only what the fields above do not show."""
     parents: list[JSONObject] = []
-    """The composites around an interrupt, outermost first: `address` and `info`."""
+    """The composites around an interrupt, outermost first, or the step that a stop is before: `address` and `info`."""
     root_cause: bool = True
     label: str | None = None
     """What people read of the item of a map in which it is asked; of nested maps outermost first."""
@@ -152,7 +152,7 @@ class QuestionRequest:
     takes_default: bool = False
     """True if the default counts as the answer when the question expires."""
     parents: Sequence[JSONObject] = ()
-    """The composites around an interrupt, outermost first: `address` and `info`."""
+    """The composites around an interrupt, outermost first, or the step that a stop is before: `address` and `info`."""
     people: People = EVERYBODY
     label: str | None = None
     """What people read of the item of a map in which it is asked."""

@@ -106,6 +106,12 @@ def fails_always() -> None:
 
 
 @tool
+def fails_at_length(length: int) -> None:
+    """Never works, and says why in that many characters, the last one an end."""
+    raise ValueError(f"{'word ' * (length // 5)}".ljust(length - 1, "x") + "!")
+
+
+@tool
 def mendable(folder: str, name: str, after: int = 0) -> str:
     """Fails without effect while there is a file `broken` or `broken-NAME`, and not before so many payments."""
     while calls(Path(folder), "pay") < after:

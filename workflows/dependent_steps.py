@@ -109,7 +109,7 @@ class DependentSteps:
 
     async def _run(self, step: AnyStep, frame: Frame, previous: JSON) -> JSON:
         if step.interrupt_before:
-            await stop(frame, "before", step, is_at_once=True)
+            await stop(frame, "before", step, previous=previous, is_at_once=True)
         output = await self._run_step(step, frame, previous)
         if step.interrupt_after:
             await stop(frame, "after", step, is_at_once=True)

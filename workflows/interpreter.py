@@ -50,9 +50,9 @@ async def run_steps(steps: Sequence[AnyStep], frame: Frame, value: object, max_p
     if has_needs(steps):
         return await DependentSteps(steps, frame, value, max_parallel, run_step).run()
     stop_before_next = False
-    for step in steps:
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
         if stop_before_next or step.interrupt_before:
-            await stop(frame, "before", step)
+            await stop(frame, "before", step, previous=value, following=following)
         value = await run_step(step, frame, value)
         stop_before_next = step.interrupt_after
     if stop_before_next:

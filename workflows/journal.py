@@ -11,7 +11,7 @@ from temporalio import workflow
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import LONGEST_VALUE, AnyEvent, Event, EventData
+from holdfast.protocol.events import LONGEST_TEXT, LONGEST_VALUE, AnyEvent, Event, EventData
 from holdfast.protocol.names import PAGE_BYTES
 
 PROMINENT = ("run.", "question.", "step.failed", "tool.failed")
@@ -43,7 +43,8 @@ class Journal:
     def note(self, address: Address, event: AnyEvent) -> None:
         """Append an event; of large values it keeps previews."""
         kind: type[EventData] = type(event)
-        kept = tuple(value if name in kind.noted_whole else preview(value) for name, value in event)
+        long = kind.long_texts
+        kept = tuple(preview(value, LONGEST_TEXT if name in long else LONGEST_VALUE) for name, value in event)
         self._entries.append(_JournalEntry(workflow.now(), address, kind, kept))
         _log(address, event.type)
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.plan_body import PlanLoop, PlanStep
-from holdfast.blueprint.plan.answers import asks, confirms
+from holdfast.blueprint.plan.answers import asks, confirms, question_text
 from holdfast.blueprint.plan.conditions import Condition
 from holdfast.blueprint.plan.references import Reference, make_template
+from holdfast.blueprint.words.text import one_line
+
+LONGEST_DESCRIPTION = 100
 
 
 class Fault(NamedTuple):
@@ -41,12 +45,23 @@ class Unit:
     around: tuple[str, ...] = ()
     """The loops around it, the outermost first."""
 
+    @property
+    def description(self) -> str:
+        """What it does, in one short line for people."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepUnit(Unit):
     """A step."""
 
     step: PlanStep
+
+    @property
+    def description(self) -> str:
+        """See base class: its title, else what is to be done, or its tools."""
+        step = self.step
+        return one_line(step.title or question_text(step.instruction) or ", ".join(step.tools), LONGEST_DESCRIPTION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +73,11 @@ class LoopUnit(Unit):
     source: str | None = None
     """The unit whose result the items are."""
     body: tuple[Unit, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """See base class."""
+        return one_line(f"for each of {write_text(self.block.over)}", LONGEST_DESCRIPTION)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class PlanQuestion(Hitl):
     """The step that asks a plan's question."""
 
     kind: Literal["hitl"] = "hitl"
-    title: str | None
+    title: str
     meanings: list[Literal[0, 1, 2] | None]
     """What each of its options means, where the plan says it."""
     suggestions: list[str]
@@ -148,7 +148,7 @@ class PlanQuestion(Hitl):
     unclear: str
 
     @property
-    def shown_title(self) -> str | None:
+    def shown_title(self) -> str:
         return self.title
 
     def make_question(
@@ -217,7 +217,7 @@ def compile_question(
     item = {"item": "{{ item }}", "index": "{{ index }}"} if unit.around else {}
     return PlanQuestion.model_construct(  # its parts were checked with the plan
         name=unit.id,
-        title=step.title,
+        title=unit.description,
         on_error="continue",
         message=layout.write_template(question_text(step.instruction), unit),
         options=[

@@ -17,10 +17,10 @@ class PlanWork(PlainStep):
     """The step that does what a step of a plan says."""
 
     kind: Literal["step"] = "step"
-    title: str | None
+    title: str
 
     @property
-    def shown_title(self) -> str | None:
+    def shown_title(self) -> str:
         return self.title
 
     @property
@@ -39,7 +39,7 @@ def compile_work(unit: StepUnit, plan: PlanBody, layout: Layout) -> PlanWork:
     agent_errors = TOOL_ERRORS if step.tools else None
     return PlanWork.model_construct(  # its parts were checked with the plan
         name=unit.id,
-        title=step.title,
+        title=unit.description,
         on_error="continue",
         uses=step.tools[0] if is_call else None,
         arguments=layout.write_template(step.arguments, unit) if is_call else None,

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan, question_text
+from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan
 from holdfast.client.views.steps import GroupView, StepError, StepView
 from holdfast.protocol.plans import OVER, PlanSnapshot, UnitResult
 
@@ -178,13 +177,6 @@ class PlanView:
         revisions = [revision.model_dump(mode="json") for revision in self.snapshot.revisions]
         note = {} if self.note is None else {"note": self.note}
         return {"run": self.run, "address": self.address, **told, **own, "revisions": revisions, **note}
-
-
-def describe_unit(unit: Unit) -> str:
-    """Return a short description of a step or a loop."""
-    if isinstance(unit, StepUnit):
-        return unit.step.title or question_text(unit.step.instruction) or ", ".join(unit.step.tools)
-    return f"for each of {write_text(unit.block.over)}" if isinstance(unit, LoopUnit) else ""
 
 
 def _find_units(steps: Iterable[StepView]) -> dict[str, StepView]:

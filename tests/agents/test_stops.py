@@ -37,6 +37,39 @@ async def test_a_stop_after_one_step_and_before_the_next_is_one_question(house: 
     assert (await house.result(run)).context == {"n": 41}
 
 
+PAY = """
+context: {amount: 150, state: open}
+steps:
+  - {name: ask, input: {iban: "AT61 `x`", to: Ana}}
+  - name: payout
+    when: context.state == 'open'
+    input: {amount: "{{ context.amount }}", to: "{{ steps.ask.output.iban }}"}
+    interrupt_before: true
+  - {name: thank, input: done, interrupt_before: true}
+  - {name: last, interrupt_before: true, input: "{{ steps.thank.output }}", when: "context.state != 'open'"}
+"""
+
+
+async def test_a_stop_says_what_the_step_will_do_with_which_values_and_what_comes_next(house: Harness) -> None:
+    run = await house.start(PAY)
+    told = []
+    for _ in range(3):
+        told.append((await house.one(run)).parents[0]["info"])
+        await house.answer(run, None)
+    await house.output(run)
+    assert told[0]["next"].startswith("payout returns amount")
+    assert told[0]["with"] == {"amount": 150, "to": "AT61 `x`"} and told[0]["then"] == "thank"
+    assert told[1] == {"next": 'thank returns "done".', "with": "done", "then": "last"}
+    assert "will be skipped" in told[2]["but"] and "then" not in told[2]
+
+
+async def test_a_stop_before_a_call_names_the_tool_and_its_arguments(house: Harness) -> None:
+    call = "uses: fails_at_length, arguments: {length: '{{ context.n }}'}"
+    run = await house.start(f"context: {{n: 30}}\nsteps: [{{name: it, {call}, interrupt_before: true}}]")
+    [told] = [parent["info"] for parent in (await house.one(run)).parents]
+    assert told["next"].startswith("it calls the tool fails_at_length with") and told["with"] == {"length": 30}
+
+
 async def test_nothing_changes_where_nothing_is_given(house: Harness) -> None:
     run = await house.start(TWO)
     await house.answer(run, None)

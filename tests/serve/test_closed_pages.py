@@ -12,7 +12,7 @@ from holdfast.server.web.dispatches import dispatch_place, has_ended
 from tests.answering import answer_by
 from tests.conftest import Harness
 from tests.serve.ground import client_of, person
-from tests.serve.pages import desk, inbox_of, started
+from tests.serve.pages import desk, inbox_of, started, words
 
 LONG = "At the lake, said Ana; " * 150
 AS_ANA = {"x-test-identity": "ana"}
@@ -25,6 +25,23 @@ async def test_a_long_answer_is_shown_whole(house: Harness) -> None:
         await ana.send(question, "answer", comment="why: " + LONG[:1000], **{"f:": LONG})
         page = html.unescape((await ana.get(question_address(question))).text)
     assert LONG in page and "why: " + LONG[:1000].strip() in page
+
+
+async def test_all_who_agreed_are_named_with_what_they_said_and_when(house: Harness) -> None:
+    run = await house.start("steps: [{name: ask, kind: hitl, message: Well?, quorum: 3}]")
+    question = await house.one(run)
+    for by, said in {"user:ana": LONG, "user:bob": "so <be> it", "user:cem": "fine"}.items():
+        await house.answer(run, said, question, by=by, comment=f"says {by}")
+    async with desk(house) as ana:
+        raw = (await ana.get(question_address(question))).text
+        state = words("<main" + (await ana.get(f"{question_address(question)}/part", part="state")).text)
+    page = words(raw)
+    assert "Answered by ana, bob, cem" in page and "Answered by ana, bob, cem" in state
+    assert "so &lt;be&gt; it" in page and html.escape(LONG.strip(), quote=False) in page.replace("&#39;", "'")
+    assert [f"says user:{name}" in page for name in ("ana", "bob", "cem")] == [True] * 3
+    assert "note good" in raw  # Ana is one of them
+    refused = await house.refused(run, "no", question)
+    assert refused.code == "run_closed" or "user:bob" in str(refused)
 
 
 async def test_who_sent_the_answer_hears_that_it_counts(house: Harness) -> None:

@@ -1,6 +1,8 @@
 """What a person has edited is sent, or dropped by a button that says so, and never lost by another one."""
 
 import html
+import json
+import re
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -19,6 +21,17 @@ SHOWN = {
 }
 STOP = "context: {n: 1}\nsteps: [{kind: hitl, name: x, ask: hold, message: m, interrupt_before: true}]"
 ANYTHING = 'steps: [{name: it, uses: "tests.interrupting:insists", input: {folder: "."}}]'
+PLAN = """
+agents: {clerk: {model: "scripted:none"}}
+steps:
+  - name: work
+    kind: plan
+    plan:
+      goal: Invite the guests
+      agent: clerk
+      confirm: true
+      steps: [{id: "1", instruction: Who comes?, pause_for_response: true}]
+"""
 SUGGESTED = """
 steps: [{kind: hitl, name: review, ask: clarification, message: "Good?", options: [{id: good, label: "Good, keep it"}]}]
 """
@@ -54,6 +67,26 @@ async def test_an_edit_that_does_not_fit_is_told_instead_of_its_changes(house: H
         for do in ("verdict:unchanged", "preview"):
             page = (await ana.send(question, do, **{**EDITED, "f:copies": "many"})).text
             assert "write a whole number" in page and 'class="diff"' not in page
+
+
+async def test_what_only_the_workflow_can_refuse_in_an_edit_is_told_at_its_field(house: Harness) -> None:
+    question = await house.one(await house.start(PLAN))
+    plan = dict(question.info["payload"])
+    steps = [*plan["steps"], {"id": "2", "instruction": "RESULT_FROM_9"}, {"id": "3", "instruction": "RESULT_FROM_8"}]
+    edited = {**plan, "steps": steps}
+    async with desk(house) as ana:
+        sent = await ana.send(question, "verdict:edited", **{"f:": json.dumps(edited)})
+        answer = {"question": question.id, "content": {"verdict": "edited", "payload": edited}}
+        refused = await ana.client.post(
+            f"/api/v1/runs/{question.run}/answers", json={"answers": [answer | {"digest": question.digest}]}
+        )
+    [told] = re.findall(r'<p class="problem" id="f-problem">([^<]*)</p>', sent.text)
+    assert "steps[1].instruction there is no step" in told and "steps[2].instruction there is no step" in told
+    assert 'aria-invalid="true"' in sent.text and "RESULT_FROM_8" in sent.text and question.id not in told
+    assert sent.status_code == refused.status_code == 422
+    paths = [error["path"] for error in refused.json()["errors"]]
+    assert paths == [f"answers[0].content.payload.steps[{n}].instruction" for n in (1, 2)]
+    assert await is_open(house, question)
 
 
 async def test_going_on_does_not_drop_an_edited_context(house: Harness) -> None:

@@ -14,6 +14,7 @@ from holdfast.client.facets.watch import RunWatch
 from holdfast.client.states import RunState
 from holdfast.client.trace import Repetition, Span, view
 from holdfast.client.views import Spending
+from holdfast.protocol.events import LONGEST_TEXT
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.server.notices.texts import load_texts
 from holdfast.server.web.live import Live
@@ -43,6 +44,21 @@ LABELLED = (
     "steps: [{name: each, kind: map, map: {iterable_input: input, label: 'invoice {{ item }}', body:"
     " [{name: ask, kind: hitl, message: Pay?}]}}]"
 )
+
+
+PLAN = """
+agents: {clerk: {model: "scripted:none"}}
+steps:
+  - name: work
+    kind: plan
+    plan:
+      goal: Invite the guests
+      agent: clerk
+      steps:
+        - {id: "1", instruction: Who <may> come?, pause_for_response: true}
+        - {id: "2", title: Book the hall, instruction: x, condition: RESULT_FROM_1 contains everybody}
+        - {id: "3", instruction: And when?, pause_for_response: true, dependencies: ["1"]}
+"""
 
 
 async def page(house: Harness, path: str, status: int = 200, **how: Any) -> str:
@@ -91,6 +107,31 @@ async def test_a_failed_run_says_why_and_where(house: Harness) -> None:
     await house.result(run)
     text = words(await page(house, f"/runs/{run}"))
     assert "The run has failed broken" in text and "ValueError: broken for good" in text
+
+
+async def test_a_long_error_can_be_read_whole_on_the_page_and_is_bounded_in_the_events(house: Harness) -> None:
+    asks = "{name: ask, kind: hitl, message: Well?}"
+    fails = "{name: broken, uses: fails_at_length, arguments: {length: %s}, on_error: continue}"
+    run = await house.start(f"steps: [{fails % 3_000}, {fails.replace('broken', 'huge') % 30_000}, {asks}]")
+    await house.one(run)
+    html = await page(house, f"/runs/{run}")
+    whole, cut = re.findall(r'<pre class="whole"[^>]*>([^<]*)</pre>', html)
+    assert len(whole) > 3_000 and whole.endswith("!")
+    assert len(cut) == LONGEST_TEXT + 1 and cut.endswith("…")
+    view = await site_of_house(house).runs.watch.view(run)
+    assert str(view.trace.to_json()).count(whole) == 1
+    question = await house.one(run)
+    assert whole in await page(house, f"/questions/{run}/{question.id}")
+
+
+async def test_steps_of_a_plan_are_named_by_what_they_do(house: Harness) -> None:
+    run = await house.start(PLAN)
+    await house.answer(run, "Ana")
+    question = await house.one(run)
+    steps, beside = [words(await page(house, path)) for path in (f"/runs/{run}", f"/questions/{run}/{question.id}")]
+    assert "Who &lt;may&gt; come? 1" in steps and "And when? 3" in steps
+    assert "skipped: Book the hall 2" in steps  # it has not begun
+    assert "work › 1 Who &lt;may&gt; come?" in beside
 
 
 @pytest.mark.slow

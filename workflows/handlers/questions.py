@@ -462,7 +462,8 @@ def _accept(entry: OpenQuestion, content: object, by: str | None) -> JSON:
     try:
         return entry.asked.accept(content)
     except (InvalidAnswer, BadSchema) as error:
-        raise Refusal("invalid_answer", f"question {entry.question.id}: {error}") from None
+        problems = error.problems if isinstance(error, InvalidAnswer) else ()
+        raise Refusal("invalid_answer", f"question {entry.question.id}: {error}", problems) from None
 
 
 def _describe_acceptance(reply: Reply, at: datetime) -> JSONObject:

@@ -195,7 +195,7 @@ class PlanScope:
     def start_loop(self, unit: LoopUnit) -> None:
         """Begin a loop."""
         self.mark(unit)
-        self.at(unit).note(StepStarted(name=unit.id, kind="loop"))
+        self.at(unit).note(StepStarted(name=unit.id, kind="loop", title=unit.description))
 
     def record(self, unit: Unit, result: UnitResult) -> UnitResult:
         """Set the result with which a unit ends, without an event; return it with the results of a step's tools."""
@@ -206,12 +206,13 @@ class PlanScope:
         """End a unit with a result, to which the results of a step's tools are added."""
         result = self.record(unit, result)
         frame, kind, is_step = self.at(unit), choose_segment(unit), isinstance(unit, StepUnit)
+        named = {"name": unit.id, "kind": kind, "title": unit.description}
         match result.status:
             case "skipped":
-                frame.note(StepSkipped(name=unit.id, kind=kind, reason=result.reason))
+                frame.note(StepSkipped(**named, reason=result.reason))
             case "failed" | "cancelled" if is_step or result.error is not None:
                 error = result.error or {"type": result.status, "message": f"{unit.id} was {result.status}"}
-                frame.note(StepFailed(name=unit.id, kind=kind, error=error["type"], message=error["message"]))
+                frame.note(StepFailed(**named, error=error["type"], message=error["message"]))
             case status:
                 output = result.value if is_step else [] if result.reason == EMPTY_LOOP else status
                 frame.note(StepCompleted(name=unit.id, kind=kind, output=output))

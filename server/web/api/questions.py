@@ -205,10 +205,24 @@ async def _answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
     pairs = [(answer, find_question(open_questions.questions, answer.question)) for answer in answers]
     _check_answers(pairs, exchange.identity)
     key, by = exchange.key(body.key), exchange.identity.user
-    receipts = await runs.answer(run, answers, by=by, key=key, comment=body.comment, open_questions=open_questions)
+    try:
+        receipts = await runs.answer(run, answers, by=by, key=key, comment=body.comment, open_questions=open_questions)
+    except Refusal as refusal:
+        raise _place_refusal(refusal, pairs) from None
     if any(isinstance(receipt, Sent) for receipt in receipts):
         exchange.status = 202
     return [receipt.model_dump(mode="json") for receipt in receipts]
+
+
+def _place_refusal(refusal: Refusal, pairs: Sequence[tuple[Answer, Question | None]]) -> Exception:
+    """Return the error with the places that a workflow names in the content of an answer, as paths in the request."""
+    named = (n for n, (_, question) in enumerate(pairs) if question is not None and question.id in refusal.message)
+    index = next(named, None)
+    if index is None or not refusal.problems:
+        return refusal
+    return Unfit(
+        [(join_paths(f"answers[{index}].content", path), reason) for path, reason in refusal.problems], refusal.code
+    )
 
 
 def _check_answers(pairs: Sequence[tuple[Answer, Question | None]], identity: Identity) -> None:

@@ -29,6 +29,7 @@ from holdfast.client.forms import (
 )
 from holdfast.client.open_questions import content_problems
 from holdfast.client.reading import parse_value
+from holdfast.protocol.answers import Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import make_digest
 from holdfast.server.web.pages.filled_form import FilledForm
@@ -291,6 +292,27 @@ def _read_edit(question: Question, texts: Texts) -> Submission:
         find_problems = _payload_problems if question.asked.verdicts else content_problems
         check_typed(control, texts, submission, find_problems(question, submission.value))
     return submission
+
+
+def place_refusal(question: Question, texts: Texts, refusal: Refusal) -> Mapping[str, Sequence[str]]:
+    """Return what a workflow says does not fit, by the name of the control that shows its place; empty if it does not.
+
+    Only the workflow can judge some content, such as the references of an edited plan.
+    """
+    control, _ = _find_control(question)
+    if question.asked.choices:
+        return {CHOICE: [reason for _, reason in refusal.problems]} if refusal.problems else {}
+    inside = "payload" if question.asked.verdicts else ""
+    below = [
+        (path.removeprefix(inside).removeprefix("."), reason)
+        for path, reason in refusal.problems
+        if path.startswith(inside)
+    ]
+    if len(below) < len(refusal.problems):  # of the reason, or of the verdict, which no control shows
+        return {}
+    submission = Submission()
+    check_typed(control, texts, submission, below)
+    return submission.problems
 
 
 def _payload_problems(question: Question, payload: object) -> Sequence[tuple[str, str]]:

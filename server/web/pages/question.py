@@ -45,6 +45,7 @@ from holdfast.server.web.pages.answer_form import (
     edited_form,
     list_changes,
     new_form,
+    place_refusal,
     read_answer,
     restored_form,
     typed_form,
@@ -300,6 +301,8 @@ async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, r
     if is_closed:
         return await _closed_page(request, texts, status)
     now = await _find(request) or asked
+    if problems := place_refusal(now.question, texts, refusal):
+        return await _refused_page(request, now, texts, status, problems=problems, do=do)
     message = choose_texts(request)("question.changed") if refusal.code == "question_changed" else refusal.message
     if refusal.code in ("key_conflict", "question_changed"):
         texts = {name: value for name, value in texts.items() if name != "key"}

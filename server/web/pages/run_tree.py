@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.client.views import GroupView, Spending, StepView
 from holdfast.server.notices.texts import Texts
-from holdfast.server.web.pages.templating import amount, dollars
+from holdfast.server.web.pages.templating import amount, dollars, shorten
 
 SHORTEST = 0.05
 """Seconds: steps that take less show no time."""
@@ -42,11 +42,18 @@ class StepWords:
         if step.is_verified is False:
             notes.append(t("runs.not_verified"))
         if step.outcome is not None:
-            notes.append(step.outcome.replace("_", " "))
+            goes_on = step.mark in ("running", "waiting")  # a plan that failed is made again
+            notes.append(t("runs.planned_again") if goes_on else step.outcome.replace("_", " "))
         notes += [t("runs.reply", finish=finish.replace("_", " "), count=n) for finish, n in step.replies.items()]
         for revision in step.revisions[-1:]:
             notes.append(t("runs.revision", n=revision.revision, by=revision.by or "?"))
         return [*notes, *self._length(step.seconds)]
+
+    def long_texts(self, shown: StepView | GroupView) -> list[str]:
+        """Return the texts whole that its line only begins: why it failed, was skipped or was denied."""
+        reason = shown.reason if isinstance(shown, StepView) else None
+        texts = [shown.error.message if shown.error else "", reason or ""]
+        return [text for text in texts if text != shorten(text)]
 
     def title(self, group: GroupView) -> str:
         """Return the title of a group; empty for the step's own steps."""

@@ -14,7 +14,15 @@ from holdfast.client.event_texts import progress
 from holdfast.client.events import below
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import name_at
-from holdfast.protocol.events import Event, ItemStarted, QuestionAsked, QuestionMet, QuestionReplied, StepCompleted
+from holdfast.protocol.events import (
+    Event,
+    ItemStarted,
+    QuestionAsked,
+    QuestionMet,
+    QuestionReplied,
+    StepCompleted,
+    StepStarted,
+)
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import question_path
@@ -68,11 +76,11 @@ async def read_story(
 
 def list_lines(run: str, events: Sequence[Event]) -> list[StoryLine]:
     """Return the lines of a run's events that people need to see, sorted by time."""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = {}  # by the address of an item of a map, or of a step of a plan
     stops: dict[str, str] = {}
     for event in events:
         match event.data:
-            case ItemStarted(label=str(label)):
+            case ItemStarted(label=str(label)) | StepStarted(title=str(label)):
                 labels[event.address] = label
             case QuestionAsked(id=id_, kind=kind, message=message) if _is_stop(kind):
                 stops[id_] = message
@@ -89,7 +97,8 @@ def _make_line(run: str, event: Event, text: str, labels: Mapping[str, str], sto
             place = stops.get(reply.id, place).rstrip(".")
             return StoryLine(text, event.time, place=place, reply=reply, link=link)
         case StepCompleted(output=output):
-            return StoryLine(f"✓ {name_at(event.address)}", event.time, output=output, place=place)
+            name = labels.get(event.address) or name_at(event.address)
+            return StoryLine(f"✓ {name}", event.time, output=output, place=place)
     return StoryLine(text, event.time, place=place)
 
 

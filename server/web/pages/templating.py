@@ -93,7 +93,7 @@ def _environment(folder: Path = FOLDER / "templates") -> Environment:
         "place": name_place,
         "clean": clean,
         "name": name_of_person,
-        "preview": _preview,
+        "preview": shorten,
         "told": tell_value,
         "whole": result_text,
         "columns": list_columns,
@@ -117,7 +117,7 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _preview(value: object) -> str:
+def shorten(value: object) -> str:
     """Return a value in one line, shortened; a text stands without quotes."""
     if not isinstance(value, str):
         return preview(value, PREVIEW)
