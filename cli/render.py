@@ -360,6 +360,8 @@ def _add_line(text: Text, step: StepView, depth: int, limit: int | None) -> None
         text.append(f" ({step.kind}{' → ' + step.branch if step.branch is not None else ''})", "dim")
     if step.is_verified is False:
         text.append("  not verified", "yellow")
+    if step.turns_left_out:
+        text.append(f"  {say_count(step.turns_left_out, 'turn')} left out of its conversation", "yellow")
     if step.items is not None and step.items.begun and step.mark in ("running", "waiting"):
         text.append(f"  {step.items.done} of {step.items.count_known} done", "dim")
     if step.waits_until is not None:

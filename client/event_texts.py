@@ -10,6 +10,7 @@ from holdfast.client.texts import name_by, preview
 from holdfast.protocol.address import name_at, parts
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import (
+    AgentShortened,
     AgentTold,
     BranchStarted,
     CacheWasHit,
@@ -106,6 +107,9 @@ def _describe_call(event: Event, name: str) -> Text | None:
             line = Text(f"  ✗ {name}  {one_line(text)}", "yellow")
         case ModelReplied(finish=finish) if finish != "finished":
             line = Text(f"↻ {name}  the model's reply was {finish.replace('_', ' ')}", "yellow")
+        case AgentShortened(turns=turns, summarized=summarized):
+            what = "summarized" if summarized else "left out"
+            line = Text(f"↻ {name}  the conversation is long: {say_count(turns, 'turn')} {what}", "yellow")
         case AgentTold(text=text, by=by):
             line = Text(f"→ {name}  ", "cyan").append(preview(text)).append(name_by(by), "dim")
     return line

@@ -17,6 +17,7 @@ from holdfast.client.views import GroupView, ItemCount, Mark, Spending, StepAnsw
 from holdfast.client.views.steps import STRONGEST
 from holdfast.protocol.address import parts, root
 from holdfast.protocol.events import (
+    AgentShortened,
     AgentTold,
     AnyEvent,
     BranchStarted,
@@ -92,6 +93,8 @@ class Span:
     """For a loop or a plan: its workflow."""
     replies: dict[str, int] = field(default_factory=dict)
     """Number of model replies that were not finished, by the way they ended."""
+    turns_left_out: int = 0
+    """Turns of its conversation that its model is not sent any more."""
     revisions: list[PlanRevised] = field(default_factory=list)
     steps: list[Span] = field(default_factory=list)
     iterations: list[Repetition] = field(default_factory=list)
@@ -281,6 +284,8 @@ def _change(span: Span, data: AnyEvent | UnknownEvent) -> None:
             span.exit = data
         case ModelReplied(finish=finish) if finish != "finished":
             span.replies[finish] = span.replies.get(finish, 0) + 1
+        case AgentShortened(turns=turns):
+            span.turns_left_out += turns
         case QuestionVerified(verified=verified, given_back=False):
             span.verified = verified
         case TimerStarted(until=until):
@@ -385,6 +390,7 @@ class _Viewer:
             requests=span.spent.requests,
             spent=sum((inner.spent for inner in span.below()), span.spent) if is_whole else span.spent,
             replies=span.replies,
+            turns_left_out=span.turns_left_out,
             revisions=span.revisions,
             answers=span.answers,
             messages=span.messages,

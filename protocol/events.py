@@ -9,7 +9,7 @@ its text, whatever the value was: a list of names may be a text, too. Why someth
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, SerializeAsAny, ValidationError, ValidationInfo, field_validator
 
@@ -274,6 +274,17 @@ class AgentTold(EventData):
     type: ClassVar[str] = "agent.told"
     text: str
     by: str | None = None
+
+
+class AgentShortened(EventData):
+    """Turns that the model of an agent is not sent any more."""
+
+    type: ClassVar[str] = "agent.shortened"
+    turns: int
+    reason: Literal["rule", "size", "model"]
+    """`rule`: the author's; `size`: no request can hold more; `model`: its model takes no more."""
+    summarized: bool = False
+    """A summary stands in their place."""
 
 
 class ToolCalled(EventData):
@@ -559,6 +570,7 @@ AnyEvent = (
     | ModelReplied
     | AgentCompleted
     | AgentTold
+    | AgentShortened
     | ToolCalled
     | ToolReturned
     | ToolDenied

@@ -400,6 +400,8 @@ class AgentState(Carried):
     messages: list[Message] = []
     earlier: int = 0
     """Number of leading messages that are turns of the conversation around the agent; they are dropped first."""
+    left_out: int = 0
+    """Number of turns that were dropped from the messages, and of which no summary was made."""
     tools: list[ToolSpec] | None = None
     """The tools as the model sees them; None before they were described."""
     call_ids: list[str] = []

@@ -16,12 +16,12 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Step
 from holdfast.blueprint.parts import Retry, ToolErrors
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolSpec
-from holdfast.protocol.events import AgentCompleted, ModelReplied, ModelRequested
+from holdfast.protocol.events import AgentCompleted, AgentShortened, ModelReplied, ModelRequested
 from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget, ToolBounds
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.turns import NOTHING_SAID, drop_older
+from holdfast.workflows.turns import NOTHING_SAID, drop_older, tell_left_out
 
 MOST_MISFITS = 3
 """Outputs in a row that may fail the schema; after them the agent fails."""
@@ -124,6 +124,7 @@ async def _run_single(asking: AgentCall, instructions: str, opening: list[Messag
     """Return the output of an agent without tools; an invalid one goes back to the model a few times."""
     agent = asking.agent
     messages, earlier = opening, len(opening) - 1
+    left_out = 0
     misfits = 0
     while misfits < MOST_MISFITS:
         request = ModelRequest(
@@ -131,7 +132,7 @@ async def _run_single(asking: AgentCall, instructions: str, opening: list[Messag
             agent=asking.name,
             model=agent.model,
             instructions=instructions,
-            messages=messages,
+            messages=tell_left_out(messages, left_out, earlier),
             output_schema=agent.output_schema,
             native_output=agent.output_mode == "native",
             settings=agent.model_settings,
@@ -141,7 +142,10 @@ async def _run_single(asking: AgentCall, instructions: str, opening: list[Messag
         except ActivityError as error:
             if not earlier or not is_overflow(error):
                 raise
+            before = earlier
             messages, earlier = drop_older(messages, earlier)
+            left_out += before - earlier
+            frame.note(AgentShortened(turns=before - earlier, reason="model"))
             continue
         if reply.problem is None:
             return reply.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import HistoryManagement
@@ -67,6 +68,26 @@ def make_messages(history: object, speakers: Speakers, rule: HistoryManagement |
     if rule is not None and rule.strategy != "summarize":  # a summary is made between iterations
         entries = keep_newest(entries, rule)
     return [_make_message(entry, speakers) for entry in _keep_newest_within(entries, MOST_BYTES)]
+
+
+def tell_left_out(messages: Sequence[Message], left_out: int, earlier: int) -> list[Message]:
+    """Return the messages with a note on turns that were left out, in their place.
+
+    Args:
+        messages: The messages that are left.
+        left_out: How many turns are not.
+        earlier: Number of leading messages that are turns from before the agent; without them the note stands before
+            the first reply of the model.
+
+    >>> [message.content for message in tell_left_out([Message(role="user", content="Go")], 1, 0)]
+    ['(1 earlier turn of this conversation was left out, as it had become too long.)', 'Go']
+    """
+    if not left_out:
+        return list(messages)
+    verb = "was" if left_out == 1 else "were"
+    text = f"({say_count(left_out, 'earlier turn')} of this conversation {verb} left out, as it had become too long.)"
+    first = 0 if earlier else next((n for n, message in enumerate(messages) if message.role == "assistant"), 0)
+    return [*messages[:first], Message(role="user", content=text), *messages[first:]]
 
 
 def drop_older(messages: Sequence[Message], turns: int) -> tuple[list[Message], int]:

@@ -168,6 +168,8 @@ class StepView:
     """What models took for it and everything in it; for the step itself where some of it was not read."""
     replies: Mapping[str, int] = field(default_factory=dict)
     """Number of model replies that were not finished, by the way they ended."""
+    turns_left_out: int = 0
+    """Turns of its conversation that its model is not sent any more."""
     revisions: Sequence[PlanRevised] = ()
     answers: Sequence[StepAnswer] = ()
     messages: Sequence[AgentTold] = ()
@@ -298,6 +300,8 @@ class StepView:
             details["total"] = self.items.total
         if self.replies:
             details["replies"] = dict(self.replies)
+        if self.turns_left_out:
+            details["turns_left_out"] = self.turns_left_out
         if self.revisions:
             details["revisions"] = [revision.to_json() for revision in self.revisions]
         if self.answers:

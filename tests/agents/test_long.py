@@ -11,6 +11,7 @@ from temporalio.service import RPCError
 
 from holdfast.client.case_recorder import CaseRecorder
 from holdfast.protocol.agents import Message, ToolCall
+from holdfast.protocol.events import AgentShortened
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.errors import BadInput
 from holdfast.workflows.agent import conversation as talk
@@ -107,6 +108,12 @@ async def test_the_turn_limit_and_the_repeated_call_guard_survive_continue_as_ne
 # Short conversations
 
 
+async def shortened(house: Harness, run: str) -> list[tuple[int, str, bool]]:
+    """Return how many turns were left out each time, why, and whether they were summarised."""
+    events = [event.data for event in await house.runs.watch.events(run)]
+    return [(one.turns, one.reason, one.summarized) for one in events if isinstance(one, AgentShortened)]
+
+
 def conversation(turns: int, size: int = 10) -> list[Message]:
     found = [Message(role="user", content="start")]
     for n in range(turns):
@@ -155,10 +162,13 @@ async def test_old_turns_are_dropped_or_summarised(house: Harness, rule: dict[st
     turns = [*(look(house, f"w{n}") for n in range(5)), LOOKED + "{{ messages[1].content }}"]
     house.script(yaml.safe_dump({"boss": turns, "boss-summary": ["SUMMARY of {{ messages[0].content[:9] }}"]}))
     text = document(boss={"model": "scripted:replies.yaml", "tools": ["look_up"], "history_management": rule})
-    output = await house.output(await house.start(text, "Go"))
+    run = await house.start(text, "Go")
+    output = await house.output(run)
     assert output.startswith(kept)
     summarised = rule["strategy"] == "summarize"
     assert ("What happened so far" in output and "SUMMARY of" in output) == summarised
+    assert ("left out" in output) != summarised
+    assert {one[1:] for one in await shortened(house, run)} == {("rule", summarised)}
 
 
 async def test_old_results_are_shortened(house: Harness) -> None:
@@ -276,7 +286,9 @@ async def test_what_people_said_stays_when_old_turns_are_dropped(house: Harness)
     question = await house.one(run)
     await house.runs.control.tell(run, "NEVER use the expensive one.")
     await house.answer(run, "yes", question)
-    assert await house.output(run) == "Go|NEVER use the expensive one.|"
+    left_out = "(2 earlier turns of this conversation were left out, as it had become too long.)"
+    assert await house.output(run) == f"Go|NEVER use the expensive one.|{left_out}|"
+    assert await shortened(house, run) == [(1, "rule", False), (1, "rule", False)]
 
 
 @pytest.mark.parametrize("content", ["x" * 3_000_000, {"lines": ['"quoted"'] * 300_000}, "é" * 3_000_000])

@@ -154,7 +154,10 @@ async def test_a_conversation_too_long_for_the_model_loses_its_oldest_turns(hous
     await house.answered(run, "one", "two", "stop")
     await house.output(run)
     assert [len(sent(provider, n)) for n in (2, 3)] == [5, 3]
-    assert sent(provider) == [("user", "one"), ("assistant", "b"), ("user", "two")]
+    note, *turns = [line for _, text in sent(provider)[:1] for line in text.split("\n\n")]
+    assert note == "(2 earlier turns of this conversation were left out, as it had become too long.)"
+    assert [*turns, *sent(provider)[1:]] == ["one", ("assistant", "b"), ("user", "two")]
+    assert "agent.shortened" in await house.types(run)
 
 
 @pytest.mark.slow

@@ -46,6 +46,10 @@ def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[Turn]]
     return head, turns
 
 
+def count_turns(messages: Sequence[Message]) -> int:
+    return sum(message.role == "assistant" for message in messages)
+
+
 def join_turns(head: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
     return [*head, *(message for turn in turns for message in turn)]
 

@@ -36,6 +36,7 @@ from holdfast.workflows.run import RunWorkflow
 from holdfast.workflows.sizes import can_be_sent
 from holdfast.workflows.tool_calls import name_tool_error
 from holdfast.workflows.toolbox import ASK_PERSON, describe_person, describe_tools, list_tools_of_workers
+from holdfast.workflows.turns import tell_left_out
 
 MOST_OVERFLOWS = 5
 
@@ -214,7 +215,7 @@ class AgentWorkflow(RunWorkflow):
             agent=self.definition.name,
             model=self.agent.model,
             instructions=self.definition.instructions,
-            messages=self.state.messages,
+            messages=tell_left_out(self.state.messages, self.state.left_out, self.state.earlier),
             tools=self._list_offered(),
             output_schema=self.agent.output_schema,
             native_output=self.agent.output_mode == "native",

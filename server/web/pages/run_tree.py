@@ -45,6 +45,8 @@ class StepWords:
             goes_on = step.mark in ("running", "waiting")  # a plan that failed is made again
             notes.append(t("runs.planned_again") if goes_on else step.outcome.replace("_", " "))
         notes += [t("runs.reply", finish=finish.replace("_", " "), count=n) for finish, n in step.replies.items()]
+        if step.turns_left_out:
+            notes.append(t("runs.turns_left_out", count=step.turns_left_out))
         for revision in step.revisions[-1:]:
             notes.append(t("runs.revision", n=revision.revision, by=revision.by or "?"))
         return [*notes, *self._length(step.seconds)]
