@@ -51,7 +51,7 @@ from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
 from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
-from holdfast.runtime.config.logs import configure_logging
+from holdfast.runtime.config.logs import configure_logging, forward_core
 from holdfast.runtime.config.sections import MOST_PROCESSES
 from holdfast.runtime.connection import (
     Connection,
@@ -192,7 +192,7 @@ def _work(config: Config, settings: WorkerVariables, options: argparse.Namespace
     if lifeline is not None and settings.metrics_port:
         settings = settings.model_copy(update={"metrics_port": open_private_metrics()})
     else:
-        open_metrics(settings.metrics_port)
+        make_runtime(settings.metrics_port)
     asyncio.run(_run(config, settings, open_resources(config), options.make_current, lifeline))
     return 0
 
@@ -361,7 +361,7 @@ def open_private_metrics() -> int:
         with socket.create_server((LOOPBACK, 0)) as probe:
             port = int(probe.getsockname()[1])
         try:
-            open_metrics(port, LOOPBACK)
+            make_runtime(port, LOOPBACK)
         except ConfigError:  # another process has taken it since
             if last:
                 raise
@@ -370,15 +370,17 @@ def open_private_metrics() -> int:
     return port
 
 
-def open_metrics(port: int, host: str = "0.0.0.0") -> None:  # as the health port  # nosec B104
-    """Serve metrics at `/metrics` of this port, from the SDK's runtime; 0: nowhere. Raises `ConfigError`."""
-    if not port:
-        return
+def make_runtime(port: int, host: str = "0.0.0.0") -> None:  # as the health port  # nosec B104
+    """Make the SDK's runtime: with our log, and with metrics at `/metrics` of this port; 0: nowhere.
+
+    Raises `ConfigError` if the port cannot be used.
+    """
     metrics = PrometheusConfig(
         f"{host}:{port}", counters_total_suffix=True, unit_suffix=True, durations_as_seconds=True
     )
     try:
-        Runtime.set_default(Runtime(telemetry=TelemetryConfig(metrics=metrics)))
+        runtime = Runtime(telemetry=TelemetryConfig(logging=forward_core(), metrics=metrics if port else None))
+        Runtime.set_default(runtime, error_if_already_set=bool(port))
     except ValueError as error:
         raise ConfigError(f"HOLDFAST_METRICS_PORT={port}: {error}") from None
 

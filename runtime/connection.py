@@ -151,6 +151,8 @@ async def _connect(profile: ClientConfigProfile, data_converter: DataConverter) 
     except RuntimeError as error:
         if "Invalid headers" in str(error):  # of TEMPORAL_API_KEY and TEMPORAL_GRPC_META_…
             raise ConfigError(_explain_unusable(address, _find_reason(error))) from error
+        if misfit := _find_misfit(str(error)):
+            raise ServerUnreachable(f"no connection to the server at {address}: {misfit}") from error
         raise ServerUnreachable(_explain_unreachable(address, profile, _find_reason(error))) from error
 
 
@@ -158,16 +160,41 @@ _REASONS = {
     "Connection refused": "connection refused",
     "dns error": "unknown host",
     "Timeout expired": "no reply",
-    "InvalidContentType": "it does not speak TLS; unset TEMPORAL_TLS, or correct the port",
-    "PrivateKeyParseError": "the key of the client certificate cannot be read",
 }
 """Causes in the SDK's nested messages, and what they mean in plain words."""
+_CA = "TEMPORAL_TLS_SERVER_CA_CERT_PATH"
+_OWN = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
+_TLS_REASONS = {
+    "InvalidContentType": "it does not speak TLS; unset TEMPORAL_TLS, or correct the port",
+    "PrivateKeyParseError": "the key of the client certificate cannot be read: TEMPORAL_TLS_CLIENT_KEY_PATH",
+    "KeyMismatch": f"the key is not that of the client certificate; correct {_OWN}",
+    "UnknownIssuer": f"no authority that is trusted here has signed its certificate; name its authority's in {_CA}",
+    "BadSignature": f"its certificate is not signed by the authority that is trusted here; correct {_CA}",
+    "NotValidForName": "its certificate is for another name; set TEMPORAL_TLS_SERVER_NAME to the name in it",
+    "InvalidCertificate(Expired": "its certificate has expired",
+    "InvalidCertificate(NotValidYet": "its certificate is not valid yet, or the clock here is wrong",
+    "CertificateRequired": f"it wants a client certificate; set {_OWN}",
+    "AlertReceived": f"it does not take the client certificate; correct {_OWN}",
+}
+"""The same where a server is there: its name is followed by what does not fit, with the variable to set."""
+_HUNG_UP = ("UnexpectedEof", "BrokenPipe", "ConnectionReset", "ConnectionAborted")
+_HUNG_UP_REASON = (
+    "it ends the connection: it may want TLS (TEMPORAL_TLS=true), or a client certificate, or another one; "
+    f"correct {_OWN}"
+)
 
 
 def _find_reason(error: RuntimeError) -> str:
     """Return the cause in the SDK's nested message, in plain words if it is a common one."""
     text = str(error).removeprefix("Failed client connect: ")
     return next((plain for cause, plain in _REASONS.items() if cause in text), text)
+
+
+def _find_misfit(text: str) -> str | None:
+    """Return what does not fit between the server and the settings of TLS here; None if it is something else."""
+    if reason := next((plain for cause, plain in _TLS_REASONS.items() if cause in text), None):
+        return reason
+    return _HUNG_UP_REASON if any(cause in text for cause in _HUNG_UP) else None
 
 
 def _explain_unusable(address: str, text: str) -> str:

@@ -8,7 +8,8 @@ import logging
 
 import pytest
 
-from holdfast.runtime.config.logs import JsonFormatter, configure_logging
+from holdfast.runtime.config import logs
+from holdfast.runtime.config.logs import JsonFormatter, OnceAWhile, configure_logging
 
 
 def test_handlers_of_others_stay(root_logger: logging.Logger) -> None:
@@ -35,3 +36,12 @@ def test_what_the_sdk_appends_to_a_message_is_in_fields_only() -> None:
     fields = {"msg": f"question.asked ({workflow})", "temporal_workflow": workflow, "levelname": "INFO"}
     line = json.loads(JsonFormatter().format(logging.makeLogRecord(fields)))
     assert (line["message"], line["run"], line["attempt"]) == ("question.asked", "demo", 1)
+
+
+def test_what_core_repeats_is_told_once_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = OnceAWhile()
+    polls = [logging.makeLogRecord({"msg": f"gRPC call poll retried {count} times"}) for count in (5, 6)]
+    other = logging.makeLogRecord({"msg": "gRPC call respond retried 5 times"})
+    assert [once.filter(record) for record in [*polls, other]] == [True, False, True]
+    monkeypatch.setattr(logs, "PAUSE_SECONDS", 0)
+    assert once.filter(polls[1])

@@ -92,23 +92,46 @@ async def test_a_worker_works_with_a_client_certificate(
         await works(machines, house, address, **trust, **client_certificate(authority))
 
 
-@pytest.mark.parametrize("whose", ["none", "stranger"])
-async def test_without_a_certificate_that_is_trusted_nobody_gets_in(
+@pytest.mark.parametrize(
+    ("whose", "told"),
+    [
+        ("nobody's certificate", "TEMPORAL_TLS_CLIENT_CERT_PATH"),
+        ("a stranger's certificate", "TEMPORAL_TLS_CLIENT_CERT_PATH"),
+        ("another's key", "the key is not that of the client certificate"),
+        ("no authority", "has signed its certificate; name its authority's in TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
+        ("another authority", "correct TEMPORAL_TLS_SERVER_CA_CERT_PATH|in TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
+        ("another name", "set TEMPORAL_TLS_SERVER_NAME"),
+        ("no TLS", "TEMPORAL_TLS=true"),
+    ],
+)
+async def test_what_does_not_fit_is_told_with_the_variable_to_set(
     machines: Machines,
     house: Harness,
     authority: Authority,
     whose: str,
+    told: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    other = Authority.make(tmp_path, "other")
+    own = {"TEMPORAL_TLS_SERVER_CA_CERT_PATH": str(authority.path)} | client_certificate(authority)
+    stranger = client_certificate(other, "stranger")
+    changes: dict[str, dict[str, str | None]] = {
+        "nobody's certificate": dict.fromkeys(stranger),
+        "a stranger's certificate": {**stranger},
+        "another's key": {"TEMPORAL_TLS_CLIENT_KEY_PATH": stranger["TEMPORAL_TLS_CLIENT_KEY_PATH"]},
+        "no authority": {"TEMPORAL_TLS_SERVER_CA_CERT_PATH": None},
+        "another authority": {"TEMPORAL_TLS_SERVER_CA_CERT_PATH": str(other.path)},
+        "another name": {"TEMPORAL_TLS_SERVER_NAME": "elsewhere.test"},
+        "no TLS": dict.fromkeys(own),
+    }
     async with gate(machines, authority, certificates=True) as (address, _):
-        monkeypatch.setenv("TEMPORAL_ADDRESS", address)
-        monkeypatch.setenv("TEMPORAL_TLS_SERVER_CA_CERT_PATH", str(authority.path))
-        if whose == "stranger":
-            for name, value in client_certificate(Authority.make(tmp_path, "other"), "stranger").items():
+        for name, value in {**own, **changes[whose], "TEMPORAL_ADDRESS": address}.items():
+            if value is not None:
                 monkeypatch.setenv(name, value)
-        with pytest.raises(ServerUnreachable, match=r"correct TEMPORAL_ADDRESS and TEMPORAL_TLS_"):
+        with pytest.raises(ServerUnreachable, match=told) as refused:
             await connect()
+    assert str(refused.value).startswith(f"no connection to the server at {address}: ")
 
 
 async def test_a_worker_works_with_an_api_key_and_says_its_namespace(
