@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
 from sqlalchemy import and_, func, select
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -33,11 +37,13 @@ from holdfast.protocol.people import MANY, MOST_AWAITED
 from holdfast.server.notices.backlog import Backlog, measure_backlogs
 from holdfast.server.notices.channels import make_usable_channels
 from holdfast.server.record.entries import ENDED, REFUSED
+from holdfast.server.record.jobs import LastingTrouble
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
 from holdfast.server.web.gate import Identity
 from holdfast.server.web.site import Site, find_site
 
+log = logging.getLogger(__name__)
 PATIENCE = timedelta(seconds=3)
 PATH = "/metrics"
 IDS_A_QUERY = 500
@@ -53,11 +59,17 @@ async def alive(request: Request) -> Response:
 
 async def ready(request: Request) -> Response:
     """Answer 200 if Temporal answers, else 503."""
-    try:
-        await find_site(request).runs.client.service_client.check_health(timeout=PATIENCE)
-    except RPCError:
+    if not await _is_temporal_up(find_site(request)):
         return PlainTextResponse("Temporal does not answer\n", 503)
     return PlainTextResponse("ready\n")
+
+
+async def _is_temporal_up(site: Site) -> bool:
+    try:
+        await site.runs.client.service_client.check_health(timeout=PATIENCE)
+    except RPCError:
+        return False
+    return True
 
 
 HEALTH: list[BaseRoute] = [Route("/healthz", alive), Route("/readyz", ready)]
@@ -140,7 +152,10 @@ class OpenQuestionCounts:
         """
         awaited = OpenQuestionCounts(since=defaultdict(lambda: datetime.max.replace(tzinfo=UTC)))
         rows = [row async for row in waiting_workflows(site.runs.client)]
-        closed = None if site.record is None else await asyncio.to_thread(_find_closed, site.record.store, rows)
+        closed = None
+        if site.record is not None:
+            with suppress(SQLAlchemyError):  # then all of them are asked
+                closed = await asyncio.to_thread(_find_closed, site.record.store, rows)
         sure, unsure = [], []
         for row in rows:
             if closed is None or MANY in row.questions or not closed.isdisjoint(row.questions):
@@ -200,6 +215,20 @@ class NoticeBacklogs:
         return [waiting, lag]
 
 
+@dataclass(eq=False)
+class PartsUp:
+    """Which of the parts that the figures come from have answered."""
+
+    by_part: dict[str, bool]
+
+    def collect(self) -> Iterable[Metric]:
+        """See prometheus_client."""
+        up = GaugeMetricFamily("holdfast_up", "1 if the part answers, else 0: its figures are missing", labels=["part"])
+        for part, answers in self.by_part.items():
+            up.add_metric([part], float(answers))
+        return [up]
+
+
 class Metrics:
     """The metrics of a site."""
 
@@ -207,20 +236,42 @@ class Metrics:
         self._site = site
         self._awaited, self._read_at = OpenQuestionCounts(), -FRESH_SECONDS
         self._happened = RecordCounts(site.record.store, site.runs.client.namespace) if site.record else None
+        self._reading_open = LastingTrouble(log, "reading open questions for the metrics")
+        self._reading_record = LastingTrouble(log, "reading the record for the metrics")
         self._lock = asyncio.Lock()
 
     async def text(self) -> bytes:
-        """Return the figures in OpenMetrics. Raises as visibility and the record do."""
-        registry = CollectorRegistry()
+        """Return the figures in OpenMetrics; where Temporal or the record is away, those of the other."""
         async with self._lock:
-            if time.monotonic() - self._read_at > FRESH_SECONDS:
-                self._awaited, self._read_at = await OpenQuestionCounts.read(self._site), time.monotonic()
-            registry.register(self._awaited)
+            parts = {"temporal": await self._read_open()}
             if self._happened is not None:
-                await asyncio.to_thread(self._happened.catch_up)
-                registry.register(self._happened)
-                registry.register(await asyncio.to_thread(self._read_backlogs, self._happened.store))
+                parts["record"] = await self._read_record(self._happened)
+            registry = CollectorRegistry()
+            registry.register(PartsUp({name: part is not None for name, part in parts.items()}))
+            for collector in [collector for part in parts.values() for collector in part or ()]:
+                registry.register(collector)
             return _render(registry)
+
+    async def _read_open(self) -> Sequence[Collector] | None:
+        """Return the figures of visibility; None if Temporal does not answer."""
+        if time.monotonic() - self._read_at > FRESH_SECONDS:
+            if not await _is_temporal_up(self._site):
+                return None
+            awaited = None
+            with self._reading_open.note_failure(RPCError):
+                awaited = await OpenQuestionCounts.read(self._site)
+            if awaited is None:
+                return None
+            self._awaited, self._read_at = awaited, time.monotonic()
+        return [self._awaited]
+
+    async def _read_record(self, happened: RecordCounts) -> Sequence[Collector] | None:
+        """Return the figures of the record; None if its database does not answer."""
+        backlogs = None
+        with self._reading_record.note_failure(SQLAlchemyError):
+            await asyncio.to_thread(happened.catch_up)
+            backlogs = await asyncio.to_thread(self._read_backlogs, happened.store)
+        return None if backlogs is None else [happened, backlogs]
 
     def _read_backlogs(self, store: RecordStore) -> NoticeBacklogs:
         channels = make_usable_channels(self._site.config).by_name

@@ -11,13 +11,16 @@ from uuid import uuid4
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
 from holdfast.runtime.config import NotifySection, NotifyTable
 from holdfast.runtime.supervisor import PROCESSES, RESTARTS
 from holdfast.server.record.record import Record
-from holdfast.server.web.metrics import Metrics, NoticeBacklogs, OpenQuestionCounts, RecordCounts
+from holdfast.server.record.store import RecordStore
+from holdfast.server.web.metrics import Metrics, NoticeBacklogs, OpenQuestionCounts, PartsUp, RecordCounts
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.conftest import recording, store
@@ -131,7 +134,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     panels = json.loads(Path("deploy/grafana.json").read_text())["panels"]
     asked = {name for panel in panels for name in re.findall(r"holdfast_\w+", panel["targets"][0]["expr"])}
     told = set(re.findall(r"`(holdfast_\w+)`", Path("docs/observing.md").read_text()))
-    served = (OpenQuestionCounts(), RecordCounts(None, ""), NoticeBacklogs())  # type: ignore[arg-type]
+    served = (OpenQuestionCounts(), RecordCounts(None, ""), NoticeBacklogs(), PartsUp({}))  # type: ignore[arg-type]
     ours = {family.name for metrics in served for family in metrics.collect()}
     assert asked <= told
     assert {name.removesuffix("_total") for name in told} == ours | {
@@ -150,3 +153,29 @@ async def test_a_scrape_tells_how_far_each_channel_lags(site: Site) -> None:
     text = await Metrics(site).text()
     assert figures(text, "holdfast_waiting_notices") == {("team",): 0}
     assert set(figures(text, "holdfast_notice_lag_seconds")) == {("team",)}
+
+
+async def test_while_the_record_is_away_a_scrape_has_what_temporal_knows(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(store: RecordStore) -> int:
+        raise OperationalError("select", {}, Exception("the server closed the connection"))
+
+    metrics = Metrics(site)
+    assert figures(await metrics.text(), "holdfast_up") == {("temporal",): 1, ("record",): 1}
+    monkeypatch.setattr(RecordStore, "last", fail)
+    away = await metrics.text()
+    assert figures(away, "holdfast_up") == {("temporal",): 1, ("record",): 0}
+    assert b"holdfast_open_questions" in away and b"holdfast_waiting_notices" not in away
+
+
+async def test_while_temporal_is_away_a_scrape_has_what_the_record_knows(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(**_: object) -> bool:
+        raise RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
+
+    monkeypatch.setattr(site.runs.client.service_client, "check_health", away)
+    text = await Metrics(site).text()
+    assert figures(text, "holdfast_up") == {("temporal",): 0, ("record",): 1}
+    assert b"holdfast_open_questions" not in text and b"holdfast_waiting_notices" in text
