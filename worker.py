@@ -326,7 +326,14 @@ def make_activities(
     import_packages(config)
     folders = config.attachment_folders()
     return all_activities(
-        config.worker.imports, _aliases(config), servers, cache, open_backends(config), folders, checkpoints
+        config.worker.imports,
+        _aliases(config),
+        servers,
+        cache,
+        open_backends(config),
+        folders,
+        checkpoints,
+        load_key_ring(config).ids,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from temporalio import activity
@@ -30,9 +30,10 @@ class CheckActivities:
         self,
         cache: CacheStore,
         secrets: Mapping[str, SecretStore],
+        encryption: Sequence[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._cache, self._secrets, self._clock = cache, secrets, clock
+        self._cache, self._secrets, self._encryption, self._clock = cache, secrets, encryption, clock
 
     @activity.defn(name=CHECK_WORKER)
     async def check(self, request: CheckWorker) -> WorkerState:
@@ -42,6 +43,7 @@ class CheckActivities:
         return WorkerState(
             now=self._clock(),
             keys=sorted(keys),
+            encryption=list(self._encryption),
             unproved=[
                 id_
                 for id_ in shared

@@ -22,7 +22,7 @@ from holdfast.client.earlier_answers import (
     refusal_of_closed,
     update_id,
 )
-from holdfast.client.open_questions import OpenQuestions, QuestionFinder, check, find_question
+from holdfast.client.open_questions import NO_WORKER, OpenQuestions, QuestionFinder, check, find_question
 from holdfast.client.outgoing import check_batch
 from holdfast.client.signals import Sent, no_signals, send_signals
 from holdfast.client.tree import Tree, UnknownRun
@@ -68,7 +68,7 @@ class AnswerDelivery:
                 open_questions = replace(
                     open_questions, questions=self.answering.memory.of(open_questions.run), silence=str(error)
                 )
-        reason = open_questions.silence or "no worker answers"
+        reason = open_questions.silence or NO_WORKER
         try:
             if self.answering.keys:
                 raise no_signals(reason)

@@ -21,6 +21,8 @@ from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import Ambiguous
 from holdfast.runtime.workers import Busy, NoWorker, is_polled
 
+NO_WORKER = "no worker answers; start one"
+"""Why a run is silent on whose task queue nobody polls. Every other reason names its own way out, too."""
 SOON_SECONDS = 1.0
 """The time for the workflow of a known question to answer, before it is asked whether a worker is there at all."""
 BUSY_LOOKS = 3
@@ -133,7 +135,7 @@ class QuestionFinder:
         run = described.id
         ended = described.status != WorkflowExecutionStatus.RUNNING
         if not await is_polled(self.tree.client, described.task_queue, certain=True):
-            return OpenQuestions(run, self.memory.of(run), ended, "no worker answers")
+            return OpenQuestions(run, self.memory.of(run), ended, NO_WORKER)
         try:
             views = [] if ended else await _views(self.tree, described, BUSY_LOOKS if patient else 1)
         except NoWorker as error:

@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 from holdfast.blueprint.questions import list_kinds_for_steps
 from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.history import first_event
-from holdfast.client.open_questions import check, find_question
+from holdfast.client.open_questions import NO_WORKER, check, find_question
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.names import ANSWER
@@ -61,7 +61,7 @@ async def send_signals(
         workflow = owner or (question.owner if question else None)
         if workflow is None:
             text = f"{reason.removesuffix('.')}; and the workflow that asks {answer.question!r} is not known here"
-            raise NothingSent(f"{text}: nothing was sent. Name it with --owner WORKFLOW_ID, or start a worker.")
+            raise NothingSent(f"{text}: nothing was sent. The workflow can be named, too: --owner WORKFLOW_ID.")
         if question is None and answer.action == "accept" and await _may_ask_secrets(tree, workflow):
             text = f"it is not known what {answer.question!r} asks for, and {workflow} may ask for secrets"
             raise NothingSent(f"{text}, which are never sent by signal; nothing was sent. Start a worker.")
@@ -73,9 +73,9 @@ async def send_signals(
     ]
 
 
-def no_signals(reason: str = "no worker answers") -> NothingSent:
+def no_signals(reason: str = NO_WORKER) -> NothingSent:
     """Return the error for what could only go as a signal, where keys are set: a signal cannot be refused."""
-    return NothingSent(f"{reason}; a guarded run takes no signals: nothing was sent. Start a worker.")
+    return NothingSent(f"{reason.removesuffix('.')}; a guarded run takes no signals: nothing was sent")
 
 
 def _check_signal(question: Question, by: str | None) -> None:

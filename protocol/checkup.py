@@ -33,6 +33,8 @@ class WorkerState(Value):
     """Its clock, with time zone."""
     keys: list[str] = []
     """Ids of the keys that its validators accept."""
+    encryption: list[str] = []
+    """Ids of the keys by which it reads what is encrypted."""
     unproved: list[str] = []
     """Ids of keys that the client and the worker both have, with different values."""
     troubles: list[str] = []

@@ -129,7 +129,9 @@ class Unanswered(NoWorker):
     """A workflow that a worker cannot answer for."""
 
     def __init__(self, workflow: str, reason: str) -> None:
-        RuntimeError.__init__(self, f"{workflow} cannot be asked: {reason}; see its workflow task in Temporal's UI")
+        RuntimeError.__init__(
+            self, f"{workflow} cannot be asked; its worker says: {reason}; see its workflow task in Temporal's UI"
+        )
 
 
 class Unconfirmed(NoWorker):

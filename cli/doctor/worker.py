@@ -26,7 +26,7 @@ from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.embedded.home import read
 from holdfast.runtime.embedded.worker import find_workers
-from holdfast.runtime.encryption import NotDecrypted
+from holdfast.runtime.encryption import NotDecrypted, load_key_ring
 from holdfast.runtime.payloads import PayloadsUnreachable
 from holdfast.runtime.secrets import SecretDirectory, keeper
 from holdfast.runtime.workers import (
@@ -105,6 +105,7 @@ async def _check_one(deployment: Deployment, queue: str, idle: Version | None) -
         return [
             *await _check_clocks(handle, state, before, after),
             *_check_state(asked, state),
+            *_compare_encryption(deployment.config, state),
             *await _check_names(deployment, queue),
         ]
     except RPCError as error:
@@ -251,6 +252,15 @@ def _compare_keys(request: CheckWorker, state: WorkerState) -> list[Finding]:
         message = f"the key {', '.join(state.unproved)} has another value on the worker"
         findings.append(Finding("keys", "fault", message, "Set the same value for both."))
     return findings
+
+
+def _compare_encryption(config: Config, state: WorkerState) -> list[Finding]:
+    """Return a warning for keys that only the worker has: values of open runs may still be encrypted with them."""
+    lacking = sorted({*state.encryption} - {*load_key_ring(config).ids})
+    if not lacking:
+        return []
+    message = f"the worker has the key {', '.join(lacking)}, and it is not here: what was encrypted with it is not read"
+    return [Finding("encryption", "warning", message, "Keep a key in [encryption] for as long as runs that used it.")]
 
 
 async def _check_names(deployment: Deployment, queue: str) -> list[Finding]:

@@ -137,7 +137,7 @@ class QuestionAssignment:
         """Send a command by update to the workflow that asks. `NothingSent` without a worker: it checks who sends."""
         if open_questions.silence is not None:
             raise NothingSent(
-                f"{open_questions.silence}; only a worker can check who sends a {command.name}. Start one."
+                f"{open_questions.silence}; only a worker can check who sends a {command.name}: nothing was sent"
             )
         question = find_question(open_questions.questions, command.question)
         if question is None:

@@ -70,9 +70,10 @@ async def worker(
     }
     client = type(server.client)(**options)
     cache: CacheStore = store_at("sqlite::memory:")
-    activities = all_activities([], {}, cache=cache, secrets=open_backends(config))
+    ring = load_key_ring(config)
+    activities = all_activities([], {}, cache=cache, secrets=open_backends(config), encryption=ring.ids)
     if clock is not None:
-        activities[-1] = CheckActivities(cache, {}, clock).check
+        activities[-1] = CheckActivities(cache, {}, clock=clock).check
     async with create_worker(client, task_queue=config.worker.task_queue, activities=activities, settings=settings):
         while await find_last_poll(client, config.worker.task_queue) is None:
             await asyncio.sleep(0.02)
@@ -196,6 +197,19 @@ async def test_a_key_of_encryption_that_the_worker_has_not(
         monkeypatch.setenv("NEW_KEY", "another value that is long enough for it" if "new" in worker_keys else "n" * 40)
         finding = await only("encryption")
     assert (finding.status, message in finding.message) == ("fault", True)
+
+
+async def test_a_key_of_encryption_that_the_worker_alone_has(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEW_KEY", "n" * 40)
+    monkeypatch.setenv("OLD_KEY", "o" * 40)
+    configure('[encryption]\nkeys = [{id = "new", env = "NEW_KEY"}, {id = "old", env = "OLD_KEY"}]\n')
+    async with worker(server):
+        text = Path("holdfast.toml").read_text()
+        Path("holdfast.toml").write_text(text.replace(', {id = "old", env = "OLD_KEY"}', ""))
+        finding = await only("encryption")
+    assert (finding.status, "the worker has the key old" in finding.message) == ("warning", True)
 
 
 async def test_groups_and_models_that_the_worker_does_not_know(server: WorkflowEnvironment) -> None:

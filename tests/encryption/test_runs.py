@@ -114,7 +114,7 @@ async def test_a_key_that_a_worker_lacks_is_named_to_the_client_and_in_the_log(
             try:
                 await house.runs.state(run)
             except NoWorker as error:
-                return f"{run} cannot be asked: {named}" in str(error)
+                return f"{run} cannot be asked; its worker says: {named}" in str(error)
             return False
 
         await until(is_told, "the name of the key")
