@@ -30,7 +30,7 @@ test: .venv/made
 	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow"
 
 test-all: .venv/made
-	$(PYTEST) --numprocesses auto
+	$(PYTEST) --numprocesses $(PROCESSES)
 
 # The same as `make test` with each Python that is supported and that the machine has, in environments of their own:
 # make test-pythons TESTS=tests/blueprint
