@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.parts import Retry
 from holdfast.protocol.activity_request import NOT_LOCAL, ActivityRequest
-from holdfast.protocol.tool_errors import TIMEOUT
+from holdfast.protocol.tool_errors import CHECKPOINTS_UNREACHABLE, TIMEOUT
 
 MOST_MET = 10_000
 _met: dict[str, int] = {}
@@ -127,7 +127,8 @@ def _type_error(error: Exception) -> ApplicationError:
 
 def _raise_counted(error: ApplicationError, failures: int, retry: Retry) -> NoReturn:
     """Raise the failure so that the server tries again after the author's pause, or not at all."""
-    if error.non_retryable or error.type == NOT_LOCAL:
+    if error.non_retryable or error.type in (NOT_LOCAL, CHECKPOINTS_UNREACHABLE):
+        # A store that cannot be reached is no failure of the call: as with other values, it waits for it.
         raise error
     if activity.is_worker_shutdown():
         # What ends the worker may have caused it, such as a signal that its processes got, too: it counts as lost.

@@ -32,6 +32,8 @@ NEVER_AGAIN = ("http_400", "http_401", "http_403", "http_404", "http_422")
 TIMEOUT = "timeout"
 OUTCOME_UNKNOWN = "outcome_unknown"
 """Failure type of a call that may not run twice and may have taken effect: a person is asked."""
+CHECKPOINTS_UNREACHABLE = "checkpoints_unreachable"
+"""Failure type where checkpoints of a graph cannot be read or kept now, as on a full disk: no failure of the call."""
 MAY_HAVE_HAPPENED = ("http_504", TIMEOUT)
 """Failure types of calls that may have taken effect all the same."""
 _NUMBER = re.compile(

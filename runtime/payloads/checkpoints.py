@@ -18,12 +18,11 @@ from typing import Protocol
 
 from temporalio.exceptions import ApplicationError
 
+from holdfast.protocol.tool_errors import CHECKPOINTS_UNREACHABLE
 from holdfast.runtime.own_files import write_whole
 from holdfast.runtime.payloads import buckets
 
 CHECKPOINTS = "checkpoints"
-UNREACHABLE = "checkpoints_unreachable"
-"""Failure type: a store cannot be used now."""
 _RECORD = re.compile(r"\d{8}")
 _RUN_ID = re.compile(r"[0-9a-f-]{36}")
 
@@ -72,13 +71,17 @@ class CheckpointDirectory:
         try:
             write_whole(path, record, place=os.link)  # never over the record of another attempt
         except FileExistsError:
-            raise ApplicationError(f"{path}: another attempt of the call goes on", type=UNREACHABLE) from None
+            raise ApplicationError(
+                f"{path}: another attempt of the call goes on", type=CHECKPOINTS_UNREACHABLE
+            ) from None
         except OSError as error:
             raise self._unreachable("kept", error) from None
 
     def _unreachable(self, action: str, error: OSError) -> ApplicationError:
         text = f"{self._folder}: checkpoints of a graph cannot be {action}: {error.strerror}"
-        return ApplicationError(f"{text}; make the folder writable for the workers, or make room", type=UNREACHABLE)
+        return ApplicationError(
+            f"{text}; make the folder writable for the workers, or make room", type=CHECKPOINTS_UNREACHABLE
+        )
 
 
 class CheckpointBucket:
@@ -108,7 +111,7 @@ class CheckpointBucket:
             yield
         except Exception as error:  # noqa: BLE001 the library of a bucket may raise anything
             text = f"checkpoints of a graph cannot be {action} in {self._place}: {type(error).__name__}: {error}"
-            raise ApplicationError(text, type=UNREACHABLE) from None
+            raise ApplicationError(text, type=CHECKPOINTS_UNREACHABLE) from None
 
 
 def _make_key(thread: str, number: int) -> str:

@@ -19,6 +19,8 @@ from holdfast.activities import McpServers, MemoryCheckpoints, NoCheckpoints, To
 from holdfast.activities.graphs.saver import StoredSaver
 from holdfast.activities.registry import find
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.protocol.runs import LossPolicy
+from holdfast.protocol.tool_errors import CHECKPOINTS_UNREACHABLE
 from tests import graphs
 from tests.conftest import Harness, until
 from tests.repository import ROOT
@@ -190,6 +192,22 @@ async def test_a_failed_node_is_named_and_a_retry_goes_on_from_it(house: Harness
     await house.answer(run, {"action": "retry"})
     assert (await log(house, run))[-1] == "mended"
     assert calls(house.folder, "first") == 1
+
+
+async def test_a_graph_waits_for_a_store_that_is_full_however_often_it_may_fail(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, full = MemoryCheckpoints.append, iter(range(2))
+
+    async def fail(self: MemoryCheckpoints, thread: str, number: int, record: bytes) -> None:
+        if next(full, None) is not None:
+            raise ApplicationError("No space left on device", type=CHECKPOINTS_UNREACHABLE)
+        await append(self, thread, number, record)
+
+    monkeypatch.setattr(MemoryCheckpoints, "append", fail)
+    losses = LossPolicy(backoff=0.01, longest=0.1)
+    run = await started(house, "asking", ", retry: {attempts: 1}", loss_policy=losses)
+    assert (await house.one(run)).address == "pipeline:test;step:graph;level:ask"
 
 
 async def test_a_breakpoint_of_the_author_asks_once(house: Harness) -> None:
