@@ -54,7 +54,8 @@ contracts: .venv/made
 
 check: lint typecheck contracts
 
-# Kills, ends, freezes and cuts off worker, server and serve under runs of every kind: make drills SECONDS=600 SEED=7
+# Kills, ends, freezes and cuts off worker, server and serve under runs of every kind, with wrong clocks and a full disk:
+# make drills SECONDS=600 SEED=7
 drills: .venv/made
 	$(BIN)/python -m drills --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 

@@ -17,13 +17,14 @@ from typing import Any
 from temporalio.runtime import Runtime, TelemetryConfig
 
 from drills.cluster import NoToolchain, make_cluster
-from drills.disturbances import Processes, disturb_all
+from drills.disturbances import SHARES, Processes, disturb_all
 from drills.people import OUTAGES, Person
-from drills.tools import list_effects
-from drills.work import KINDS, SlowProvider, blueprint, effects_of, expect_local, reply
+from drills.tools import LONG, list_effects
+from drills.work import KINDS, ROUNDS, SlowProvider, blueprint, effects_of, expect_local, reply
 from holdfast.client.states import Outcome
 from holdfast.protocol.runs import LossPolicy
 from holdfast.runtime.errors import RunExists
+from holdfast.server.record.store import read_store
 from tests.conftest import Harness, replayed
 
 AT_ONCE = 2
@@ -130,6 +131,8 @@ class Drill:
             tally.answers += len(said)
             if outcome.output != said:
                 tally.violations.append(f"{run}: it has the answers {outcome.output}, and {said} were given")
+        if kind == "long" and outcome.output != len(f"found {run}.{ROUNDS} {LONG}"):
+            tally.violations.append(f"{run}: its text has {outcome.output} characters")
         if kind == "local" and outcome.output != expect_local(run):
             tally.violations.append(f"{run}: its local calls gave {outcome.output}")
         if kind == "plan" and outcome.output["status"] != "completed":
@@ -141,24 +144,31 @@ class Drill:
 
 
 async def drill(
-    processes: Processes, seconds: float, seed: int, pauses: tuple[float, float], kinds: Sequence[str] = KINDS
+    processes: Processes,
+    seconds: float,
+    seed: int,
+    pauses: tuple[float, float],
+    kinds: Sequence[str] = KINDS,
+    disturbances: Sequence[str] = tuple(SHARES),
 ) -> list[str]:
     """Run the drill, print what came of it, and return the violations."""
     dice = random.Random(seed)
     async with SlowProvider() as provider:
         provider.always(reply)
         try:
+            processes.disk.mount()
             await processes.begin(dice)
             house = await processes.house()
             whole = Drill(processes, house, provider.url, kinds)
             revival = asyncio.create_task(processes.revive())
             work = asyncio.create_task(whole.work())
-            disturbed = await disturb_all(processes, dice, seconds, pauses)
+            disturbed = await disturb_all(processes, dice, seconds, pauses, disturbances)
             whole.is_over = True
             unfinished = await _wait(work, whole)
+            unfinished += await _await_record(processes, house)
             revival.cancel()
             histories = await house.recorded()
-            failures = await replayed(histories)
+            failures = await replayed(histories, converter=processes.converter)
         finally:
             processes.stop()
     violations = [line for tally in whole.tallies.values() for line in tally.violations]
@@ -182,6 +192,27 @@ async def _wait(work: asyncio.Task[None], whole: Drill) -> list[str]:
     return [f"{run} has not ended, and nothing happens for {PATIENCE:g} s" for run in sorted(whole.running)]
 
 
+async def _await_record(processes: Processes, house: Harness) -> list[str]:
+    """Wait until the end of each run is in the record; return a violation for each that does not come."""
+    end = asyncio.get_running_loop().time() + PATIENCE
+    while missing := _list_unrecorded(processes.record_place, house):
+        if asyncio.get_running_loop().time() > end:
+            return [f"{run} has ended, and its end is not in the record" for run in missing]
+        await asyncio.sleep(1)
+    return []
+
+
+def _list_unrecorded(place: str, house: Harness) -> list[str]:
+    """Return the runs whose end the record does not have."""
+    if (store := read_store(place)) is None:
+        return house.started
+    try:
+        recorded = {run: store.run(house.client.namespace, run) for run in house.started}
+        return [run for run, known in recorded.items() if known is None or store.read_end(known) is None]
+    finally:
+        store.close()
+
+
 def _print(whole: Drill, disturbed: Counter[str], histories: int, violations: list[str]) -> None:
     print(f"{'work':8}{'runs':>6}{'completed':>11}{'effects':>9}{'answers':>9}{'violations':>12}")
     for kind, tally in whole.tallies.items():
@@ -202,6 +233,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--pauses", type=float, nargs=2, default=(1.0, 6.0), help="shortest and longest pause (1 6)")
     parser.add_argument("--cluster", type=Path, help="run on a cluster; the folder into which its server is built")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="what runs (all)")
+    parser.add_argument(
+        "--disturb", nargs="+", choices=list(SHARES), default=list(SHARES), help="what is disturbed (all)"
+    )
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     # The SDK would log each request that an outage meets.
@@ -210,10 +244,12 @@ def main(arguments: list[str]) -> int:
     print(f"seed {seed}, {options.seconds:g} s; logs in {folder}", flush=True)
     try:
         processes = Processes(folder) if options.cluster is None else make_cluster(folder, options.cluster.resolve())
+        processes.follow_clock()
     except NoToolchain as error:
         print(f"no cluster: {error}")
         return 2
-    return 1 if asyncio.run(drill(processes, options.seconds, seed, tuple(options.pauses), options.kinds)) else 0
+    how = seed, tuple(options.pauses), options.kinds, options.disturb
+    return 1 if asyncio.run(drill(processes, options.seconds, *how)) else 0
 
 
 if __name__ == "__main__":

@@ -151,7 +151,12 @@ class ClusterProcesses(Processes):
     @property
     def environment(self) -> dict[str, str]:
         """The variables that tell a worker and `serve` where the record is."""
-        return {RECORD_URL: f"postgresql://{USER}:{USER}@127.0.0.1:{self._sql_port}/{RECORD}"}
+        return {RECORD_URL: self.record_place}
+
+    @property
+    def record_place(self) -> str:
+        """See base class."""
+        return f"postgresql://{USER}:{USER}@127.0.0.1:{self._sql_port}/{RECORD}"
 
     def start(self, name: str) -> None:
         """See base class."""

@@ -1,4 +1,5 @@
-"""What happens to the processes under drill: killed, told to end, frozen, or cut off from the server, for seconds."""
+"""What happens to the processes under drill, for seconds: killed, told to end, frozen, cut off from the server, their
+disk full; and until the next time: their clock wrong."""
 
 from __future__ import annotations
 
@@ -8,9 +9,13 @@ import random
 import signal
 import sys
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
+from drills.clock import FARTHEST, follow_clock, set_clock
+from drills.disk import Disk
 from drills.network import HOST, MODES, Link
+from holdfast.runtime.connection import make_converter
 from tests.crash.machines import Machines
 
 IMPORTS = "drills.tools"
@@ -19,8 +24,10 @@ GRACE = "1"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
 LONGEST_FREEZE = 6.0
 LOOK_SECONDS = 0.5
-CUT_SHARE = 0.3
-"""The share of the disturbances that are of the network."""
+SHARES = {"process": 0.5, "link": 0.25, "clock": 0.15, "disk": 0.1}
+"""The share of the disturbances that are of each kind."""
+CLOCKS = ("worker", "serve", "client")
+"""The processes whose clock jumps; the client is the drill itself."""
 LINKED = ("worker", "serve")
 """The processes whose way to the server is disturbed, too."""
 
@@ -30,15 +37,19 @@ class Processes(Machines):
 
     names: tuple[str, ...] = ("worker", "worker", "server", "serve")
     """What is disturbed; the worker twice as often: it is what most depends on."""
-    record = 'store = "sqlite:record.sqlite"'
+    record = 'store = "sqlite:disk/record.sqlite"'
     """Where the record is, as `holdfast.toml` says it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.links: dict[str, Link] = {}
+        self.disk = Disk(folder / "disk")
+        self._payloads = f"dir:{self.disk.folder / 'payloads'}"
+        self.converter = make_converter(self._payloads)
 
     async def begin(self, dice: random.Random) -> None:
         """Start everything."""
+        self.disk.folder.mkdir(exist_ok=True)
         (self.folder / "holdfast.toml").write_text(f"[record]\n{self.record}\n")
         self.links = {name: Link(self.port, dice) for name in LINKED}
         for link in self.links.values():
@@ -52,6 +63,11 @@ class Processes(Machines):
         """The variables that a worker and `serve` need beside those of every process here."""
         return {}
 
+    @property
+    def record_place(self) -> str:
+        """Where the record is, as `read_store` takes it."""
+        return f"sqlite:{self.disk.folder / 'record.sqlite'}"
+
     async def begin_server(self) -> None:
         """Start Temporal's server, with the state that a server has left in the folder."""
         self.start("server")
@@ -60,16 +76,39 @@ class Processes(Machines):
         """Start a process by its name."""
         match name:
             case "worker":
-                payloads = f"dir:{self.folder / 'payloads'}"
-                more = {"HOLDFAST_PAYLOADS": payloads, "TEMPORAL_ADDRESS": self._find_address(name)}
+                more = {"HOLDFAST_PAYLOADS": self._payloads, "TEMPORAL_ADDRESS": self._find_address(name)}
                 self.start_worker(HOLDFAST_IMPORTS=IMPORTS, HOLDFAST_GRACE=GRACE, **more)
             case "server":
                 self.start_server()
             case _:
-                payloads = f"dir:{self.folder / 'payloads'}"
                 command = [sys.executable, "-m", "holdfast", "serve", "--port", "0"]
                 address = self._find_address(name)
-                self._start("serve", command, HOLDFAST_PAYLOADS=payloads, TEMPORAL_ADDRESS=address)
+                self._start("serve", command, HOLDFAST_PAYLOADS=self._payloads, TEMPORAL_ADDRESS=address)
+
+    def _start(self, name: str, command: list[str], **more: str) -> None:
+        """See base class. A process whose clock jumps begins with the clock that it has ended with."""
+        if name in CLOCKS:
+            command = [command[0], "-m", "drills.clock", str(self._find_clock(name)), *command[1:]]
+        super()._start(name, command, **more)
+
+    def _find_clock(self, name: str) -> Path:
+        return self.folder / f"{name}.clock"
+
+    def follow_clock(self) -> None:
+        """Have the clock of this process jump, too."""
+        follow_clock(self._find_clock("client"))
+
+    def set_clock(self, name: str, seconds: float) -> None:
+        """Have the clock of a process be off by so many seconds."""
+        set_clock(self._find_clock(name), seconds)
+
+    async def fill_disk(self, seconds: float) -> None:
+        """Have the disk of the record and the payload store be full for so long."""
+        self.disk.fill()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.disk.free()
 
     def _find_address(self, name: str) -> str:
         return f"{HOST}:{self.links[name].port}" if name in self.links else self.address
@@ -90,6 +129,7 @@ class Processes(Machines):
         super().stop()
         for link in self.links.values():
             link.stop()
+        self.disk.unmount()
 
     async def revive(self) -> None:
         """Start each process again that ends by itself, until cancelled: killed by a call, or as it met no server."""
@@ -101,19 +141,38 @@ class Processes(Machines):
 
 
 async def disturb_all(
-    processes: Processes, dice: random.Random, seconds: float, pauses: tuple[float, float]
+    processes: Processes,
+    dice: random.Random,
+    seconds: float,
+    pauses: tuple[float, float],
+    kinds: Collection[str] = tuple(SHARES),
 ) -> Counter[str]:
-    """Disturb a process or its way to the server after each pause, for so long; return how often, by name and how."""
+    """Disturb something of these kinds after each pause, for so long; return how often, by name and how."""
     counts: Counter[str] = Counter()
+    possible = [kind for kind in SHARES if kind in kinds and (kind != "disk" or processes.disk.is_mounted)]
+    shares = {kind: SHARES[kind] for kind in possible or ["process"]}
     end = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < end:
         await asyncio.sleep(dice.uniform(*pauses))
-        if dice.random() < CUT_SHARE:
+        [kind] = dice.choices(list(shares), list(shares.values()))
+        counts[await _disturb(processes, kind, dice)] += 1
+    return counts
+
+
+async def _disturb(processes: Processes, kind: str, dice: random.Random) -> str:
+    """Disturb something of a kind of `SHARES`; return what was done to what."""
+    match kind:
+        case "link":
             name, mode = dice.choice(LINKED), dice.choice(MODES)
             await processes.links[name].disturb(mode, dice.uniform(1, LONGEST_FREEZE))
-            counts[f"{name} {mode}"] += 1
-            continue
-        name, by = dice.choice(processes.names), dice.choice(SIGNALS)
-        sent = await processes.disturb(name, by, dice)
-        counts[f"{name} {sent.name}"] += 1
-    return counts
+            return f"{name} {mode}"
+        case "clock":
+            name = dice.choice(CLOCKS)
+            processes.set_clock(name, dice.choice((0, dice.uniform(-FARTHEST, FARTHEST))))
+            return f"{name} clock"
+        case "disk":
+            await processes.fill_disk(dice.uniform(1, LONGEST_FREEZE))
+            return "disk full"
+    name, by = dice.choice(processes.names), dice.choice(SIGNALS)
+    sent = await processes.disturb(name, by, dice)
+    return f"{name} {sent.name}"

@@ -20,6 +20,8 @@ from holdfast import tool
 
 EFFECTS = "effects"
 """The file of the effects, one a line."""
+LONG = "x" * 40_000
+"""What goes to the payload store."""
 STUMBLES = 12
 """A run has some twenty such calls, and each lost worker holds all runs up until the next one has started."""
 
@@ -42,6 +44,18 @@ async def charge(folder: str, key: str) -> str:
         file.write(f"{key}\n")
     await linger()
     return f"charged {key}"
+
+
+@tool
+async def bill(folder: str, key: str) -> str:
+    """Charge a card, and return a bill that is too long for Temporal: it goes to the payload store."""
+    return f"{await charge(folder, key)} {LONG}"
+
+
+@tool(idempotent=True)
+async def fetch(key: str) -> str:
+    """Return a long text: it may run as often as need be."""
+    return f"{await search(key)} {LONG}"
 
 
 @tool(idempotent=True)

@@ -14,7 +14,7 @@ ITEMS = 4
 ROUNDS = 4
 LOCAL_CALLS = 12
 """Of a branch of a run that makes local calls, one after another."""
-KINDS = ("agent", "map", "plan", "graph", "loop", "local")
+KINDS = ("agent", "map", "plan", "graph", "loop", "local", "long")
 
 
 class SlowProvider(Provider):
@@ -53,7 +53,7 @@ def effects_of(kind: str, key: str) -> list[str]:
     match kind:
         case "map":
             return [f"{key}.{n}" for n in range(ITEMS)]
-        case "loop":
+        case "loop" | "long":
             return [f"{key}.{n}" for n in range(1, ROUNDS + 1)]
         case "graph" | "local":
             return []
@@ -81,6 +81,8 @@ def _steps(kind: str, folder: str, key: str) -> dict[str, Any]:
         case "graph":
             step = {"name": "draft", "uses": "drills.tools:drafting", "input": {"key": key, "log": []}}
             return {"steps": [step], "output": "{{ steps.draft.output.log | join(' ') }}"}
+        case "long":
+            return _write_long(folder, key)
         case "local":
             return {"steps": [_call_locally(folder, key)]}
     ask = {"kind": "hitl", "name": "ask", "message": "Round {{ iteration }}?", "sink_to": "last"}
@@ -90,6 +92,22 @@ def _steps(kind: str, folder: str, key: str) -> dict[str, Any]:
         "context": {"said": [], "last": ""},
         "steps": [{"kind": "loop", "name": "rounds", "loop": loop}],
         "output": "{{ context.said }}",
+    }
+
+
+def _write_long(folder: str, key: str) -> dict[str, Any]:
+    """Return steps whose values go to the payload store, in rounds with deadlines: the clocks jump farther."""
+    fetch = {"name": "fetch", "uses": "fetch", "input": {"key": f"{key}.{{{{ iteration }}}}"}}
+    ask = {"kind": "hitl", "name": "ask", "message": "Round {{ iteration }}?", "timeout": "1h", "on_timeout": "fail"}
+    rest = {"kind": "timer", "name": "rest", "for": "1s"}
+    bill = {"name": "bill", "uses": "bill", "input": {"folder": folder, "key": f"{key}.{{{{ iteration }}}}"}}
+    keep = {"name": "keep", "input": "{{ steps.fetch.output }}", "sink_to": "text"}
+    body = [fetch, ask, rest, bill, keep]
+    loop = {"max_loops": ROUNDS, "checkpoint_every": 2, "deadline": "1h", "on_deadline": "fail", "body": body}
+    return {
+        "context": {"text": ""},
+        "steps": [{"kind": "loop", "name": "rounds", "loop": loop}],
+        "output": "{{ context.text | length }}",
     }
 
 

@@ -19,6 +19,7 @@ import pytest
 import pytest_asyncio
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker, WorkflowRunner
 from temporalio.worker._workflow import _WorkflowWorker
@@ -251,14 +252,17 @@ class Harness:
 
 
 async def replayed(
-    histories: Sequence[WorkflowHistory], workflows: Sequence[type] = WORKFLOWS, runner: WorkflowRunner = RUNNER
+    histories: Sequence[WorkflowHistory],
+    workflows: Sequence[type] = WORKFLOWS,
+    runner: WorkflowRunner = RUNNER,
+    converter: DataConverter = DATA_CONVERTER,
 ) -> dict[str, Exception]:
     """Replay the histories; the failures by Temporal's run id."""
     replayer = Replayer(
         workflows=workflows,
         workflow_runner=runner,
         unsandboxed_workflow_runner=OWN_RUNNER,
-        data_converter=DATA_CONVERTER,
+        data_converter=converter,
     )
 
     async def one_by_one() -> AsyncIterator[WorkflowHistory]:

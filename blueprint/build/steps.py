@@ -17,9 +17,6 @@ Work = NamedAgent[Any] | Pipeline | Callable[..., Any] | str
 Options = Mapping[str, str] | Sequence[str | JSONObject] | ValueReference
 """Labels by id, texts, objects as in a blueprint, or what gives a list of them."""
 
-People = Sequence[str | ValueReference] | ValueReference
-"""Names such as `user:ana`, references to a name or to a list of them, or what gives a list."""
-
 
 class WorkKeys(StepKeys, total=False):
     """The keys of a step that does one thing, beside those that `step` names; see docs/blueprint.md."""
@@ -33,7 +30,7 @@ class WorkKeys(StepKeys, total=False):
     timeout: str | float
     config: JSONObject
     attachments: Sequence[JSONObject]
-    assignees: People
+    assignees: Sequence[str] | ValueReference
 
 
 class AskKeys(StepKeys, total=False):
@@ -47,9 +44,9 @@ class AskKeys(StepKeys, total=False):
     action: object
     details: object
     timeout: str | float | ValueReference
-    assignees: People
+    assignees: Sequence[str] | ValueReference
     quorum: int | str | ValueReference
-    not_by: People
+    not_by: Sequence[str] | ValueReference
     proof: Literal["person"]
     remind_every: str | float | ValueReference
     escalate: Sequence[JSONObject]

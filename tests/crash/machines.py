@@ -35,6 +35,7 @@ class Machines:
         self.folder = folder
         self.port = find_free_port()
         self.address = f"127.0.0.1:{self.port}"
+        self.converter = DATA_CONVERTER
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start_server(self, *settings: str) -> None:
@@ -106,7 +107,7 @@ class Machines:
     async def client(self) -> Client:
         async def connected() -> Client | None:
             try:
-                return await Client.connect(self.address, data_converter=DATA_CONVERTER)
+                return await Client.connect(self.address, data_converter=self.converter)
             except RuntimeError:
                 return None
 
