@@ -21,11 +21,13 @@ from holdfast.client.failures import EXPECTED, in_our_words
 from holdfast.client.open_questions import find_question
 from holdfast.client.reading import from_json, parse_content, person
 from holdfast.client.runs import Runs
+from holdfast.client.signals import Sent
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import load_config
 from holdfast.runtime.connection import connect
 from holdfast.runtime.embedded import Startup
+from holdfast.runtime.workers import NoWorker, find_last_poll
 
 
 async def list_questions(runs: Runs, run: str | None) -> None:
@@ -33,13 +35,20 @@ async def list_questions(runs: Runs, run: str | None) -> None:
     if run is not None:
         print_questions(await runs.questions(await runs.resolve(run)))
         return
+    told = set[str]()
+    if await find_last_poll(runs.client, runs.task_queue) is None:
+        told.add(str(NoWorker(runs.task_queue)))
     rows, following = await runs.lists.find_waiting()
     while True:
         for row in rows:
-            print_questions(row.open or ())  # None: no worker of its workflow answers
+            print_questions(row.open or ())
+            if row.open is None:
+                told.add(str(await runs.tree.silence(row.owner)))
         if following is None:
-            return
+            break
         rows, following = await runs.lists.find_waiting(cursor=following)
+    for silence in sorted(told):
+        print(f"some questions cannot be listed: {silence}", file=sys.stderr)
 
 
 def print_questions(questions: Iterable[Question]) -> None:
@@ -58,12 +67,17 @@ async def answer(runs: Runs, run: str, name: str, value: str, by: str | None) ->
     sent = [Answer(question=question.id, content=content)]
     for receipt in await runs.answer(open_.run, sent, by=person(by), open_questions=open_):
         print(receipt.status)
+        if isinstance(receipt, Sent):
+            print(f"it counts once a worker takes it: {await runs.tree.silence(receipt.owner)}", file=sys.stderr)
 
 
 async def send_signal(runs: Runs, workflow: str, name: str, payload: str) -> None:
     """Send a signal to a workflow of a run, such as `pause` or `answer`: nothing tells what becomes of it."""
+    polls = await runs.tree.worker_polls(workflow)
     await runs.client.get_workflow_handle(workflow).signal(name, from_json(payload))
     print("sent")
+    if not polls:
+        print(await runs.tree.silence(workflow), file=sys.stderr)
 
 
 async def main(options: argparse.Namespace) -> int:

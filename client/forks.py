@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,8 +14,10 @@ from holdfast.blueprint.defaults import complete_input
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.answering import Answering
+from holdfast.client.context_paths import check_context_paths
 from holdfast.client.events import below
 from holdfast.client.history import read_input, started_with
+from holdfast.client.outcomes import await_outcome, has_ended, outcome_so_far, read_state
 from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.places import check_place, describe_place, find_place
 from holdfast.client.retries import (
@@ -33,6 +36,7 @@ from holdfast.protocol.context import BadWrite, apply_operation, with_value
 from holdfast.protocol.past import Fork, PastLink
 from holdfast.protocol.runs import Definition
 from holdfast.runtime.errors import BadInput
+from holdfast.runtime.workers import NoWorker
 
 
 class ForkedJSON(TypedDict):
@@ -94,10 +98,12 @@ class RunFork:
         events = await below(self._tree, self._run)
         at = find_place(events, self._request.at)
         check_place(at, events)
+        written = {path: value for path, value in self._request.changes.items() if not _is_of_input(path)}
+        await self._check_context_paths(written, changed or definition.blueprint, at)
         reader = PastReader(self._tree, self._run, events, definition.blueprint)
         fork = Fork(
             **describe_place(definition.blueprint, at).model_dump(),
-            changes={path: value for path, value in self._request.changes.items() if not _is_of_input(path)},
+            changes=written,
         )
         changed_input = await self._change_input(changed or definition.blueprint, at, await reader.read_input(fork))
         fork = fork.model_copy(update={"input": changed_input})
@@ -108,6 +114,20 @@ class RunFork:
         link = PastLink(run=self._run, by=self._by, digest=digest_change(changed), at=at)
         await Successor(self._client, self._answering, described).start(new, past, link, changed)
         return Forked(new, self._run, at)
+
+    async def _check_context_paths(self, changes: Mapping[str, JSON], blueprint: Blueprint, at: Address) -> None:
+        """Raise `BadInput` for a path of the context that neither the run nor its blueprint knows."""
+        if not changes or any(kind == "import" for kind, _, _ in parts(at)):  # which has a context of its own
+            return
+        context = blueprint.context
+        with suppress(NoWorker):
+            outcome = (
+                await await_outcome(self._tree, self._run)
+                if await has_ended(self._tree, self._run)
+                else await outcome_so_far(self._tree, await read_state(self._tree, self._answering, self._run))
+            )
+            context = {**context, **(outcome.context or {})}
+        check_context_paths(changes, blueprint, context)
 
     async def _change_input(self, blueprint: Blueprint, at: Address, before: list[JSON]) -> list[JSON]:
         """Return the run's input as it is from the place on, in a list; [] where it stays. Raises `BadInput`.

@@ -54,6 +54,9 @@ class OpenQuestions:
         """Return the refusal of a name that no open question has, or of none where no question is open."""
         if self.has_ended:
             return Refusal("run_closed", f"run {self.run} has ended and has no open questions")
+        if self.silence is not None:
+            what = "a question" if name is None else f"question {name!r}"
+            return Refusal("unknown_question", f"{what} of {self.run} cannot be looked for: {self.silence}")
         if name is None:
             return Refusal("unknown_question", f"run {self.run} has no open question now")
         return Refusal("unknown_question", f"no question {name!r} is open in {self.run}; open: {self.names}")

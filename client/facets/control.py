@@ -12,6 +12,7 @@ from temporalio.client import WorkflowExecutionDescription
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Answering
+from holdfast.client.context_paths import check_context_paths
 from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.history import started_with
 from holdfast.client.outcomes import read_state
@@ -119,16 +120,17 @@ class RunControl:
             digest: That of the checkpoint as the person saw it; by default as it is now.
 
         Raises:
-            BadInput: The run is not at exactly one breakpoint, or a path cannot be set.
+            BadInput: The run is not at exactly one breakpoint, or a path cannot be set, or is none of the run's.
             Refusal: The change was refused, or the run has ended.
         """
         await self._access.check_steering(run)
-        await self._describe_open(run)
+        described = await self._describe_open(run)
         state = await self._read_state(run)
         stops = [question for question in state.questions if question.asked.is_breakpoint]
         if len(stops) != 1:
             raise BadInput(_which_stop(run, stops))
         context = stops[0].info
+        check_context_paths(changes, (await started_with(self._tree.client, described)).blueprint, context)
         try:
             for path, value in changes.items():
                 context = with_value(context, path, value)

@@ -50,6 +50,15 @@ steps:
 """
 
 
+PATHS = """
+context: {supplier: {iban: AT61}, scores: {ana: 1}}
+context_schema: {type: object, properties: {level: {type: string}}}
+steps:
+  - {name: ask, input: x, interrupt_before: true}
+  - {name: last, input: "{{ context.later.x or '' }}", sink_to: seen}
+"""
+
+
 async def test_a_stop_says_what_the_step_will_do_with_which_values_and_what_comes_next(house: Harness) -> None:
     run = await house.start(PAY)
     told = []
@@ -103,9 +112,39 @@ async def test_a_stop_in_a_loop_is_the_loops_and_shows_its_context(house: Harnes
 async def test_editing_changes_paths_of_the_context_and_goes_on(house: Harness) -> None:
     run = await house.start(TWO)
     await house.one(run)
-    await house.runs.control.edit(run, {"n": 7, "more.deep": [1]}, "user:ana")
+    await house.runs.control.edit(run, {"n": 7, "said": "two"}, "user:ana")
     assert await house.output(run) == "8 one"
-    assert (await house.result(run)).context == {"n": 7, "said": "one", "more": {"deep": [1]}}
+    assert (await house.result(run)).context == {"n": 7, "said": "two"}
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("suplier.iban", "did you mean 'supplier.iban'?"),
+        ("supplier.ibn", "did you mean 'supplier.iban'?"),
+        ("scores.cem", "to add a key to scores, set scores as a whole"),
+        ("leval", "did you mean 'level'?"),
+    ],
+)
+async def test_a_path_that_the_run_does_not_know_is_refused_with_those_near_it(
+    house: Harness, path: str, told: str
+) -> None:
+    run = await house.start(PATHS)
+    await house.one(run)
+    with pytest.raises(BadInput, match=r"the context has no .*, and the blueprint names none") as refused:
+        await house.runs.control.edit(run, {path: "DE77"})
+    assert told in str(refused.value) and f"{path} cannot be set to 'DE77'" in str(refused.value)
+    assert await house.one(run)
+
+
+async def test_a_path_may_be_set_that_only_the_blueprint_names(house: Harness) -> None:
+    run = await house.start(PATHS)
+    await house.one(run)
+    named = {"level": "high", "later.x": 1, "seen": 2, "scores": {"cem": 3}, "context.supplier.iban": "DE77"}
+    await house.runs.control.edit(run, named)
+    await house.output(run)
+    context = (await house.result(run)).context
+    assert (context["level"], context["later"], context["supplier"]) == ("high", {"x": 1}, {"iban": "DE77"})
 
 
 async def test_editing_what_has_not_stopped_says_how_to_stop(house: Harness) -> None:

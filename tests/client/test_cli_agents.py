@@ -87,7 +87,9 @@ def test_a_run_stops_where_it_is_asked_to_and_goes_on_edited(holdfast: Holdfast)
     assert holdfast("edit", parked["run"], "--set", "n").code == 2
     python = holdfast("edit", parked["run"], "--set", "n=False")
     assert (python.code, "in JSON it is false" in python.err) == (2, True)
-    assert holdfast("edit", parked["run"], "--set", "n=5", "--set", "a.b=text").code == 0
+    unknown = holdfast("edit", parked["run"], "--set", "n=5", "--set", "m.b=text")
+    assert (unknown.code, "m.b cannot be set to 'text'" in unknown.err, "it has n" in unknown.err) == (2, True, True)
+    assert holdfast("edit", parked["run"], "--set", "n=5").code == 0
     assert holdfast.rest(parked["run"])["output"] == 5
     assert holdfast("edit", parked["run"], "--set", "n=6").code == 4
 

@@ -13,10 +13,11 @@ from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueueVersioningInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+import holdfast.client.__main__ as client_script
 from holdfast.client import tree
 from holdfast.client.answering import Answering
 from holdfast.client.runs import Runs
-from holdfast.protocol.answers import Answer
+from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.runtime import workers
 from holdfast.runtime.config import WorkerSettings
@@ -56,6 +57,22 @@ async def test_without_a_worker_the_workflows_own_queue_is_named(nobody: Harness
     elsewhere = Runs(nobody.client, "another-queue")
     silence = await elsewhere.tree.silence(run)
     assert (type(silence), nobody.runs.task_queue in str(silence)) == (NoWorker, True)
+    await nobody.client.get_workflow_handle(run).terminate()
+
+
+async def test_the_client_script_says_what_is_missing_in_each_of_its_uses(
+    nobody: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await nobody.start(ASKS)
+    await client_script.send_signal(nobody.runs, run, "pause", "{}")
+    told = capsys.readouterr()
+    assert told.out == "sent\n" and "no worker answers" in told.err
+    await client_script.list_questions(nobody.runs, None)
+    assert "some questions cannot be listed: no worker answers" in capsys.readouterr().err
+    with pytest.raises(NoWorker, match="no worker answers"):
+        await client_script.list_questions(nobody.runs, run)
+    with pytest.raises(Refusal, match=f"'ask' of {run} cannot be looked for: no worker answers"):
+        await client_script.answer(nobody.runs, run, "ask", "yes", "ana")
     await nobody.client.get_workflow_handle(run).terminate()
 
 

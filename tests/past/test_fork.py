@@ -233,6 +233,8 @@ async def test_an_input_that_does_not_fit_is_refused(house: Harness) -> None:
     await house.output(run)
     with pytest.raises(BadInput, match="a key in it is empty"):
         await house.runs.fork(run, "last", changes={"x.y.": 1})
+    with pytest.raises(BadInput, match="tne cannot be set to 3: the context has no tne"):
+        await house.runs.fork(run, "last", changes={"tne": 3})
     with pytest.raises(BadInput, match="does not fit: tone"):
         await house.runs.fork(run, "last", changes={"input.tone": 3})
 

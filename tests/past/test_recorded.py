@@ -69,7 +69,7 @@ async def test_a_retry_and_its_fork_become_tests(house: Harness, stage: TestEnvi
 
 
 async def test_a_fork_with_changed_values_becomes_no_test(house: Harness) -> None:
-    run = await house.start("steps: [{name: a}, {name: b, input: '{{ context }}'}]")
+    run = await house.start("context: {tone: warm}\nsteps: [{name: a}, {name: b, input: '{{ context }}'}]")
     await house.output(run)
     forked = await house.runs.fork(run, "b", changes={"tone": "dry"})
     house.started.append(forked.run)
