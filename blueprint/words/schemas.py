@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.schema_messages import words_for_pattern
+from holdfast.blueprint.schema_references import inline_references
 from holdfast.blueprint.words.text import constant, enumerate_words, one_line
 
 _TYPES = {
@@ -24,9 +25,13 @@ def shape(schema: object, level: int = 0) -> str:
 
     >>> shape({"type": "object", "required": ["a"], "properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "array"}}})
     "an object with a ('x' or 'y') and b (a list; optional)"
+    >>> shape({"required": ["a"], "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}})
+    'an object with a (a whole number)'
     """
     if not isinstance(schema, dict) or not schema:
         return "anything"
+    if not level:
+        schema = inline_references(schema, _DEEPEST)
     text = _kind(schema, level) + _say_bounds(schema)
     described = schema.get("description")
     return f"{text}: {one_line(described, 80)}" if isinstance(described, str) and described and not level else text
@@ -44,6 +49,8 @@ def form(schema: JSONObject) -> str:
 
 def fields(schema: JSONObject, level: int = 0) -> str:
     """Return the description of an object's properties; empty if there are none."""
+    if not level:
+        schema = inline_references(schema, _DEEPEST)
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         return ""

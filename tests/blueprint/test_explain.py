@@ -769,6 +769,28 @@ def test_an_import_is_explained_once_below_with_numbers_of_its_own(tmp_path: Pat
     assert [(one.at, one.step) for one in told.asks] == [("check 1", "ask")]
 
 
+def test_fields_of_forms_are_told_where_their_schema_refers_to_another() -> None:
+    text = """
+        steps:
+          - kind: hitl
+            name: order
+            message: What?
+            input_schema:
+              type: object
+              required: [lines]
+              properties:
+                lines: {type: array, items: {$ref: "#/$defs/Line"}}
+                next: {$ref: "#/$defs/Node"}
+              $defs:
+                Line: {type: object, required: [amount], properties: {amount: {$ref: "#/$defs/Amount"}}}
+                Amount: {type: integer, minimum: 1}
+                Node: {type: object, properties: {node: {$ref: "#/$defs/Node"}}}
+        """
+    said = " ".join(explain(loads(yaml(text))).text.split())
+    assert "lines (a list, each item an object with amount (a whole number, at least 1))" in said
+    assert "next (an object with node (optional); optional)" in said
+
+
 # Cost
 
 

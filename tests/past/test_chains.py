@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import Harness
+from holdfast.client.successors import find_successors
+from tests.conftest import Harness, until
 from tests.past.runs import ASK, mend, paid, pay, retry
 
 
@@ -20,6 +21,22 @@ async def fork(house: Harness, run: str, at: str, **how: Any) -> str:
     forked = await house.runs.fork(run, at, **how)
     house.started.append(forked.run)
     return forked.run
+
+
+async def test_the_successors_of_a_run_are_found_among_later_runs_of_its_blueprint(house: Harness) -> None:
+    text = "name: {}\nsteps: [{{name: a}}, {{name: b}}]"
+    run, other = [await house.start(text.format(name), "x") for name in ("words", "letters")]
+    for one in (run, other):
+        await house.output(one)
+    forked = await fork(house, run, "b")
+    for one in (forked, again := await fork(house, forked, "b"), await fork(house, other, "b")):
+        await house.output(one)
+
+    async def is_listed() -> bool:
+        return await find_successors(house.client, run) == [forked, again]
+
+    await until(is_listed)  # the lists of the server lag
+    assert await find_successors(house.client, again) == []
 
 
 def around(kind: str, body: list[Any]) -> list[Any]:
