@@ -36,7 +36,7 @@ class LedgerEntry(Value):
     step: str = ""
     """Id of the step."""
     item: str | None = None
-    """Which item of which loop it was for: `item 2 of events`."""
+    """Which item of which loop it was for, in the plan's language: `item 2 of events`."""
     tool: str
     arguments: JSON = None
     """Of long arguments the beginning of their text; None where they are not known."""

@@ -22,6 +22,10 @@ class RepeatWords(NamedTuple):
     effect_unknown: str
     made: str
     returned: str
+    item: str
+    """An item of a loop, by its number and the loop."""
+    some_item: str
+    """One of the items of a loop, it is not known which."""
 
 
 _TABLES: dict[Language, RepeatWords] = {
@@ -35,6 +39,8 @@ _TABLES: dict[Language, RepeatWords] = {
         effect_unknown="{} made this call, and it is unknown whether it took effect.",
         made="{} has made this call.",
         returned="It returned {}.",
+        item="item {} of {}",
+        some_item="an item of {}",
     ),
     "fr": RepeatWords(
         again="{} peut-il être appelé encore une fois ?",
@@ -46,6 +52,8 @@ _TABLES: dict[Language, RepeatWords] = {
         effect_unknown="{} a fait cet appel, et on ne sait pas s'il a eu un effet.",
         made="{} a déjà fait cet appel.",
         returned="Résultat : {}.",
+        item="élément {} de {}",
+        some_item="un élément de {}",
     ),
     "de": RepeatWords(
         again="Darf {} noch einmal aufgerufen werden?",
@@ -57,6 +65,8 @@ _TABLES: dict[Language, RepeatWords] = {
         effect_unknown="{} hat diesen Aufruf gemacht; ob er etwas bewirkt hat, ist nicht bekannt.",
         made="{} hat diesen Aufruf schon gemacht.",
         returned="Ergebnis: {}.",
+        item="Element {} von {}",
+        some_item="ein Element von {}",
     ),
     "es": RepeatWords(
         again="¿Se puede llamar otra vez a {}?",
@@ -68,6 +78,8 @@ _TABLES: dict[Language, RepeatWords] = {
         effect_unknown="{} hizo esta llamada, y no se sabe si tuvo efecto.",
         made="{} ya hizo esta llamada.",
         returned="Resultado: {}.",
+        item="elemento {} de {}",
+        some_item="un elemento de {}",
     ),
     "it": RepeatWords(
         again="Si può chiamare di nuovo {}?",
@@ -79,6 +91,8 @@ _TABLES: dict[Language, RepeatWords] = {
         effect_unknown="{} ha fatto questa chiamata, e non si sa se ha avuto effetto.",
         made="{} ha già fatto questa chiamata.",
         returned="Risultato: {}.",
+        item="elemento {} di {}",
+        some_item="un elemento di {}",
     ),
     "pt": RepeatWords(
         again="Pode-se chamar {} outra vez?",
@@ -90,6 +104,8 @@ _TABLES: dict[Language, RepeatWords] = {
         effect_unknown="{} fez esta chamada, e não se sabe se teve efeito.",
         made="{} já fez esta chamada.",
         returned="Resultado: {}.",
+        item="item {} de {}",
+        some_item="um item de {}",
     ),
     "nl": RepeatWords(
         again="Mag {} nog een keer worden aangeroepen?",
@@ -101,6 +117,8 @@ _TABLES: dict[Language, RepeatWords] = {
         effect_unknown="{} heeft deze aanroep gedaan; of die een effect had, is niet bekend.",
         made="{} heeft deze aanroep al gedaan.",
         returned="Resultaat: {}.",
+        item="onderdeel {} van {}",
+        some_item="een onderdeel van {}",
     ),
 }
 

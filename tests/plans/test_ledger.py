@@ -323,6 +323,16 @@ def test_a_person_is_asked_in_the_language_of_the_plan(language: Language) -> No
     assert read_ledger([entry.to_output()]) == [entry]
 
 
+async def test_a_french_plan_names_the_item_of_a_loop_in_french(plans: Plans) -> None:
+    send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "CURRENT_ITEM", "fail": [500]})
+    loops = {"all": {"over": ["ana"], "steps": ["s"], "on_item_error": "continue"}}
+    plan = {"goal": "Inviter", "language": "fr", "steps": [send], "loop_blocks": loops}
+    step_ = {"kind": "plan", "name": "work", "on_error": "continue", "plan": plan}
+    text = json.dumps({"steps": [step_, {"name": "told", "input": "{{ steps.work.error.output.ledger }}"}]})
+    output = await plans.harness.output(await plans.harness.start(text))
+    assert [entry["item"] for entry in output] == ["élément 1 de all"]
+
+
 async def test_a_french_plan_asks_in_french_whether_a_call_is_made_again(plans: Plans) -> None:
     script_for(plans, "engine", {})
     text = (plans.harness.folder / "replies.yaml").read_text()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from holdfast.blueprint.kinds.references import AGENT
 from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
 from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.blueprint.words.repeats import RepeatWords, choose_repeat_words
 from holdfast.protocol.address import within
 from holdfast.protocol.ledger import LedgerEntry, add_entries, make_entry
 from holdfast.protocol.plans import Iteration, UnitResult
@@ -17,7 +18,8 @@ from holdfast.workflows.plan.scope import PlanScope, choose_segment
 def collect_ledger(scope: PlanScope) -> list[LedgerEntry]:
     """Return the calls of a plan in the order of its steps, each once."""
     language = scope.context.plan.spoken_language
-    found = (entry for unit in scope.layout.units for entry in _list_entries(unit, scope.result(unit.id), None))
+    words = choose_repeat_words(language)
+    found = (entry for unit in scope.layout.units for entry in _list_entries(unit, scope.result(unit.id), None, words))
     return add_entries([], (entry.model_copy(update={"language": language}) for entry in found))
 
 
@@ -44,24 +46,26 @@ def _is_same(unit: StepUnit, before: Layout) -> bool:
     return isinstance(old, StepUnit) and old.step == unit.step
 
 
-def _list_entries(unit: Unit, result: UnitResult, item: str | None) -> Iterator[LedgerEntry]:
+def _list_entries(unit: Unit, result: UnitResult, item: str | None, words: RepeatWords) -> Iterator[LedgerEntry]:
     if isinstance(unit, StepUnit):
         yield from (make_entry(call, unit.id, item) for call in result.made)
         if result.reason == CALLS_UNKNOWN:
             yield from _list_unknown(unit, item)
     elif isinstance(unit, LoopUnit):
         for iteration in result.iterations or []:
-            yield from _list_of_item(unit, iteration, item)
+            yield from _list_of_item(unit, iteration, item, words)
         if result.reason == ITEMS_UNKNOWN:
             for inner in with_bodies([unit]):
-                yield from _list_unknown(inner, f"an item of {unit.id}")
+                yield from _list_unknown(inner, words.some_item.format(unit.id))
 
 
-def _list_of_item(loop: LoopUnit, iteration: Iteration, outer: str | None) -> Iterator[LedgerEntry]:
-    own = f"item {iteration.index + 1} of {loop.id}"
+def _list_of_item(loop: LoopUnit, iteration: Iteration, outer: str | None, words: RepeatWords) -> Iterator[LedgerEntry]:
+    own = words.item.format(iteration.index + 1, loop.id)
     for unit in loop.body:
         if unit.id in iteration.results:
-            yield from _list_entries(unit, iteration.results[unit.id], own if outer is None else f"{own}, {outer}")
+            yield from _list_entries(
+                unit, iteration.results[unit.id], own if outer is None else f"{own}, {outer}", words
+            )
 
 
 def _list_unknown(unit: Unit, item: str | None) -> Iterator[LedgerEntry]:
