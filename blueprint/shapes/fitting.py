@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.reducers import split_keys
-from holdfast.blueprint.shape import Shape
+from holdfast.blueprint.shape import Shape, make_constant
 from holdfast.blueprint.shapes.context import Context
 from holdfast.blueprint.shapes.reader import ExpressionReader
 from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote, suggest_key
@@ -215,15 +215,28 @@ def _drop_required(inputs: JSONObject) -> JSONObject:
 
 
 def check_arguments(step: AnyStep, value: Shape, tools: ToolShapes, path: str, report: Report) -> None:
-    """Report arguments that a tool does not take, and those that it lacks; their types may be converted."""
-    wanted = tools.parameters.get(step.__dict__.get("uses") or "")
-    if wanted is None or step.input_key != "arguments":
+    """Report arguments that a tool does not take, and those that it lacks; their types may be converted.
+
+    Args:
+        value: What the step's `arguments` give, if it has them.
+        tools: What is known of the tools.
+    """
+    if step.input_key == "arguments" and (tool := step.__dict__.get("uses")):
+        _check_names(value, tools.parameters.get(tool), f"{path}.arguments", report)
+    for index, part in enumerate(step.plan_body.steps if step.plan_body is not None else ()):
+        if part.arguments is not None and len(part.tools) == 1:
+            wanted = tools.parameters.get(part.tools[0])
+            _check_names(make_constant(part.arguments), wanted, f"{path}.plan.steps[{index}].arguments", report)
+
+
+def _check_names(given: Shape, wanted: Shape | None, path: str, report: Report) -> None:
+    if wanted is None:
         return
-    for key in sorted(value.required):
+    for key in sorted(given.required):
         if wanted.find_key(key) is None:
             hint = did_you_mean(key, wanted.keys) or f"it takes {', '.join(wanted.keys) or 'none'}"
-            report.add(f"{path}.arguments.{key}", "unknown_field", f"the tool takes no argument {key!r}", hint)
+            report.add(f"{path}.{key}", "unknown_field", f"the tool takes no argument {key!r}", hint)
     for key in sorted(wanted.required):
-        if value.find_key(key) is None:
+        if given.find_key(key) is None:
             hint = f"it takes {', '.join(wanted.keys)}"
-            report.add(f"{path}.arguments", "bad_shape", f"the tool needs the argument {key!r}", hint)
+            report.add(path, "bad_shape", f"the tool needs the argument {key!r}", hint)

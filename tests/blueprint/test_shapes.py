@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from holdfast.blueprint.errors import Problem
+from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.load import examine, parse
+from holdfast.blueprint.shape import Shape
+from holdfast.blueprint.shapes import judge
 from tests.repository import ROOT
 
 DOCUMENT = """\
@@ -445,3 +449,53 @@ def test_a_step_can_have_failed_only_where_its_failure_is_handled(
 ) -> None:
     steps = f"[{{name: a, on_error: {on_error}}}, {STATUS % branches}]"
     assert [problem.code for problem in parse(f"steps: {steps}").problems] == codes
+
+
+TOOLS = ToolShapes(
+    {
+        "book": Shape(
+            {
+                "type": "object",
+                "required": ["what"],
+                "properties": {"what": {"type": "string"}, "day": {"type": "string"}},
+                "additionalProperties": False,
+            }
+        )
+    }
+)
+
+
+@dataclass
+class Heard:
+    """The places and messages of mistakes."""
+
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, path: str, code: str, message: str, hint: str | None = None, *, at: str | None = None) -> None:
+        self.told.append((path, message))
+
+    def add_key(self, path: str, code: str, message: str, hint: str | None = None) -> None:
+        self.add(path, code, message, hint)
+
+    def warn(self, path: str, code: str, message: str, hint: str, *, at: str | None = None) -> None: ...
+
+    def warn_key(self, path: str, code: str, message: str, hint: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        ("{name: b, uses: book, arguments: %s}", "steps[0].arguments"),
+        (
+            "{kind: plan, name: b, plan: {goal: g, steps: [{id: a, instruction: Book, tools: [book], arguments: %s}]}}",
+            "steps[0].plan.steps[0].arguments",
+        ),
+    ],
+)
+def test_arguments_are_those_that_the_tool_takes(step: str, path: str) -> None:
+    wrong = [(f"{path}.waht", "the tool takes no argument 'waht'"), (path, "the tool needs the argument 'what'")]
+    for arguments, told in (("{what: trip}", []), ("{waht: trip, day: Monday}", wrong)):
+        heard, blueprint = Heard(), parse(f"steps: [{step % arguments}]").blueprint
+        assert blueprint is not None
+        judge(blueprint, heard, TOOLS)
+        assert heard.told == told
