@@ -23,11 +23,12 @@ from holdfast.cli.session import Session, open_session
 from holdfast.cli.tables import cell, print_table
 from holdfast.client.open_questions import find_question
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
-from holdfast.client.successors import find_successors, match_workflows
+from holdfast.client.successors import find_successors
 from holdfast.client.tree import UnknownRun
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
+from holdfast.runtime.namespace import match_workflows
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import RecordCheckpoint, find_signing_key, read_last_checkpoint
 from holdfast.server.record.entries import Recorded

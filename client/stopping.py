@@ -27,10 +27,10 @@ from temporalio.service import RPCError
 from holdfast.blueprint.amounts import say_count
 from holdfast.client.history import ending_reason
 from holdfast.client.obstacles import EVENTS_READ, read_summaries
-from holdfast.client.successors import match_workflows
 from holdfast.client.tree import CLOSED, UPDATE_LIMIT, Tree, UnknownRun, raise_if_cancelled, refusal_in
 from holdfast.protocol.names import CLEANING_MEMO
 from holdfast.runtime.errors import is_missing
+from holdfast.runtime.namespace import match_workflows
 from holdfast.runtime.workers import NoWorker, read_failed_task, read_last_events
 
 Item = TypeVar("Item")

@@ -1,4 +1,4 @@
-"""What belongs to a run in Temporal: the query for its workflows, which `cancel` asks, and its retries and forks."""
+"""The retries and forks of a run, as Temporal has them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, PastLink
-from holdfast.runtime.namespace import quote
-
-
-def match_workflows(run: str) -> str:
-    """Return the query of Temporal's lists for all workflows of a run: its own, and those below it.
-
-    >>> match_workflows("o-1")
-    "RootWorkflowId = 'o-1' OR WorkflowId STARTS_WITH 'o-1/'"
-    """
-    return f"RootWorkflowId = '{quote(run)}' OR WorkflowId STARTS_WITH '{quote(run)}/'"
 
 
 async def find_successors(client: Client, run: str) -> list[str]:

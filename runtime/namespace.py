@@ -81,3 +81,12 @@ async def extend_retention(client: Client, namespace: str) -> None:
 def quote(text: str) -> str:
     """Escape text for the quotes of a visibility query."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def match_workflows(run: str) -> str:
+    """Return the query of Temporal's lists for all workflows of a run: its own, and those below it.
+
+    >>> match_workflows("o-1")
+    "RootWorkflowId = 'o-1' OR WorkflowId STARTS_WITH 'o-1/'"
+    """
+    return f"RootWorkflowId = '{quote(run)}' OR WorkflowId STARTS_WITH '{quote(run)}/'"

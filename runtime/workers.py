@@ -31,6 +31,7 @@ from holdfast.protocol.address import read_run
 from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.converters import read_failure_text
 from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.namespace import match_workflows
 
 ALIVE_SECONDS = 10.0
 """A worker that polled so recently is alive: an idle one would have answered, and a busy one polls again."""
@@ -53,6 +54,19 @@ class Version(NamedTuple):
 
     def __str__(self) -> str:
         return f"version {self.deployment}/{self.build}" if self.build else "no version"
+
+
+class Pin(NamedTuple):
+    """What binds a workflow to the workers of one version."""
+
+    version: Version
+    workflow: str
+
+    def advise(self) -> str:
+        """Return the two ways on, for people."""
+        query = shlex.quote(match_workflows(read_run(self.workflow)))
+        move = f"temporal workflow update-options --query {query} --versioning-override-behavior auto_upgrade --yes"
+        return f"start a worker of {self.version}, or let the current one go on with the run: {move}"
 
 
 class NoWorker(RuntimeError):
@@ -88,13 +102,13 @@ class NoCurrentVersion(NoWorker):
 class OtherVersion(NoWorker):
     """Workers that poll under other deployment versions than the one that the server gives the work to."""
 
-    def __init__(self, task_queue: str, running: Sequence[Version], wanted: Version, *, is_pinned: bool) -> None:
+    def __init__(self, task_queue: str, running: Sequence[Version], wanted: Version, pin: Pin | None = None) -> None:
         builds = ", ".join(str(version) for version in running)
-        state = f"the run is pinned to {wanted}" if is_pinned else f"{wanted} is current"
-        way = f"start a worker of {wanted}"
-        if not is_pinned and running[-1].build:
+        state = f"{wanted} is current" if pin is None else f"the run is pinned to {wanted}"
+        way = f"start a worker of {wanted}" if pin is None else pin.advise()
+        if pin is None and running[-1].build:
             way += f", or {advise_current(running[-1])}"
-        elif not is_pinned:
+        elif pin is None:
             way += ", or start it with HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID and `holdfast worker --make-current`"
         self._explain(
             f"the worker on task queue {task_queue!r} is of {builds}, but {state}, and no worker of that "
@@ -109,19 +123,23 @@ class Busy(NoWorker):
     be told from it for as long.
     """
 
-    def __init__(self, task_queue: str, seconds: float, idle: Version | None = None) -> None:
+    def __init__(self, task_queue: str, seconds: float, idle: Version | None = None, pin: Pin | None = None) -> None:
         """Describe it.
 
         Args:
             task_queue: The name of its queue.
             seconds: When a worker that would get the work polled last.
             idle: A version of which a worker polls, too, and gets no work as it is not current.
+            pin: What binds the workflow to its version; None: any worker of the current one gets the work.
         """
         self.is_alive = seconds <= ALIVE_SECONDS
-        other = "" if idle is None else f", or give its work to the worker of {idle}: {advise_current(idle)}"
+        whose = "the worker" if pin is None else f"the run is pinned to {pin.version}, whose worker"
+        way = "start one with `holdfast worker`" if pin is None else pin.advise()
+        if pin is None and idle is not None:
+            way += f", or give its work to the worker of {idle}: {advise_current(idle)}"
         self._explain(
-            f"the worker on task queue {task_queue!r} does not answer: it polled {seconds:.0f} s ago, and is busy or "
-            f"has stopped since. Try again; if it has stopped, start one with `holdfast worker`{other}"
+            f"{whose} on task queue {task_queue!r} does not answer: it polled {seconds:.0f} s ago, and is busy or "
+            f"has stopped since. Try again; if it has stopped, {way}"
         )
 
 
@@ -252,37 +270,36 @@ async def explain_silence(client: Client, workflow: str, described: WorkflowExec
     """Return the error that explains why a workflow does not answer."""
     queue = described.task_queue
     reply = await describe_queue(client, queue)
-    if (reason := explain_no_work(queue, reply, _find_pinned_version(described))) is not None:
+    pin = _find_pin(described)
+    if (reason := explain_no_work(queue, reply, pin)) is not None:
         return reason
     attempt = described.raw_description.pending_workflow_task.attempt
     events = await read_last_events(client, workflow, described.run_id, RECENT_EVENTS) if attempt > 1 else []
     if (failed := await read_failed_task(client, events)) is not None:
         return TaskFailing(workflow, attempt, failed)
     fresh = list_fresh_pollers(reply)
-    serving = [poller for poller in fresh if _read_version(poller) == _make_current_version(reply)]
-    return Busy(queue, _count_seconds_since(serving or fresh) or 0.0, find_idle_version(reply))
+    wanted = _make_current_version(reply) if pin is None else pin.version
+    serving = [poller for poller in fresh if _read_version(poller) == wanted]
+    return Busy(queue, _count_seconds_since(serving or fresh) or 0.0, find_idle_version(reply), pin)
 
 
-def explain_no_work(
-    task_queue: str, reply: DescribeTaskQueueResponse, pinned: Version | None = None
-) -> NoWorker | None:
+def explain_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pin: Pin | None = None) -> NoWorker | None:
     """Return the error that explains why nobody takes work from a queue; None if somebody may.
 
     Args:
         task_queue: The name of the queue.
         reply: What the server knows of it.
-        pinned: The version whose workers alone get the work; None: those of the current version, or the ramping one.
+        pin: The version whose workers alone get the work; None: those of the current version, or the ramping one.
     """
-    fresh = list_fresh_pollers(reply)
-    if not fresh:
+    if not list_fresh_pollers(reply):
         return NoWorker(task_queue)
-    running, routing = list(dict.fromkeys(map(_read_version, fresh))), reply.versioning_info
-    wanted = pinned or _make_current_version(reply)
-    is_ramping = pinned is None and routing.ramping_version_percentage > 0
+    running, routing = list_polling_versions(reply), reply.versioning_info
+    wanted = _make_current_version(reply) if pin is None else pin.version
+    is_ramping = pin is None and routing.ramping_version_percentage > 0
     if wanted in running or (is_ramping and _make_version(routing.ramping_deployment_version) in running):
         return None
     if wanted.build:
-        return OtherVersion(task_queue, running, wanted, is_pinned=pinned is not None)
+        return OtherVersion(task_queue, running, wanted, pin)
     return NoCurrentVersion(task_queue, *running[-1])
 
 
@@ -292,11 +309,18 @@ def find_current_version(reply: DescribeTaskQueueResponse) -> str:
 
 
 def find_idle_version(reply: DescribeTaskQueueResponse) -> Version | None:
-    """Return the newest version of which a worker polls beside the current one; None if there is no such."""
-    current = _make_current_version(reply)
-    versions = [_read_version(poller) for poller in list_fresh_pollers(reply)]
-    idle = [version for version in versions if version.build and version != current]
-    return idle[-1] if current.build and idle else None
+    """Return the newest version of which a worker polls and that is not the current one; None if there is no such.
+
+    Where none is current, workers without a version get the work.
+    """
+    versions = list_polling_versions(reply)
+    idle = [version for version in versions if version.build and version != _make_current_version(reply)]
+    return idle[-1] if idle else None
+
+
+def list_polling_versions(reply: DescribeTaskQueueResponse) -> list[Version]:
+    """Return the versions of which workers have polled lately, each once."""
+    return list(dict.fromkeys(map(_read_version, list_fresh_pollers(reply))))
 
 
 def _make_current_version(reply: DescribeTaskQueueResponse) -> Version:
@@ -319,14 +343,14 @@ def _make_version(version: WorkerDeploymentVersion) -> Version:
     return Version(version.deployment_name, version.build_id)
 
 
-def _find_pinned_version(described: WorkflowExecutionDescription) -> Version | None:
-    """Return the version whose workers alone may go on with a workflow; None if it moves to the current one."""
+def _find_pin(described: WorkflowExecutionDescription) -> Pin | None:
+    """Return what binds a workflow to one version; None if it moves to the current one."""
     info = described.raw_description.workflow_execution_info.versioning_info
     if info.HasField("versioning_override"):
         override = info.versioning_override
-        return _make_version(override.pinned.version) if override.HasField("pinned") else None
+        return Pin(_make_version(override.pinned.version), described.id) if override.HasField("pinned") else None
     is_pinned = info.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED
-    return _make_version(info.deployment_version) if is_pinned else None
+    return Pin(_make_version(info.deployment_version), described.id) if is_pinned else None
 
 
 async def read_last_events(client: Client, workflow: str, run_id: str | None, most: int) -> Sequence[HistoryEvent]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
 from temporalio.client import ActivityFailureError, ActivityHandle
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import ApplicationError, FailureError, TimeoutError, TimeoutType
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -17,8 +18,10 @@ from holdfast.blueprint.people import GROUP
 from holdfast.blueprint.questions.secret import reference_in
 from holdfast.cli.doctor.findings import Finding, make_fault
 from holdfast.cli.doctor.server import Deployment
+from holdfast.client.listing import OPEN
 from holdfast.client.lookup import Unchecked
 from holdfast.client.worker_lookup import look_up_names
+from holdfast.protocol.address import read_run
 from holdfast.protocol.checkup import CHECK_WORKER, FILLER_BYTES, CheckWorker, WorkerState, make_proof
 from holdfast.protocol.guard import Key
 from holdfast.protocol.lookup import RequiredName
@@ -39,10 +42,14 @@ from holdfast.runtime.workers import (
     find_current_version,
     find_idle_version,
     list_fresh_pollers,
+    list_polling_versions,
 )
 
 SECONDS = 15.0
 """The time for a worker to take and do the check: one that is idle needs milliseconds."""
+MOST_PINNED = 1_000
+"""Workflows that are looked at for the versions to which they are pinned."""
+VERSION_KEY = SearchAttributeKey.for_keyword("TemporalWorkerDeploymentVersion")
 CLOCK = timedelta(seconds=5)
 """The difference of clocks that is told: tokens and deadlines count seconds."""
 SAME_KEYS = "Give all processes the same [encryption] keys, with the same values, and start them again."
@@ -58,7 +65,35 @@ async def check_workers(deployment: Deployment) -> list[Finding]:
     reason = explain_no_work(queue, reply)
     if reason is not None:
         return [*failed, _no_work(reason, embedded=deployment.embedded)]
-    return [*failed, *_describe(queue, reply), *await _check_one(deployment, queue, find_idle_version(reply))]
+    return [
+        *failed,
+        *_describe(queue, reply),
+        *await check_pins(deployment, reply),
+        *await _check_one(deployment, queue, find_idle_version(reply)),
+    ]
+
+
+async def check_pins(deployment: Deployment, reply: DescribeTaskQueueResponse) -> list[Finding]:
+    """Return a fault for each version that open workflows are pinned to and of which no worker polls."""
+    pinned = f"{OPEN} AND TemporalWorkflowVersioningBehavior = 'Pinned'"
+    polling = {f"{version.deployment}:{version.build}" for version in list_polling_versions(reply)}
+    lost: dict[str, list[str]] = defaultdict(list)
+    async for execution in deployment.client.list_workflows(pinned, limit=MOST_PINNED):
+        version = execution.typed_search_attributes.get(VERSION_KEY)
+        is_ours = execution.task_queue == deployment.config.worker.task_queue
+        if is_ours and version is not None and version not in polling:
+            lost[version].append(execution.id)
+    remedy = "Start a worker of it, or move the runs to the current one: `holdfast show RUN` has the command."
+    return [
+        Finding("version", "fault", f"no worker of {version} polls, and {_count(ids)} pinned to it", remedy)
+        for version, ids in sorted(lost.items())
+    ]
+
+
+def _count(ids: Sequence[str]) -> str:
+    runs = sorted({read_run(id_) for id_ in ids})
+    more = "" if len(runs) < 4 else f" and {len(runs) - 3} more"
+    return f"{', '.join(runs[:3])}{more} {'is' if len(runs) == 1 else 'are'}"
 
 
 def _check_start(deployment: Deployment) -> list[Finding]:

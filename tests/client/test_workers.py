@@ -27,11 +27,13 @@ from holdfast.runtime.workers import (
     NoCurrentVersion,
     NoWorker,
     OtherVersion,
+    Pin,
     TaskFailing,
     Unconfirmed,
     Version,
     describe_queue,
     explain_no_work,
+    find_idle_version,
     make_current,
 )
 from tests.conftest import Harness, until, worker_for
@@ -168,7 +170,7 @@ def of(*builds: str, current: str = "") -> DescribeTaskQueueResponse:
 
 
 @pytest.mark.parametrize(
-    ("builds", "current", "pinned", "error"),
+    ("builds", "current", "pin", "error"),
     [
         ([], "", None, NoWorker),
         ([""], "", None, type(None)),
@@ -178,12 +180,12 @@ def of(*builds: str, current: str = "") -> DescribeTaskQueueResponse:
         (["b"], "a", None, OtherVersion),
         (["b", "a"], "a", None, type(None)),
         ([""], "a", None, OtherVersion),
-        (["b"], "b", Version("d", "a"), OtherVersion),
-        (["a"], "b", Version("d", "a"), type(None)),
+        (["b"], "b", Pin(Version("d", "a"), "run"), OtherVersion),
+        (["a"], "b", Pin(Version("d", "a"), "run"), type(None)),
     ],
 )
-def test_who_gets_no_work(builds: list[str], current: str, pinned: Version | None, error: type) -> None:
-    assert type(explain_no_work("q", of(*builds, current=current), pinned)) is error
+def test_who_gets_no_work(builds: list[str], current: str, pin: Pin | None, error: type) -> None:
+    assert type(explain_no_work("q", of(*builds, current=current), pin)) is error
 
 
 @pytest.mark.slow
@@ -228,3 +230,11 @@ def test_of_two_versions_the_one_that_gets_no_work_is_named_with_the_way_to_give
     assert (
         "give its work to the worker of version fleet/v3: run: temporal worker deployment set-current-version" in said
     )
+
+
+@pytest.mark.parametrize(
+    ("builds", "current", "idle"), [(["", "a"], "", "a"), (["a"], "a", None), (["b", "a"], "a", "b"), ([""], "", None)]
+)
+def test_the_version_that_polls_and_gets_no_work_is_found(builds: list[str], current: str, idle: str | None) -> None:
+    """Also beside a worker without a version, which the server still lists after it has stopped."""
+    assert find_idle_version(of(*builds, current=current)) == (None if idle is None else Version("d", idle))
