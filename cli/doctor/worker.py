@@ -18,7 +18,6 @@ from holdfast.blueprint.people import GROUP
 from holdfast.blueprint.questions.secret import reference_in
 from holdfast.cli.doctor.findings import Finding, make_fault
 from holdfast.cli.doctor.server import Deployment
-from holdfast.client.listing import OPEN
 from holdfast.client.lookup import Unchecked
 from holdfast.client.worker_lookup import look_up_names
 from holdfast.protocol.address import read_run
@@ -30,6 +29,7 @@ from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.embedded.home import read
 from holdfast.runtime.embedded.worker import find_workers
 from holdfast.runtime.encryption import NotDecrypted, load_key_ring
+from holdfast.runtime.namespace import quote
 from holdfast.runtime.payloads import PayloadsUnreachable
 from holdfast.runtime.secrets import SecretDirectory, keeper
 from holdfast.runtime.workers import (
@@ -75,13 +75,13 @@ async def check_workers(deployment: Deployment) -> list[Finding]:
 
 async def check_pins(deployment: Deployment, reply: DescribeTaskQueueResponse) -> list[Finding]:
     """Return a fault for each version that open workflows are pinned to and of which no worker polls."""
-    pinned = f"{OPEN} AND TemporalWorkflowVersioningBehavior = 'Pinned'"
+    queue = quote(deployment.config.worker.task_queue)
+    pinned = f"TaskQueue = '{queue}' AND ExecutionStatus = 'Running' AND TemporalWorkflowVersioningBehavior = 'Pinned'"
     polling = {f"{version.deployment}:{version.build}" for version in list_polling_versions(reply)}
     lost: dict[str, list[str]] = defaultdict(list)
     async for execution in deployment.client.list_workflows(pinned, limit=MOST_PINNED):
         version = execution.typed_search_attributes.get(VERSION_KEY)
-        is_ours = execution.task_queue == deployment.config.worker.task_queue
-        if is_ours and version is not None and version not in polling:
+        if version is not None and version not in polling:
             lost[version].append(execution.id)
     remedy = "Start a worker of it, or move the runs to the current one: `holdfast show RUN` has the command."
     return [
