@@ -11,6 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE, PIPELINE_WORKFLOW
 from holdfast.protocol.past import PAST_MEMO, PastLink
+from holdfast.runtime.namespace import quote
 
 
 async def find_successors(client: Client, run: str) -> list[str]:
