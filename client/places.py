@@ -51,14 +51,28 @@ def find_place(events: Sequence[Event], at: str) -> Address:
     places = list(dict.fromkeys(event.address for event in events if isinstance(event.data, PLACES)))
     if at in places:
         return Address(at)
-    named = [place for place in places if place.endswith(f";{at}") or name_at(place) == at]
+    named = [place for place in places if _is_named(place, at)]
     named = [place for place in named if parts(place)[-1][2] is None] or named
     if not named:
+        for event in events:
+            if event.address == at or _is_named(event.address, at):
+                _check_outside(event.address)
         hint = did_you_mean(at, [*places, *map(name_at, places)]) or "`holdfast show RUN --json` has the addresses"
         raise BadInput(f"the run did not come to {at!r}; {hint}")
     if len(named) > 1:
         raise Ambiguous(f"{at!r} stands several times in the run: {', '.join(named[:5])}")
     return Address(named[0])
+
+
+def _is_named(place: Address, at: str) -> bool:
+    """Return whether somebody may mean a place by its end, or by the name of what is there."""
+    return place.endswith(f";{at}") or name_at(place) == at
+
+
+def _check_outside(at: Address) -> None:
+    """Raise `BadInput` for a place inside what a run can only begin as a whole."""
+    if (inside := find_opaque(at)) is not None:
+        raise BadInput(f"a run cannot begin inside the {inside}: begin at that step, or at one behind it")
 
 
 def check_place(at: Address, events: Sequence[Event]) -> None:
@@ -68,8 +82,7 @@ def check_place(at: Address, events: Sequence[Event]) -> None:
         if is_inside(at, branch):
             message = f"the branch {name_at(branch)} has lost its race, so that a run would not come to {at} again"
             raise BadInput(f"{message}: begin at the step around it, or in the branch that has won")
-    if (inside := find_opaque(at)) is not None:
-        raise BadInput(f"a run cannot begin inside the {inside}: begin at that step, or at one behind it")
+    _check_outside(at)
 
 
 def find_goal(events: Sequence[Event], failed: str, ended: datetime) -> Address | None:

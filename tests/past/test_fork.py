@@ -142,6 +142,18 @@ async def test_a_failed_run_is_forked_before_its_failure(house: Harness) -> None
     assert paid(house) == 3
 
 
+async def test_a_question_inside_a_clarification_is_no_place(house: Harness) -> None:
+    """Its address is what `questions` prints, so that people name it."""
+    facts = {"type": "object", "required": ["who"], "properties": {"who": {"type": "string"}}}
+    run = await house.start(
+        yaml.safe_dump({"steps": [{"kind": "clarify", "name": "brief", "goal": "Go", "schema": facts}]})
+    )
+    question = await house.one(run)
+    for place in (question.address, "hitl:who", "who"):
+        with pytest.raises(BadInput, match="cannot begin inside the clarify brief: begin at that step"):
+            await house.runs.fork(run, place)
+
+
 async def test_what_cannot_be_forked_says_so(house: Harness) -> None:
     run = await house.start(yaml.safe_dump({"steps": [loop([{"name": "x"}])]}))
     await house.output(run)
