@@ -8,11 +8,12 @@ import re
 import sys
 import time
 from datetime import UTC, datetime
-from typing import Literal, TextIO
-
-from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from holdfast.blueprint.json_values import JSONObject
+
+if TYPE_CHECKING:
+    from temporalio.runtime import LoggingConfig
 
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -48,6 +49,9 @@ def configure_logging(format: LogFormat, level: LogLevel, process: int | None = 
 
 def forward_core() -> LoggingConfig:
     """Return the setting of the SDK's runtime by which core's warnings stand in this log, and not beside it."""
+    # Each command that reads a configuration loads this file; those about a blueprint do without the SDK.
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter  # noqa: PLC0415  see above
+
     logger = logging.getLogger(CORE)
     if not logger.filters:
         logger.addFilter(OnceAWhile())
