@@ -3,6 +3,8 @@
 import re
 from datetime import timedelta
 
+from holdfast.blueprint.amounts import say_count
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _FRIENDLY = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 _ISO = re.compile(
@@ -46,3 +48,20 @@ def _parse(value: object) -> float | None:
     if (iso := _ISO.fullmatch(text)) and any(iso.groups()):
         return sum(float(part) * unit for part, unit in zip(iso.groups(), _ISO_UNITS, strict=True) if part)
     return None
+
+
+def say_duration(seconds: float) -> str:
+    """Return a duration in words.
+
+    >>> say_duration(172800), say_duration(5400), say_duration(1), say_duration(0.5)
+    ('2 days', '1 hour 30 minutes', '1 second', '0.5 seconds')
+    """
+    parts, rest = [], seconds
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        count, rest = divmod(rest, size)
+        parts += [say_count(int(count), unit)] if count else []
+    return " ".join([*parts, *([_seconds(rest)] if rest or not parts else [])])
+
+
+def _seconds(rest: float) -> str:
+    return say_count(int(rest), "second") if float(rest).is_integer() else f"{rest:g} seconds"

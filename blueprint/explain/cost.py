@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.blueprint.dependencies import resolve_agent
+from holdfast.blueprint.durations import say_duration
 from holdfast.blueprint.explain.plans import compile_step
 from holdfast.blueprint.kinds import Agent, AgentTool, AnyStep, Blueprint, Fallback
 from holdfast.blueprint.kinds.description import Ask, Cost
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.parts import Limits
 from holdfast.blueprint.words.amounts import LARGEST, Amount, largest, total
-from holdfast.blueprint.words.text import duration, enumerate_words
+from holdfast.blueprint.words.text import enumerate_words
 
 MISFITS = 3
 """The most requests for one output that must fit a schema: a misfit is sent back for correction."""
@@ -152,7 +153,7 @@ def _limit_phrases(limits: Limits) -> list[str]:
         "steps": limits.steps,
     }
     phrases = [f"{_amount(amount)} {unit}" for unit, amount in amounts.items() if amount is not None]
-    return [*phrases, *([f"{duration(limits.seconds)} of work"] if limits.seconds is not None else [])]
+    return [*phrases, *([f"{say_duration(limits.seconds)} of work"] if limits.seconds is not None else [])]
 
 
 def _amount(amount: float) -> str:

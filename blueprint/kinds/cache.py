@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
+from holdfast.blueprint.durations import say_duration
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.expansion import Expansion
@@ -14,7 +15,7 @@ from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.parts import Seconds, Template
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict
-from holdfast.blueprint.words.text import Vocabulary, duration, say_template
+from holdfast.blueprint.words.text import Vocabulary, say_template
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -58,7 +59,7 @@ class Cache(Step):
 
     def describe(self, names: Vocabulary) -> StepDescription:
         key = "each set of values that it reads" if self.key is None else f"each key ({say_template(self.key, names)})"
-        kept = "for ever" if self.ttl is None else f"for {duration(self.ttl)}"
+        kept = "for ever" if self.ttl is None else f"for {say_duration(self.ttl)}"
         inside = names if self.input == PREVIOUS else names.after(say_template(self.input, names))
         return StepDescription(
             f"runs this step once for {key}, and caches its result {kept}.",
@@ -66,5 +67,5 @@ class Cache(Step):
         )
 
     def draw(self, names: Vocabulary) -> Drawing:
-        kept = "for ever" if self.ttl is None else f"for {duration(self.ttl)}"
+        kept = "for ever" if self.ttl is None else f"for {say_duration(self.ttl)}"
         return Drawing("store", [f"results are kept {kept}"], framed=True, enters="new", skips="known")

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holdfast.blueprint.durations import read_duration
+from holdfast.blueprint.durations import read_duration, say_duration
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.description import Ask
 from holdfast.blueprint.kinds.template_values import DURATION_SCHEMA, TemplateForm
 from holdfast.blueprint.moments import read_moment
 from holdfast.blueprint.parts import Template
-from holdfast.blueprint.words.text import Vocabulary, duration, say_template
+from holdfast.blueprint.words.text import Vocabulary, say_template
 
 Deadline = Annotated[
     Template,
@@ -78,7 +78,7 @@ def _describe(deadline: object, names: Vocabulary) -> str:
     if not is_literal(deadline):
         return f"by {say_template(deadline, names)}"
     try:
-        return f"within {duration(read_duration(deadline))}"
+        return f"within {say_duration(read_duration(deadline))}"
     except ValueError:
         return f"by {deadline}"
 

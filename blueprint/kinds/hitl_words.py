@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from holdfast.blueprint.amounts import say_count
+from holdfast.blueprint.durations import say_duration
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.description import PREVIOUS, Ask
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
@@ -18,7 +19,6 @@ from holdfast.blueprint.words.text import (
     as_sentence,
     constant,
     describe_span,
-    duration,
     enumerate_words,
     one_line,
     say_template,
@@ -225,7 +225,7 @@ def _interval(seconds: float) -> str:
     >>> _interval(3600), _interval(5400)
     ('hour', '1 hour 30 minutes')
     """
-    text = duration(seconds)
+    text = say_duration(seconds)
     return text.removeprefix("1 ") if text.count(" ") == 1 else text
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.blueprint.amounts import say_count
+from holdfast.blueprint.durations import say_duration
 from holdfast.blueprint.kinds.agents import Agent
 from holdfast.blueprint.kinds.operations import Operation
 from holdfast.blueprint.kinds.references import model
 from holdfast.blueprint.parts import AskForAccess, CallAgain, Retry, ToolErrors
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, duration, enumerate_words, one_line, say_template
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, enumerate_words, one_line, say_template
 
 AT_MOST = {
     "fail": "if that is not enough, it fails",
@@ -25,8 +26,8 @@ def agent_phrase(agent: str | Agent) -> str:
 
 def attempts(timeout: float | None, retry: Retry | None) -> str:
     if retry is None:
-        return f" It may take {duration(timeout)}." if timeout is not None else ""
-    each = f" of {duration(timeout)}" if timeout is not None else ""
+        return f" It may take {say_duration(timeout)}." if timeout is not None else ""
+    each = f" of {say_duration(timeout)}" if timeout is not None else ""
     limit = f"{say_count(retry.attempts, 'attempt')}{each} at most"
     return f" {limit}."
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from holdfast.blueprint.durations import read_duration
+from holdfast.blueprint.durations import read_duration, say_duration
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.kinds.base import Step
 from holdfast.blueprint.kinds.description import Drawing, StepDescription
@@ -17,7 +17,7 @@ from holdfast.blueprint.kinds.template_values import DURATION, MOMENT, TemplateF
 from holdfast.blueprint.moments import read_moment
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import Shape
-from holdfast.blueprint.words.text import Vocabulary, duration, say_template, say_unquoted
+from holdfast.blueprint.words.text import Vocabulary, say_template, say_unquoted
 
 
 class Timer(Step):
@@ -76,7 +76,7 @@ class Timer(Step):
         if self.until is not None:
             return f"until {self.until if is_literal(self.until) else say_template(self.until, names)}"
         if self.length is not None and is_literal(self.length):
-            return f"for {duration(read_duration(self.length))}"
+            return f"for {say_duration(read_duration(self.length))}"
         return f"for {say_template(self.length, names)}"
 
 

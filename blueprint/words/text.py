@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from jinja2 import Environment, nodes
 
-from holdfast.blueprint.amounts import say_count
+from holdfast.blueprint.durations import say_duration
 from holdfast.blueprint.expressions.error import ExpressionError, shorten
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.json_values import JSON
@@ -465,30 +465,13 @@ def enumerate_words(words: Sequence[str], last: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else "nothing"
 
 
-def duration(seconds: float) -> str:
-    """Return a duration in words.
-
-    >>> duration(172800), duration(5400), duration(1), duration(0.5)
-    ('2 days', '1 hour 30 minutes', '1 second', '0.5 seconds')
-    """
-    parts, rest = [], seconds
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        count, rest = divmod(rest, size)
-        parts += [say_count(int(count), unit)] if count else []
-    return " ".join([*parts, *([_seconds(rest)] if rest or not parts else [])])
-
-
 def describe_span(span: float | str, names: Vocabulary) -> str:
     """Return a duration in words, or what a template of one says.
 
     >>> describe_span(5400, RUN), describe_span("{{ input.days }}d", RUN)
     ('1 hour 30 minutes', "[the input's days]d")
     """
-    return say_unquoted(span, names) if isinstance(span, str) else duration(span)
-
-
-def _seconds(rest: float) -> str:
-    return say_count(int(rest), "second") if float(rest).is_integer() else f"{rest:g} seconds"
+    return say_unquoted(span, names) if isinstance(span, str) else say_duration(span)
 
 
 def json_list(text: str) -> list[JSON] | None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from holdfast.blueprint.words.text import duration
+from holdfast.blueprint.durations import say_duration
 from holdfast.cli.doctor.findings import Finding
 from holdfast.cli.doctor.server import Deployment
 from holdfast.runtime.config import ConfigError
@@ -60,7 +60,9 @@ async def _measure_lag(store: RecordStore, client: Client) -> timedelta:
 def _check_lag(store: RecordStore, behind: timedelta, deployment: Deployment) -> Finding:
     if not behind:
         return Finding("record", "ok", f"{store.place}: every closed run is recorded")
-    message = f"{store.place}: a run that closed {duration(max(1, round(behind.total_seconds())))} ago is not recorded"
+    message = (
+        f"{store.place}: a run that closed {say_duration(max(1, round(behind.total_seconds())))} ago is not recorded"
+    )
     if deployment.retention is not None and Lag(behind, deployment.retention).is_dangerous:
         return Finding(
             "record", "fault", f"{message}; Temporal deletes it after {deployment.retention.days} days", START

@@ -17,7 +17,7 @@ from uuid import uuid4
 from sqlalchemy import delete, insert, or_, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
-from holdfast.blueprint.words.text import duration
+from holdfast.blueprint.durations import say_duration
 from holdfast.server.record.database import DatabaseTime, begin_write
 from holdfast.server.record.entries import Recorded
 from holdfast.server.record.store import RecordStore
@@ -144,7 +144,7 @@ class LastingTrouble:
             self._reasons.clear()
 
     def _length(self, now: float) -> str:
-        return duration(max(1, round(now - self._since)))
+        return say_duration(max(1, round(now - self._since)))
 
     @contextmanager
     def note_failure(self, *kinds: type[Exception]) -> Iterator[None]:

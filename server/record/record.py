@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,15 +17,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.model_problems import describe_problem
 from holdfast.client.archive import ArchivedEnd, ArchivedEvents
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.events import CLOSING_TYPES, Event, LoopIteration
 from holdfast.protocol.questions import Question
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.config import Config
@@ -46,6 +44,9 @@ from holdfast.server.record.entries import (
 from holdfast.server.record.progress import Progress, first_run
 from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import RecordStore, open_store, read_store
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 log = logging.getLogger(__name__)
 
@@ -201,6 +202,8 @@ class Record:
         entry = await asyncio.to_thread(self.store.read_end, recorded)
         if entry is None or entry.content is None:
             return None
+        from holdfast.protocol.runs import Failure  # noqa: PLC0415  it loads the language
+
         outcome: JSONObject = entry.content.get("outcome") or {}
         view, error = outcome.get("view"), outcome.get("error")
         return ArchivedEnd(
@@ -242,6 +245,9 @@ class Record:
         except UnknownRun:
             return None
         document = await asyncio.to_thread(self.store.blueprint, recorded)
+        from holdfast.blueprint.kinds import Blueprint  # noqa: PLC0415  most readers of a record need no language
+        from holdfast.blueprint.model_problems import describe_problem  # noqa: PLC0415  see above
+
         try:
             return None if document is None else Blueprint.model_validate(document)
         except ValidationError as error:

@@ -76,6 +76,12 @@ def test_a_command_that_shows_no_step_loads_neither_kinds_nor_events(name: str) 
     assert read_loaded(None, name).isdisjoint(HEAVY)
 
 
+def test_who_reads_a_history_loads_no_language() -> None:
+    program = "import sys, holdfast.cli.history, holdfast.cli.record; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert set(done.stdout.split()).isdisjoint({*LANGUAGE, "holdfast.blueprint.kinds", "jinja2", "yaml"})
+
+
 def test_who_starts_a_run_loads_neither_prompts_nor_events() -> None:
     attending = {"rich.console", "holdfast.cli.prompts", "holdfast.protocol.events", "holdfast.client.trace"}
     assert read_loaded(None, "start").isdisjoint(attending)
