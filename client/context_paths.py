@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.questions import brief
 from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import UNKNOWN, Shape
 from holdfast.runtime.errors import BadInput
+
+if TYPE_CHECKING:
+    from holdfast.blueprint.kinds import Blueprint
 
 _MOST_LISTED = 8
 
