@@ -144,7 +144,9 @@ class EarlierRun:
 
     def _check_new(self, address: str, different: str) -> None:
         """Raise a failure if the run may not do yet what the earlier one did not do."""
-        if self._place is not None and not self._is_reached and not self._place.is_beside(address):
+        if self._place is None or self._is_reached or self._place.is_beside(address):
+            return
+        if not self._place.is_around(address):  # as what is asked before a step, for people to look at it
             raise self._make_difference(different, address)
 
     def _make_difference(self, different: str, address: str) -> ApplicationError:

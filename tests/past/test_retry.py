@@ -145,6 +145,18 @@ async def test_a_mended_blueprint_goes_on(house: Harness) -> None:
     assert (await house.output(new), paid(house)) == (1, 1)
 
 
+async def test_a_mended_step_stops_before_it_once_more(house: Harness) -> None:
+    bad = {"name": "bad", "input": "{{ 1 / 0 }}", "interrupt_before": True, "needs": ["one"]}
+    steps: list[Any] = [{"name": "one"}, bad]
+    run = await house.start(yaml.safe_dump({"steps": steps}))
+    await house.answered(run, {})
+    await house.result(run)
+    bad["input"] = "{{ 1 / 1 }}"
+    new = await retry(house, run, blueprint=house.load(yaml.safe_dump({"steps": steps})))
+    await house.answered(new, {})
+    assert await house.output(new) == 1
+
+
 async def test_a_blueprint_that_did_something_else_before_is_stopped(house: Harness) -> None:
     run = await fail(house, [pay(house.folder, "ana"), mend(house.folder)])
     other = house.load(yaml.safe_dump({"steps": [pay(house.folder, "bob"), mend(house.folder)]}))
