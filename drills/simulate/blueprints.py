@@ -24,6 +24,8 @@ from holdfast.blueprint.load import loads
 
 Json = dict[str, Any]
 DEEPEST = 3
+WRONG, RIGHT = "// context.zero", "// 2"
+"""A part of an expression that fails, and what a person writes in its place before the run is retried."""
 UNDONE = "do"
 """How the names of steps begin that are undone if their block does not complete."""
 FINE = "fine"
@@ -32,7 +34,7 @@ SIZES = (1, 2, 3, 4, 6)
 """Steps of a blueprint, about."""
 OFTEN = (1.0, 0.1, 4.0)
 """How often a blueprint has a kind, beside others: some of few kinds find what those of all do not."""
-PLAIN = (1.0, 1.0, 1.0, 1.0, 1.0, 4.0, 0.5, 0.5, 1.0)
+PLAIN = (1.0, 1.0, 1.0, 1.0, 1.0, 4.0, 0.5, 0.5, 0.5, 1.0)
 """How often a plain step does what: an agent with tools is most of all."""
 ASKS: tuple[Json, ...] = (
     {"ask": "input"},
@@ -197,6 +199,9 @@ def _make_plain(gen: Generator, depth: int) -> Json:
             return {"agent": {"model": "simulated", "tools": [FIND]}, "input": "Find.", "ends_with_tool": True}
         case 7:
             return {"input": {f"key{gen.count}": "a text"}, "updates_context": True}
+        case 8:
+            gen.context["zero"] = 0
+            return {"input": f"{{{{ 6 {WRONG} }}}}"}
     return {"uses": BROKEN, "input": "tea", "on_error": "continue"}
 
 
@@ -399,5 +404,14 @@ def generate(choices: tuple[int, ...]) -> Generated:
 def write(choices: Choices) -> Generated:
     """Return the blueprint of these choices. Raises `ValueError` for one that does not load: a mistake of the table."""
     generator = Generator(choices)
-    text = yaml.safe_dump(generator.write(), sort_keys=False)
-    return Generated(text, loads(text, file="simulated.yaml", name="simulated"), tuple(generator.events))
+    return load(yaml.safe_dump(generator.write(), sort_keys=False), tuple(generator.events))
+
+
+def mend(generated: Generated) -> Generated | None:
+    """Return a blueprint without the expressions that fail; None if it has none."""
+    return load(generated.text.replace(WRONG, RIGHT), generated.events) if WRONG in generated.text else None
+
+
+def load(text: str, events: tuple[tuple[str, str], ...]) -> Generated:
+    """Return a blueprint as it is written. Raises `ValueError` for one that does not load."""
+    return Generated(text, loads(text, file="simulated.yaml", name="simulated"), events)

@@ -23,7 +23,7 @@ from drills.simulate.server import Run, Server
 from drills.simulate.world import FINALLY, RUN, pack, unpack
 from holdfast.blueprint.kinds import AnyStep, Blueprint, Map, MapBlock, Parallel, Plan
 from holdfast.client.past_runs import Break, PastReader
-from holdfast.client.places import PLACES, check_place, describe_place, list_steps
+from holdfast.client.places import PLACES, check_place, describe_place, find_goal, list_steps
 from holdfast.client.retries import check_break
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import Event
@@ -119,7 +119,13 @@ def choose_fork(
 
 
 def choose_retry(
-    server: Server, ends: Mapping[str, Core], events: Sequence[Event], blueprint: Blueprint, limits: HistoryLimits
+    server: Server,
+    ends: Mapping[str, Core],
+    events: Sequence[Event],
+    blueprint: Blueprint,
+    limits: HistoryLimits,
+    *,
+    is_mended: bool,
 ) -> Going | None:
     """Return the retry of a run that has failed or was cancelled; None if the product refuses it.
 
@@ -129,6 +135,7 @@ def choose_retry(
         events: Of all its workflows.
         blueprint: Its blueprint.
         limits: Those of its histories.
+        is_mended: Whether another blueprint takes the place of its own.
     """
     root = server.current[RUN]
     failure = _read_failure(root)
@@ -136,8 +143,9 @@ def choose_retry(
     reader = PastReader(_Tree(server, ends), RUN, events, blueprint)  # type: ignore[arg-type]
     try:
         broken = run_async(reader.find_break(failure, ended))
-        check_break(RUN, events, broken, failure, changed=False)
-        past = run_async(reader.read(broken))
+        check_break(RUN, events, broken, failure, changed=is_mended)
+        at = find_goal(events, broken.address, broken.at) if is_mended else None
+        past = run_async(reader.read(broken, place=None if at is None else describe_place(blueprint, at)))
     except BadInput:
         return None
     last_steps = _list_last_steps(server, broken.at)

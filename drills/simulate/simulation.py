@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from drills.simulate.blueprints import UNDONE, Generated, Generator, write
+from drills.simulate.blueprints import UNDONE, Generated, Generator, load, mend, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
 from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed, list_undone, may_be_handled
@@ -379,6 +379,12 @@ def _prepare(written: tuple[int, ...]) -> _Prepared:
     return _Prepared(simulation.generated, simulation.run(), len(simulation.moves))
 
 
+@lru_cache(maxsize=4)
+def _expect(text: str, events: tuple[tuple[str, str], ...]) -> Outcome:
+    """Return how the undisturbed run of a mended blueprint ends."""
+    return Simulation(load(text, events), Choices([]), disturbed=False).run()
+
+
 def choose_blueprint(seed: int) -> tuple[int, ...]:
     """Return the choices of the blueprint of a seed."""
     choices = Choices(random.Random(f"blueprint {seed // SCHEDULES}"))
@@ -442,29 +448,40 @@ def run_choices(
 
 def _go_back(ended: Simulation, outcome: Outcome, expected: Outcome) -> None:
     """Fork some runs that are complete, and retry some that are not: what goes on from them has the same end."""
-    world, choices = ended.world, ended.choices
-    going, is_retry = None, False
-    if outcome.status == "completed":
+    world, choices, generated = ended.world, ended.choices, ended.generated
+    past = ended.server, ended.ends, ended.told, generated.blueprint, ended.limits
+    going, is_retry = None, outcome.status != "completed"
+    is_by_itself = outcome.status == "failed" and not world.broke and not world.cancelled
+    mended = mend(generated) if is_by_itself else None
+    if not is_retry:
         if not world.broke and choices.chance(FORKED):
-            going = choose_fork(ended.server, ended.ends, ended.told, ended.generated.blueprint, ended.limits, choices)
+            going = choose_fork(*past, choices)
+    elif mended is not None:
+        generated, expected = mended, _expect(mended.text, mended.events)
+        going = choose_retry(*past, is_mended=True)
     elif (outcome.status == "failed" and world.broke) or (outcome.status == "cancelled" and choices.chance(RETRIED)):
-        blueprint = ended.generated.blueprint
-        going, is_retry = choose_retry(ended.server, ended.ends, ended.told, blueprint, ended.limits), True
-    if going is None:
-        return
-    ended.moves.append(going.name)
-    make_world = partial(World, activities=world.activities if is_retry else None)
-    after = replace(ended, going=going, make_world=make_world, ends={})
+        going = choose_retry(*past, is_mended=False)
+    if going is not None:
+        ended.moves.append(going.name)
+        make_world = partial(World, activities=world.activities if is_retry else None)
+        after = replace(ended, generated=generated, going=going, make_world=make_world, ends={})
+        _check_going(ended, after, expected, is_retry=is_retry)
+
+
+def _check_going(ended: Simulation, after: Simulation, expected: Outcome, *, is_retry: bool) -> None:
+    """Run what goes on from an ended run. Raises `Violation` if it has another end than expected."""
     outcome = after.run()
     after.discard_ends()
     if after.world.cancelled or after.world.broke:
         return
+    world = ended.world
     if world.cancelled and world.broken_at and may_be_handled(world.broken_at, ended.generated.blueprint):
         return
     is_whole = outcome.status == "completed" and not is_retry
     more = dict(outcome.effects).items() - dict(expected.effects).items() if is_whole else ()
     if outcome[:3] != expected[:3] or more:
-        raise Violation(f"{going.name} ends otherwise: {outcome}, not {expected}")
+        assert after.going is not None
+        raise Violation(f"{after.going.name} ends otherwise: {outcome}, not {expected}")
 
 
 def check_same(expected: Outcome, outcome: Outcome) -> None:
