@@ -63,13 +63,21 @@ def read_plan(
         if problem.path.startswith(INSIDE) or not problem.path
     ]
     if parsed.blueprint is None or problems:
-        raise BlueprintError(problems)
+        raise BlueprintError(problems if current is None else [_tell_removed(problem, current) for problem in problems])
     [step] = parsed.blueprint.steps
     assert isinstance(step, Plan)
     plan = _with_author(step.plan, author, assigned)
     if tools and (lacking := list_problems(check_tools(plan, author, agents))):
         raise BlueprintError(lacking)
     return plan
+
+
+def _tell_removed(problem: Problem, current: PlanBody) -> Problem:
+    """Return the problem, with its way out if what it lacks is a step or a loop that the change has removed."""
+    names = [repr(step.id) for step in current.steps] + [repr(name) for name in current.loop_blocks]
+    if problem.code != "unknown_name" or not any(problem.message.endswith(f" {name}") for name in names):
+        return problem
+    return replace(problem, hint="the change removes it; put it back: what has begun, or is named here, must stay")
 
 
 def _as_blueprint(document: JSONObject, agents: Mapping[str, Agent]) -> str:

@@ -414,6 +414,7 @@ async def test_a_person_changes_what_is_left_of_a_plan(plans: Plans, driver: str
         ({**new, "steps": [step("1", "other"), *new["steps"][1:]]}, "'1' has begun or ended"),
         ({**new, "steps": [new["steps"][0], new["steps"][2]]}, "'2' has begun or ended"),
         ({**new, "steps": [*steps[:2], step("4", "RESULT_FROM_7")]}, "there is no step or loop '7'"),
+        ({**new, "steps": [steps[1], step("4", "RESULT_FROM_1")]}, "loop '1' (the change removes it; put it back"),
     ):
         with pytest.raises(Exception, match="Workflow update failed") as caught:
             await handle.execute_update("plan", {"plan": wrong})
