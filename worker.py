@@ -51,7 +51,7 @@ from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LookedUp, LookUp
 from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError, McpSection, WorkerSettings, WorkerVariables, load_config
-from holdfast.runtime.config.logs import configure_logging, forward_core
+from holdfast.runtime.config.logs import configure_logging
 from holdfast.runtime.config.sections import MOST_PROCESSES
 from holdfast.runtime.connection import (
     Connection,
@@ -60,6 +60,7 @@ from holdfast.runtime.connection import (
     connect,
     find_payload_place,
 )
+from holdfast.runtime.core_log import forward_core
 from holdfast.runtime.distribution import WORKER, find_install_command
 from holdfast.runtime.embedded.inbox_key import inbox_key
 from holdfast.runtime.encryption import keep_content_out_of_logs, load_key_ring

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -68,9 +69,19 @@ def make_stub(step: object, place: Position) -> PlacedDict:
     return PlacedDict.at(holder.place, kind="step", name=readable_name(holder))
 
 
+def make_name(text: str) -> str:
+    """Return the valid name that is nearest to a text; "" if nothing of it can be in a name.
+
+    >>> make_name("größte Länge")
+    'grosste-Lange'
+    """
+    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-")
+
+
 def readable_name(holder: PlacedDict) -> str:
     """Return the name as far as it can be read, else one that no other step has."""
     name_value = holder.get("name")
-    if isinstance(name_value, str) and (name := re.sub(r"[^A-Za-z0-9_-]+", "-", name_value).strip("-")):
+    if isinstance(name_value, str) and (name := make_name(name_value)):
         return name
     return f"{UNNAMED}{holder.place.line}-{holder.place.column}"

@@ -222,6 +222,8 @@ def _describe_bound(kind: ValidationErrorKind, value: JSON) -> str | None:
             return f"must be more than {limit}, not {brief(value)}"
         case ValidationErrorKind.ExclusiveMaximum(limit=limit):
             return f"must be less than {limit}, not {brief(value)}"
+        case ValidationErrorKind.MinLength() if value == "":
+            return "must not be empty"
         case ValidationErrorKind.MinLength(limit=limit):
             return f"must have at least {say_count(limit, 'character')}, not {len(value):,}"
         case ValidationErrorKind.MaxLength(limit=limit):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -20,7 +19,7 @@ from holdfast.blueprint.kinds import KINDS, Blueprint, Step
 from holdfast.blueprint.kinds.keys import meant_kind, unknown_key
 from holdfast.blueprint.parts import NAME_PATTERN, Part
 from holdfast.blueprint.positions import Parts, find_place, inside, path_text
-from holdfast.blueprint.recover import Repair, make_stub, readable_name, repair_tree
+from holdfast.blueprint.recover import Repair, make_name, make_stub, readable_name, repair_tree
 from holdfast.blueprint.source import PlacedDict, plain
 
 _ROUNDS = 8  # a repair can bring out further faults, which pydantic did not reach before
@@ -304,8 +303,7 @@ def _words(member: Any) -> list[str]:
 
 
 def _allowed_name(value: Any) -> str:
-    plain = unicodedata.normalize("NFKD", str(value).replace("ß", "ss")).encode("ascii", "ignore").decode()
-    allowed = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-")
+    allowed = make_name(str(value))
     return "a name has letters, digits, _ and -" + (f", such as {allowed[:100]!r}" if allowed else "")
 
 

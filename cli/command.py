@@ -7,6 +7,7 @@ needs it only if it connects.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
@@ -31,15 +32,19 @@ def perform(work: Coroutine[Any, Any, int], as_json: bool = False) -> NoReturn:
 def _expected_failures() -> tuple[type[Exception], ...]:
     from holdfast.client.failures import EXPECTED  # noqa: PLC0415  see the head of this file
 
-    return EXPECTED
+    if "sqlalchemy" not in sys.modules:  # the command uses no database
+        return EXPECTED
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415  it was loaded
+
+    return (*EXPECTED, DBAPIError)
 
 
 def _report(error: Exception, as_json: bool) -> int:
     """Print the error for people, and with `as_json` for programs; return its exit code."""
-    from holdfast.client.failures import UNAVAILABLE, in_our_words, status_and_code  # noqa: PLC0415  see the head
+    from holdfast.client.failures import EXPECTED, UNAVAILABLE, in_our_words, status_and_code  # noqa: PLC0415  see the head
     from holdfast.protocol.answers import Refusal  # noqa: PLC0415  see the head of this file
 
-    error = in_our_words(error)
+    error = in_our_words(error if isinstance(error, EXPECTED) else _explain_database(error))
     if isinstance(error, Refusal):
         code, type_ = REFUSED, error.code
     else:
@@ -53,3 +58,11 @@ def _report(error: Exception, as_json: bool) -> int:
         print_json({"error": fields})
     say(message)
     return code
+
+
+def _explain_database(error: Exception) -> Exception:
+    """Return the error of a database without what was to be written, which may be secret."""
+    from holdfast.runtime.errors import RecordError  # noqa: PLC0415  see the head of this file
+    from holdfast.server.record.jobs import describe_reason  # noqa: PLC0415  it loads the database's library
+
+    return RecordError(f"the database of the record cannot be used: {describe_reason(error)}")

@@ -8,7 +8,7 @@ from textwrap import indent
 from holdfast.blueprint.core import write_core, write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import examine, is_target
 from holdfast.blueprint.text_files import TEST_SUFFIX
 from holdfast.cli.output import say
 from holdfast.cli.session import open_session
@@ -22,7 +22,8 @@ async def write_test(run: str, place: Path | None) -> Path:
 
     Args:
         run: The run, as somebody names it.
-        place: The blueprint's file or that of its tests; None: `NAME.yaml` of the run's blueprint, in this folder.
+        place: The blueprint's file, `pkg.mod:name`, or the file of its tests; None: `NAME.yaml` of the run's
+            blueprint, in this folder.
 
     Raises `BadUsage` and `BadInput`.
     """
@@ -30,7 +31,7 @@ async def write_test(run: str, place: Path | None) -> Path:
     run = await runs.resolve(run)
     recorded = await CaseRecorder(runs.tree, await runs.state(run)).record(f"as in {run}")
     file = _find_file(recorded, place)
-    text = _add(file, recorded.case)
+    text = _add(file, recorded.case, _find_target(place))
     if not is_readable(text):
         message = f"{file} would have {len(text):,} characters with this test, and could not be read then"
         raise BadUsage(f"{message}; nothing is written: write the test by hand, with shorter values")
@@ -46,6 +47,8 @@ async def write_test(run: str, place: Path | None) -> Path:
 
 def _find_file(recorded: RecordedCase, place: Path | None) -> Path:
     """Return the file of tests, which need not exist; its blueprint must. Raises `BadUsage`."""
+    if (target := _find_target(place)) is not None:
+        return Path(f"{target.rpartition(':')[2]}{TEST_SUFFIX}")
     place = place or Path(f"{recorded.blueprint.name}.yaml")
     if place.name.endswith(TEST_SUFFIX):
         file, stem = place, place.name.removesuffix(TEST_SUFFIX)
@@ -53,14 +56,20 @@ def _find_file(recorded: RecordedCase, place: Path | None) -> Path:
         file, stem = place.with_name(f"{place.stem}{TEST_SUFFIX}"), place.stem
     if not file.exists() and not any((file.parent / f"{stem}{suffix}").exists() for suffix in (".yaml", ".json")):
         message = f"there is no blueprint {file.with_name(stem + '.yaml')}, whose test this would be"
-        raise BadUsage(f"{message}; name it: holdfast test FILE --from RUN")
+        raise BadUsage(f"{message}; name it: holdfast test FILE --from RUN, or pkg.mod:name in place of FILE")
     return file
 
 
-def _add(file: Path, case: JSONObject) -> str:
+def _find_target(place: Path | None) -> str | None:
+    """Return the name of a pipeline that Python builds, if that is what was named."""
+    return str(place) if place is not None and is_target(str(place)) else None
+
+
+def _add(file: Path, case: JSONObject, target: str | None) -> str:
     """Return the text of a file of tests with one more. Raises `BadUsage` if it cannot be added at the end."""
     if not file.exists():
-        return f"tests:\n{indent(write_yaml([case]), '  ')}"
+        head = "" if target is None else f"blueprint: {target}\n"
+        return f"{head}tests:\n{indent(write_yaml([case]), '  ')}"
     text = text_of_file(file)
     before = _list_tests(text, file)
     if any(isinstance(test, dict) and test.get("name") == case["name"] for test in before):
@@ -93,9 +102,11 @@ def _find_changed(tests: JSON, file: Path, recorded: RecordedCase, run: str) -> 
     """
     named = tests.get("blueprint") if isinstance(tests, dict) else None
     beside = file.parent / str(named or f"{file.name.removesuffix(TEST_SUFFIX)}.yaml")
-    if beside.suffix != ".yaml" or not beside.exists():
+    if isinstance(named, str) and is_target(named):
+        beside = Path(named)
+    elif beside.suffix != ".yaml" or not beside.exists():
         return None
-    now, then = examine(beside).valid(), recorded.blueprint
+    now, then = examine(str(beside)).valid(), recorded.blueprint
     if write_core(now) == write_core(then.model_copy(update={"name": now.name})):
         return None
     if now.name != then.name:

@@ -372,7 +372,7 @@ def _add_line(text: Text, step: StepView, depth: int, limit: int | None) -> None
             text.append(f"  {one_line(shown_raise(step.error.raised_at))}", "dim")
     elif step.mark in ("skipped", "denied") and step.reason:
         text.append(f"  {one_line(step.reason)}", "dim")
-    elif step.outcome is not None:
+    elif step.outcome is not None or step.mark == "superseded":
         text.append(f"  {status}", "dim")
     elif step.mark == "completed":
         text.append(f"  {preview(step.output, limit)}", "dim")

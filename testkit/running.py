@@ -30,6 +30,7 @@ from holdfast.testkit.clock import name_signal
 from holdfast.testkit.environment import INBOX, ConfiguredRuns, TestEnvironment
 from holdfast.testkit.files import Case, CaseFile
 from holdfast.testkit.matching import At, Difference
+from holdfast.testkit.names import is_pattern
 from holdfast.testkit.outcome import ObservedRun, unmet_expectations
 from holdfast.testkit.own_workflows import SIGNALLED
 
@@ -40,6 +41,8 @@ PATIENCE = 60.0
 MOMENT_PATIENCE = 15.0
 """Seconds the server may take to tell a workflow that its time has come."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.1
+_MOST_TOLD = 8
+"""Questions that are named where an answer fits none."""
 Observer = Callable[[Runs, RunState], Awaitable[None]]
 """What is called each time the run under test has settled, and once more when it has ended."""
 
@@ -304,8 +307,10 @@ class CaseRun:
         return replace(outcome, error=outcome.error.model_copy(update={"message": message}))
 
     def _unused_answer(self, answer: _TestAnswer) -> Difference:
-        asked = ", ".join(find_step_name(question) for question in self.asked.values()) or "nothing"
-        message = f"no question fits {answer.entry.pattern!r}; asked: {asked}"
+        by_address = is_pattern(answer.entry.pattern)
+        asked = [question.address if by_address else find_step_name(question) for question in self.asked.values()]
+        told = ", ".join([*asked[:_MOST_TOLD], *(["…"] if len(asked) > _MOST_TOLD else [])]) or "nothing"
+        message = f"no question fits {answer.entry.pattern!r}; asked: {told}"
         return Difference(answer.at.place, answer.at.path, note=message)
 
     async def _replay(self) -> list[Difference]:

@@ -17,6 +17,9 @@ Work = NamedAgent[Any] | Pipeline | Callable[..., Any] | str
 Options = Mapping[str, str] | Sequence[str | JSONObject] | ValueReference
 """Labels by id, texts, objects as in a blueprint, or what gives a list of them."""
 
+People = Sequence[str | ValueReference] | ValueReference
+"""Names such as `user:ana`, references to a name or to a list of them, or what gives a list."""
+
 
 class WorkKeys(StepKeys, total=False):
     """The keys of a step that does one thing, beside those that `step` names; see docs/blueprint.md."""
@@ -30,7 +33,7 @@ class WorkKeys(StepKeys, total=False):
     timeout: str | float
     config: JSONObject
     attachments: Sequence[JSONObject]
-    assignees: Sequence[str] | ValueReference
+    assignees: People
 
 
 class AskKeys(StepKeys, total=False):
@@ -44,9 +47,9 @@ class AskKeys(StepKeys, total=False):
     action: object
     details: object
     timeout: str | float | ValueReference
-    assignees: Sequence[str] | ValueReference
+    assignees: People
     quorum: int | str | ValueReference
-    not_by: Sequence[str] | ValueReference
+    not_by: People
     proof: Literal["person"]
     remind_every: str | float | ValueReference
     escalate: Sequence[JSONObject]

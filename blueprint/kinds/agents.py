@@ -92,6 +92,8 @@ class Agent(Part):
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:
+        if key == "id":
+            return "remove it: an agent has the name of its step, or its key in `agents:` (alone, `id` names a tool)"
         return f"it belongs under `settings:`, as settings.{key}" if key in _SETTINGS else None
 
     model: str = Field(

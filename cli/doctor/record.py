@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.blueprint.durations import say_duration
@@ -15,7 +14,7 @@ from holdfast.cli.doctor.server import Deployment
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import RecordError
-from holdfast.server.record.progress import Progress, list_closed_workflows
+from holdfast.server.record.progress import Progress, list_closed_workflows, make_scope
 from holdfast.server.record.record import Lag
 from holdfast.server.record.store import RecordStore, read_store
 
@@ -33,7 +32,7 @@ async def check_record(deployment: Deployment) -> list[Finding]:
             return [Finding("record", "warning", message, START)]
         try:
             await asyncio.to_thread(store.check_writable)
-            return [_check_lag(store, await _measure_lag(store, deployment.client), deployment)]
+            return [_check_lag(store, await _measure_lag(store, deployment), deployment)]
         finally:
             store.close()
     except (ConfigError, RecordError) as error:
@@ -41,16 +40,17 @@ async def check_record(deployment: Deployment) -> list[Finding]:
         return [Finding("record", "fault", str(error), way)]
 
 
-async def _measure_lag(store: RecordStore, client: Client) -> timedelta:
+async def _measure_lag(store: RecordStore, deployment: Deployment) -> timedelta:
     """Return how long ago the workflow was closed that has waited longest to be recorded; zero if none waits.
 
     Temporal is asked, too: what a recorder could not write, or has not listed yet, the record does not know.
     """
-    progress = Progress(store, client.namespace)
+    client, queue = deployment.client, deployment.config.worker.task_queue
+    progress = Progress(store, client.namespace, make_scope(client.namespace, queue))
     behind = await asyncio.to_thread(progress.behind)
     since = await asyncio.to_thread(lambda: progress.watermark)
     with suppress(RPCError):  # a namespace that is not set up, or no server: other checks say so
-        async for sighting in list_closed_workflows(client, since, None):
+        async for sighting in list_closed_workflows(client, since, queue):
             known = await asyncio.to_thread(progress.by_temporal_run, sighting.temporal_run)
             if sighting.closed is not None and (known is None or known.closed is None):
                 behind = max(behind, datetime.now(UTC) - sighting.closed)

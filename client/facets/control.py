@@ -12,7 +12,6 @@ from temporalio.client import WorkflowExecutionDescription
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Answering
-from holdfast.client.context_paths import check_context_paths
 from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.history import started_with
 from holdfast.client.outcomes import read_state
@@ -129,6 +128,8 @@ class RunControl:
         stops = [question for question in state.questions if question.asked.is_breakpoint]
         if len(stops) != 1:
             raise BadInput(_which_stop(run, stops))
+        from holdfast.client.context_paths import check_context_paths  # noqa: PLC0415  it loads the language
+
         context = stops[0].info
         check_context_paths(changes, (await started_with(self._tree.client, described)).blueprint, context)
         try:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
-import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import Literal, TextIO
 
 from holdfast.blueprint.json_values import JSONObject
-
-if TYPE_CHECKING:
-    from temporalio.runtime import LoggingConfig
 
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -23,10 +18,6 @@ FROM_ACTIVITY = ("workflow_id", "workflow_run_id", "activity_id", "activity_type
 
 VERBOSE = ("alembic", "httpx")
 """Libraries that log each migration, or each request with its URL, which may hold a token."""
-CORE = "temporalio.core"
-"""The logger of the SDK's core, which polls and retries."""
-PAUSE_SECONDS = 60.0
-"""The time in which core says the same thing once: while a server is away, it tells each attempt of each poll."""
 
 
 def configure_logging(format: LogFormat, level: LogLevel, process: int | None = None) -> None:
@@ -45,35 +36,6 @@ def configure_logging(format: LogFormat, level: LogLevel, process: int | None = 
     root.setLevel(level.upper())
     for name in VERBOSE:
         logging.getLogger(name).setLevel(logging.WARNING)
-
-
-def forward_core() -> LoggingConfig:
-    """Return the setting of the SDK's runtime by which core's warnings stand in this log, and not beside it."""
-    # Each command that reads a configuration loads this file; those about a blueprint do without the SDK.
-    from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter  # noqa: PLC0415  see above
-
-    logger = logging.getLogger(CORE)
-    if not logger.filters:
-        logger.addFilter(OnceAWhile())
-    forwarding = LogForwardingConfig(logger, append_target_to_name=False, prepend_target_on_message=False)
-    return LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
-
-
-class OnceAWhile(logging.Filter):
-    """Lets a message through if it was not let through lately, whatever numbers are in it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """See base class."""
-        now, text = time.monotonic(), re.sub(r"\d+", "#", record.getMessage())
-        self._told = {told: at for told, at in self._told.items() if now - at < PAUSE_SECONDS}
-        if text in self._told:
-            return False
-        self._told[text] = now
-        return True
 
 
 class StandardErrorHandler(logging.StreamHandler[TextIO]):

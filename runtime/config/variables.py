@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from holdfast.runtime.config.file import ConfigError
 from holdfast.runtime.config.logs import LogFormat, LogLevel
@@ -17,18 +17,15 @@ from holdfast.runtime.config.sections import MODULE, MOST_PROCESSES, UNSHOWN, Li
 PREFIX = "HOLDFAST_"
 
 
-class Variables(BaseSettings):
+class Variables(BaseModel, frozen=True, extra="forbid", defer_build=True):
     """Settings from the environment: a setting's variable is its name in capitals behind HOLDFAST_."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, validate_default=False, defer_build=True
-    )
 
     @classmethod
     def read(cls) -> Self:
         """Return the settings of this process's environment. Raises `ConfigError`."""
+        values = {name: os.environ.get(f"{PREFIX}{name.upper()}") for name in cls.model_fields}
         try:
-            return cls()
+            return cls.model_validate({name: value for name, value in values.items() if value})
         except ValidationError as error:
             raise ConfigError("\n".join(map(_problem, error.errors()))) from None
 
@@ -73,7 +70,7 @@ class Overrides(Variables):
 
     home: Line | None = None
     task_queue: Line = ""
-    imports: Annotated[list[str], NoDecode, BeforeValidator(_modules)] = []
+    imports: Annotated[list[str], BeforeValidator(_modules)] = []
     hold: bool = False
     processes: Annotated[int, _at_least(1, MOST_PROCESSES)] = 1
     payloads: PayloadStore = ""

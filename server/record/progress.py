@@ -89,6 +89,11 @@ async def _list(client: Client, query: str) -> AsyncIterator[WorkflowExecutionIn
         request.next_page_token = page.next_page_token
 
 
+def make_scope(namespace: str, task_queue: str | None) -> str:
+    """Return the name of the runs that a recorder lists: those of a task queue, or of the whole namespace."""
+    return namespace if task_queue is None else f"{namespace}/{task_queue}"
+
+
 def _on(task_queue: str | None) -> str:
     return "" if task_queue is None else f" AND TaskQueue = '{quote(task_queue)}'"
 

@@ -32,6 +32,7 @@ from holdfast.server.record.progress import (
     WorkflowProgress,
     list_closed_workflows,
     list_open_workflows,
+    make_scope,
     read_listed,
 )
 from holdfast.server.record.reader import Reader
@@ -86,7 +87,7 @@ class Recorder:
         self.tree, self.store, self._key = tree, store, key
         self._queue = task_queue
         namespace = tree.client.namespace
-        scope = namespace if task_queue is None else f"{namespace}/{task_queue}"
+        scope = make_scope(namespace, task_queue)
         self.progress = Progress(store, namespace, scope)
         self.lease = Lease(store, f"recorder:{scope}")
         self._reader = Reader(tree, store)

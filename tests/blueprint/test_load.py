@@ -167,10 +167,19 @@ def test_a_document_is_an_object(text: str, what: str) -> None:
     assert problems_of(text)[0].message == f"a blueprint is an object with keys, this is {what}"
 
 
+def test_what_names_a_step_of_a_wrong_name_hears_the_same_name() -> None:
+    told = [problem.hint for problem in problems_of("steps: [{name: größe}, {name: b, input: '{{ steps.größe }}'}]")]
+    assert told == ["a name has letters, digits, _ and -, such as 'grosse'", "steps known here: grosse"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("steps: [{name: größte Länge}]", "such as 'grosste-Lange')"),
+        (
+            "steps: [{name: a, agent: {id: writer, model: echo}}]",
+            "unknown key 'id' (remove it: an agent has the name of",
+        ),
         ("steps: [{name: a b}]", "1:16 steps[0].name: 'a b' is not a valid name (a name has letters, digits, _ and -"),
         ("steps: [{name: 5}]", "1:16 steps[0].name: 'name' must be text, not 5 (put it into quotes)"),
         ("steps: [{uses: t}]", "1:9 steps[0].name: 'name' is missing (Unique in its list and the lists around it:"),

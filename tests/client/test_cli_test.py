@@ -50,3 +50,13 @@ def test_a_test_that_could_not_be_read_is_not_written(embedded: Process) -> None
     refused = embedded("test", "wide.yaml", "--from", "wide")
     assert (refused.code, "nothing is written" in refused.err) == (2, True), refused
     assert not (embedded.folder / "wide.test.yaml").exists()
+
+
+@pytest.mark.slow
+def test_a_run_of_a_pipeline_that_python_builds_becomes_a_test(embedded: Process) -> None:
+    text = "with Pipeline('tea') as tea:\n    ask.decision('kind', 'Which?', options=['green', 'black'])"
+    embedded.write("teas.py", f"from holdfast.build import Pipeline, ask\n{text}")
+    assert embedded("run", "teas:tea", "--id", "cup", typed="green\n").code == 0
+    written = embedded("test", "teas:tea", "--from", "cup")
+    assert (written.code, "✓ as in cup" in written.out) == (0, True), written.err
+    assert (embedded.folder / "tea.test.yaml").read_text().startswith("blueprint: teas:tea\n")

@@ -1,7 +1,12 @@
 """`holdfast token`: make, list, revoke."""
 
-import pytest
+import sqlite3
 
+import pytest
+import typer
+from sqlalchemy.exc import OperationalError
+
+from holdfast.cli.command import perform
 from tests.client.command import Holdfast
 
 
@@ -31,3 +36,14 @@ def test_the_token_alone_is_printed(holdfast: Holdfast) -> None:
 )
 def test_bad_usage_is_told(holdfast: Holdfast, words: tuple[str, ...]) -> None:
     assert holdfast("token", *words).code == 2
+
+
+def test_a_database_that_cannot_be_written_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    async def write() -> int:
+        raise OperationalError("INSERT", {"token": "secret"}, sqlite3.OperationalError("database or disk is full"))
+
+    with pytest.raises(typer.Exit) as ended:
+        perform(write())
+    told = capsys.readouterr().err
+    assert (ended.value.exit_code, "database or disk is full" in told, "secret" in told) == (5, True, False)
+    assert told.count("\n") == 1

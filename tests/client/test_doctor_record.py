@@ -21,6 +21,7 @@ async def test_a_closed_run_that_no_recorder_has_listed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TEMPORAL_ADDRESS", house.client.service_client.config.target_host)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", house.client.namespace)
+    monkeypatch.setenv("HOLDFAST_TASK_QUEUE", house.runs.task_queue)
     open_store(load_config().record_place()).close()
     await house.output(await house.start("steps: [{name: done}]"))
 
@@ -29,3 +30,5 @@ async def test_a_closed_run_that_no_recorder_has_listed(
         return message if "every closed run is recorded" not in message else None
 
     assert "ago is not recorded" in await until(lag, "visibility")
+    monkeypatch.setenv("HOLDFAST_TASK_QUEUE", f"beside-{house.runs.task_queue}")
+    assert await lag() is None  # a recorder records the runs of its own queue

@@ -245,6 +245,10 @@ def test_all_problems_are_told_at_once_whatever_found_them() -> None:
     }
 
 
+def test_an_empty_text_is_told_in_plain_words() -> None:
+    assert list_misfits({"type": "string", "minLength": 1}, "") == [("", "must not be empty")]
+
+
 def test_an_item_that_is_not_filled_in_leaves_the_others_at_their_places() -> None:
     control = make_control({"type": "array", "items": {"type": "integer", "minimum": 1}})
     texts = {"f:#": ["2"], "f:[1]": ["0"]}

@@ -8,8 +8,9 @@ import logging
 
 import pytest
 
-from holdfast.runtime.config import logs
-from holdfast.runtime.config.logs import JsonFormatter, OnceAWhile, configure_logging
+from holdfast.runtime import core_log
+from holdfast.runtime.config.logs import JsonFormatter, configure_logging
+from holdfast.runtime.core_log import OnceAWhile
 
 
 def test_handlers_of_others_stay(root_logger: logging.Logger) -> None:
@@ -43,5 +44,5 @@ def test_what_core_repeats_is_told_once_a_while(monkeypatch: pytest.MonkeyPatch)
     polls = [logging.makeLogRecord({"msg": f"gRPC call poll retried {count} times"}) for count in (5, 6)]
     other = logging.makeLogRecord({"msg": "gRPC call respond retried 5 times"})
     assert [once.filter(record) for record in [*polls, other]] == [True, False, True]
-    monkeypatch.setattr(logs, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(core_log, "PAUSE_SECONDS", 0)
     assert once.filter(polls[1])

@@ -244,6 +244,12 @@ def test_a_tree_tells_what_came_from_the_cache() -> None:
     assert shown.splitlines() == ["  ✓ rate (from the cache)  2", "  ✓ rate (cache)  2", "    ✓ w  2"]
 
 
+def test_a_tree_says_which_steps_were_superseded() -> None:
+    lost = Span("ask", "hitl", "pipeline:p;hitl:ask", "superseded")
+    shown = tree_text(view(Span("p", "pipeline", "pipeline:p", "completed", steps=[lost])).steps).plain
+    assert shown.splitlines() == ["  · ask  superseded"]
+
+
 def test_one_is_told_as_one() -> None:
     assert usage_text(Usage(requests=1, input_tokens=1)) == "1 model request, 1 token"
     assert usage_text(Usage(requests=2)) == "2 model requests, 0 tokens"

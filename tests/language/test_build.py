@@ -423,3 +423,21 @@ def test_validators_that_a_blueprint_cannot_keep_are_told_at_the_authors_line(mo
     with Pipeline("judge"), pytest.warns(UserWarning, match="the JSON Schema of Even, and not its validators") as told:
         ask.input("verdict", "Judge it", schema=model)
     assert told[0].filename == __file__
+
+
+def test_people_may_be_references_among_names() -> None:
+    with Pipeline("eyes") as eyes:
+        first = ask.permission("first", "Pay?", proof="person")
+        ask.permission("second", "And you?", not_by=[first.reply.by], assignees=["user:ana", first.reply.by])
+    text = """
+    name: eyes
+    steps:
+    - {kind: hitl, name: first, ask: permission, message: Pay?, proof: person}
+    - kind: hitl
+      name: second
+      ask: permission
+      message: And you?
+      not_by: ["{{ steps.first.reply.by }}"]
+      assignees: ["user:ana", "{{ steps.first.reply.by }}"]
+    """
+    assert eyes.blueprint == loads(text)

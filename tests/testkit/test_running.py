@@ -159,6 +159,13 @@ async def test_an_answer_that_is_refused_or_never_used_is_told_at_its_line(desk:
     assert (unused.path, unused.note) == ("tests[0].answers[2]", "no question fits 'other'; asked: ask")
 
 
+async def test_an_address_that_fits_no_question_is_told_with_the_addresses(desk: Desk) -> None:
+    flow = "steps: [{kind: map, name: each, map: {iterable_input: input, body: {kind: hitl, name: ask, message: Go?}}}]"
+    test = "input: [1]\nanswers: [{question: 'map:each:0;*', content: a}, {question: ask, content: b}]"
+    [unused] = await desk.differences(flow, test)
+    assert str(unused.note).endswith("asked: pipeline:flow;map:each:0;hitl:ask")
+
+
 async def test_a_failure_that_was_not_expected_is_told_with_its_place(desk: Desk) -> None:
     [one] = await desk.differences("steps: [{name: bad, uses: fails_always}]", "expect: {output: 1}")
     assert (one.expected, one.was) == ("completed", "failed")
