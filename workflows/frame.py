@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,12 @@ from holdfast.protocol.runs import (
 )
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
-from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, end_if_cancelled
+from holdfast.workflows.concurrency import (
+    CancelledInCall,
+    CancelledWithFailure,
+    CancelledWithResult,
+    end_if_cancelled,
+)
 from holdfast.workflows.door import Door
 from holdfast.workflows.earlier_run import EarlierRun
 from holdfast.workflows.failures import HANDLED, failure, find_failure
@@ -249,7 +255,10 @@ class Frame:
         except HANDLED:
             await self._count_time(begun)
             raise
-        await self._count_time(begun)
+        try:
+            await self._count_time(begun)
+        except asyncio.CancelledError:  # the cancel came with the result, which is not lost by it
+            raise CancelledInCall(result) from None
         return result
 
     async def _count_time(self, begun: datetime) -> None:

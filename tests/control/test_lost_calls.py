@@ -5,7 +5,8 @@ from __future__ import annotations
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob
 from temporalio.exceptions import ApplicationError
 
-from drills.simulate.world import fail
+from drills.simulate.world import fail, succeed
+from holdfast.protocol.agents import Completed
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from tests.people.activations import FedRun
 
@@ -33,3 +34,12 @@ def test_a_call_that_turns_out_to_be_lost_after_a_cancel_is_asked_about_before_i
     run.feed(run.cancel())
     run.feed(lose_call())
     assert [question.address for question in run.questions] == ["pipeline:test;block:b;step:pay;undo:pay"]
+
+
+def test_a_result_that_comes_with_a_cancel_is_undone_also_where_the_time_is_limited() -> None:
+    run = FedRun(f"limits: {{seconds: 60}}\nsteps: [{{kind: block, name: b, steps: [{PAY}]}}]")
+    done = WorkflowActivationJob()
+    done.resolve_activity.seq = 1
+    done.resolve_activity.result.CopyFrom(succeed(Completed(result="paid")))
+    run.feed(done, run.cancel())
+    assert "step.undoing" in run.events
