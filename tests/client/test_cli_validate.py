@@ -250,3 +250,12 @@ def test_a_folder_that_goes_while_it_is_read_is_named(
     monkeypatch.setattr(os, "scandir", scan)
     done = holdfast("validate", "--no-check", str(tmp_path))
     assert (done.code, "gone" in done.err) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["validate", "run", "start", "explain", "graph"])
+def test_every_command_judges_alike(holdfast: Holdfast, command: str) -> None:
+    inputs = "{type: object, additionalProperties: false, properties: {amount: {type: number}}}"
+    holdfast.write("pay.yaml", f"inputs: {inputs}\nsteps: [{{name: a, input: '{{{{ input.amont }}}}'}}]")
+    ran = holdfast(command, "pay.yaml")
+    told = "steps[0].input: input has no 'amont' (did you mean 'amount'?)"
+    assert (ran.code, told in ran.err) == (2, True), ran
