@@ -18,7 +18,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.attempts import limit_time
 from holdfast.activities.outputs import FINAL_RESULT, arguments_schema
-from holdfast.activities.providers.access import build_model
+from holdfast.activities.providers.access import build_model, list_headers
 from holdfast.activities.providers.conversation import conversation, is_broken_off, make_reply, wire_name
 from holdfast.activities.providers.failures import broken_off, failure, in_background, timed_out
 from holdfast.activities.providers.files import check_files
@@ -96,6 +96,8 @@ def settings_for(model: ProviderModel, request: ModelRequest, seconds: float) ->
     Temporal retries; with its default, the client made three HTTP requests of each one that got a 429.
     """
     settings = {"timeout": seconds, **request.settings, "max_retries": 0}
+    if headers := list_headers(model):
+        settings["extra_headers"] = {**headers, **settings.get("extra_headers", {})}
     supported = [key for key in settings if key in request.settings or key not in model.unsupported_settings]
     return cast(ModelSettings, {key: settings[key] for key in supported})
 

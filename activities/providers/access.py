@@ -27,6 +27,7 @@ _SERVICE = "compatible"
 _GATEWAY = "gateway/"
 _OPENAI = ("openai", "openai-chat", "openai-responses")
 _NO_KEY = "none"
+"""What OpenAI's library gets where there is no key, as it takes no client without one. It is never sent."""
 _EXTRAS = ("openai", "anthropic", "google")
 """Extras that Holdfast has itself; for other providers those of pydantic-ai are named."""
 
@@ -77,7 +78,15 @@ def _compatible(name: str, alias: ModelAlias, key: str | None, ours: bool) -> Pr
     # Imported only here: it needs a package that the worker may lack.
     service = import_alone("pydantic_ai.providers.openai_compatible").OpenAICompatibleProvider
     # Not "openai:", which means the Responses API by now: compatible servers have the chat completions only.
-    return infer_model(f"openai-chat:{model}", provider_factory=lambda _: service(_SERVICE, base_url=url, api_key=key))
+    provider = service(_SERVICE, base_url=url, api_key=key or _NO_KEY)
+    return infer_model(f"openai-chat:{model}", provider_factory=lambda _: provider)
+
+
+def list_headers(model: ProviderModel) -> dict[str, object]:
+    """Return headers of each request: without a key OpenAI's library would send a placeholder for one."""
+    if getattr(getattr(model, "client", None), "api_key", None) != _NO_KEY:
+        return {}
+    return {"Authorization": import_alone("openai").Omit()}
 
 
 def _provider(name: str, provider: str, alias: ModelAlias, key: str | None) -> Provider[Any]:

@@ -88,7 +88,17 @@ async def test_the_openai_key_goes_only_to_addresses_that_the_deployment_wrote(
     model = f"openai-compatible:small@{provider.url}"
     await call(ModelActivities({}), asked(model=model))
     await call(ModelAlias(model), asked())
-    assert [KEY in request.headers["authorization"] for request in provider.requests] == [False, True]
+    assert [request.headers.get("authorization") for request in provider.requests] == [None, f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize("model", ["openai-chat:small", "openai:small", "openai-compatible:small"])
+async def test_a_server_that_needs_no_key_gets_none(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    provider.always(Reply(text="x"))
+    await call(ModelAlias(model, None, provider.url), asked())
+    assert "authorization" not in provider.requests[0].headers
 
 
 @BOTH
