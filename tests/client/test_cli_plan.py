@@ -304,7 +304,7 @@ def test_a_failed_plan_gives_what_its_steps_gave(holdfast: Holdfast) -> None:
     assert result["error"]["type"] == "plan_failed"
     assert "✗ 2  Do it  RESULT_FROM_1 > 5: " in holdfast("plan", "failing-plan").out
     shown = holdfast("show", "failing-plan").out
-    assert "    · 3  dependency_failed" in shown
+    assert "    · 3 RESULT_FROM_2  dependency_failed" in shown
     assert holdfast("show", "failing-plan", "--json").json["children"] == [
         {"workflow": "failing-plan/plan:plan", "status": "failed"}
     ]
@@ -315,8 +315,8 @@ def test_show_has_the_plan_with_its_steps_items_and_titles(holdfast: Holdfast, w
     assert lines[2:8] == [
         "  ? plan (plan)",
         "    ✓ 1 List the guests  'List'",
-        "    ? guests (loop)",
+        '    ? guests for each of ["ana",{"name":"bob"}] (loop)',
         "      1: 'ana'",
-        "        ✓ 4  'Write to ana'",
-        "        ? 5",
+        "        ✓ 4 Write to CURRENT_ITEM  'Write to ana'",
+        "        ? 5 Send RESULT_FROM_4?",
     ]
