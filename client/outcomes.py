@@ -83,12 +83,13 @@ async def has_ended(tree: Tree, run: str) -> bool:
 
 
 async def final_outcome(tree: Tree, described: WorkflowExecutionDescription) -> Outcome:
-    """Wait for the end of a run and return its outcome."""
+    """Wait for the end of the run that is described, and return its outcome; a later one of its id is another run."""
     run = described.id
     if described.workflow_type != PIPELINE_WORKFLOW:
-        return await _of_another(tree, run)
+        return await _of_another(tree, run, described.run_id)
     try:
-        result = await _wait_for_result(tree, tree.client.get_workflow_handle(run, result_type=RunResult))
+        handle = tree.client.get_workflow_handle(run, run_id=described.run_id, result_type=RunResult)
+        result = await _wait_for_result(tree, handle)
     except WorkflowFailureError as error:
         return await _of_failure(tree, run, error)
     return Outcome(run, "completed", result.output, result.context)
@@ -108,9 +109,9 @@ async def _wait_for_result(tree: Tree, handle: WorkflowHandle[Any, Result]) -> R
             await tree.describe(handle.id)  # it raises if the server is away
 
 
-async def _of_another(tree: Tree, run: str) -> Outcome:
+async def _of_another(tree: Tree, run: str, temporal_run: str) -> Outcome:
     """Return the outcome of an author's own workflow."""
-    handle: WorkflowHandle[Any, Any] = tree.client.get_workflow_handle(run)
+    handle: WorkflowHandle[Any, Any] = tree.client.get_workflow_handle(run, run_id=temporal_run)
     try:
         return Outcome(run, "completed", await _wait_for_result(tree, handle))
     except WorkflowFailureError as error:

@@ -19,8 +19,10 @@ from holdfast.protocol.guard import canonical
 
 ENDED = "run.ended"
 """The end of a run with its outcome, also where no workflow could note it: after a termination, a time-out."""
-ENDED_BY_REQUEST = {"canceled": "cancel run", "terminated": "terminate run"}
+ENDED_BY_REQUEST = {"canceled": "cancel run", "terminated": "terminate run", "reset": "reset run"}
 """How a run ends that somebody has ended, as Temporal calls it, and the word for what they did."""
+RESET = "run.reset"
+"""The beginning of what is recorded of a run that was reset: an earlier one of its id ended by that."""
 STUCK = "run.stuck"
 """A workflow that cannot go on though nobody is asked: a call that loses its workers, a task that fails."""
 REFUSED = "answer.refused"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from sqlalchemy import Row, and_, func, insert, select, update
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.client import Client
@@ -19,6 +21,7 @@ from holdfast.protocol.events import AnyChildStarted
 from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quote
+from holdfast.runtime.workers import read_last_events
 from holdfast.server.record.database import begin_write
 from holdfast.server.record.entries import RecordedRun, format_time
 from holdfast.server.record.store import RecordStore, set_mark
@@ -44,6 +47,8 @@ class ListedWorkflow:
     """Changes when the people change that are awaited, or the run is paused: at once with every question."""
     first_run: str | None = None
     """Temporal's id of the first run of its chain; None from visibility, which does not tell it."""
+    is_terminated: bool = False
+    """Whether it was terminated, as is one that was reset."""
 
     @property
     def run(self) -> str:
@@ -112,6 +117,7 @@ def read_listed(info: WorkflowExecutionInfo) -> ListedWorkflow:
         info.close_time.ToDatetime(UTC) if info.HasField("close_time") else None,
         f"{values} {sorted(info.memo.fields)}",
         info.first_run_id or None,
+        info.status == WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED,
     )
 
 
@@ -120,9 +126,14 @@ class FirstRuns:
 
     MOST = 10_000
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, store: RecordStore) -> None:
+        self._client, self._store = client, store
         self._cached: dict[tuple[str, str], str] = {}
+
+    async def note_reset(self, first: str, reset: Reset) -> None:
+        """Note that the run goes on as another one: what is recorded from there on is a run of its own."""
+        await asyncio.to_thread(self._store.set_mark, f"reset:{first}", reset.run)
+        self._cached.clear()
 
     async def of(self, sighting: ListedWorkflow) -> RecordedRun:
         """Return the run of a workflow; the workflow counts as a run of its own if the run is forgotten."""
@@ -138,10 +149,50 @@ class FirstRuns:
 
     async def _find(self, sighting: ListedWorkflow) -> str:
         is_run = sighting.workflow == sighting.run
-        if is_run and sighting.first_run is not None:
-            return sighting.first_run
         own = sighting.temporal_run if is_run else None
-        return await first_run(self._client, sighting.run, own) or sighting.temporal_run
+        first = sighting.first_run if is_run else None
+        first = first or await first_run(self._client, sighting.run, own) or sighting.temporal_run
+        return await asyncio.to_thread(follow_resets, self._store, first)
+
+
+def follow_resets(store: RecordStore, first: str) -> str:
+    """Return under which run a chain is recorded: its first, or that with which it went on after a reset. Blocks."""
+    while (later := store.mark(f"reset:{first}")) is not None:
+        first = later
+    return first
+
+
+class Reset(NamedTuple):
+    """A reset by Temporal's own means: a run was terminated, and another one began in the midst of it."""
+
+    run: str
+    """Temporal's id of the run that goes on."""
+    reason: str
+    at: datetime
+
+
+async def find_reset(client: Client, workflow: str, run: str) -> Reset | None:
+    """Return the reset that has ended a run; None if none has, or the run is forgotten.
+
+    Args:
+        client: The connection.
+        workflow: The workflow's id.
+        run: Temporal's id of the run.
+    """
+    try:
+        described = await client.get_workflow_handle(workflow, run_id=run).describe()
+    except RPCError as error:
+        if not is_missing(error):
+            raise
+        return None
+    later = described.raw_description.workflow_extended_info.reset_run_id
+    if not later:
+        return None
+    reasons = [
+        event.workflow_execution_terminated_event_attributes.reason
+        for event in await read_last_events(client, workflow, run, 1)
+    ]
+    return Reset(later, next(iter(reasons), ""), described.close_time or datetime.now(UTC))
 
 
 async def first_run(client: Client, workflow: str, run: str | None = None) -> str | None:

@@ -33,12 +33,13 @@ from holdfast.server.record.entries import (
     ENDED_BY_REQUEST,
     GAP,
     REFUSED,
+    RESET,
     STUCK,
     RecordedRun,
     RecordEntry,
     event_entry,
 )
-from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.progress import Progress, Reset, WorkflowProgress
 from holdfast.server.record.store import RecordStore
 
 log = logging.getLogger(__name__)
@@ -176,13 +177,22 @@ class Reader:
 
     async def end(self, progress: WorkflowProgress, closed: datetime, view: WorkflowView | None = None) -> int:
         """Record the end of a run with its outcome, once; return the number of entries. Raises as `read` does."""
-        described = await self._tree.describe(progress.workflow)
+        described = await self._tree.describe(progress.workflow, progress.temporal_run)
         outcome = await final_outcome(self._tree, described)
         how = "" if described.status is None else described.status.name.lower()
+        how = "reset" if described.raw_description.workflow_extended_info.reset_run_id else how
         is_by_request = how in ENDED_BY_REQUEST
         by = await ended_by(self._tree.client, described.id, described.run_id) if is_by_request else None
         entry = RecordEntry(progress.workflow, "ended", ENDED, "", closed, _end(outcome, how, by, view))
         return await self.append(progress.run, [entry])
+
+    async def note_reset(self, progress: WorkflowProgress, reset: Reset) -> int:
+        """Record, before all else of the run that goes on, that it began by a reset."""
+        data: JSONObject = {"reason": reset.reason, "before": progress.temporal_run}
+        return await self.append(
+            replace(progress.run, first_run=reset.run),
+            [RecordEntry(progress.workflow, f"reset:{reset.run}", RESET, "", reset.at, {"data": data})],
+        )
 
     async def note_obstacles(self, progress: WorkflowProgress, obstacles: Sequence[Obstacle]) -> int:
         """Record what keeps a workflow from going on, each obstacle once; return the number of new entries."""

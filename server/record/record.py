@@ -41,7 +41,7 @@ from holdfast.server.record.entries import (
     RecordEntry,
     read_comments,
 )
-from holdfast.server.record.progress import Progress, first_run
+from holdfast.server.record.progress import Progress, first_run, follow_resets
 from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import RecordStore, open_store, read_store
 
@@ -303,6 +303,8 @@ class Record:
         """Return the run of an id: the one that Temporal has, else the latest recorded. Raises `UnknownRun`."""
         stored = await asyncio.to_thread(self.store.run, self.client.namespace, run)
         first = await first_run(self.client, run)
+        if first is not None:
+            first = await asyncio.to_thread(follow_resets, self.store, first)
         if first is not None and (stored is None or stored.first_run != first):
             return RecordedRun(self.client.namespace, run, first)
         if stored is None:

@@ -30,6 +30,7 @@ from holdfast.server.record.progress import (
     ListedWorkflow,
     Progress,
     WorkflowProgress,
+    find_reset,
     list_closed_workflows,
     list_open_workflows,
     make_scope,
@@ -92,7 +93,7 @@ class Recorder:
         self.lease = Lease(store, f"recorder:{scope}")
         self._reader = Reader(tree, store)
         self._trouble = LastingTrouble(log, "bringing the record up to date")
-        self._runs = FirstRuns(tree.client)
+        self._runs = FirstRuns(tree.client, store)
         self._watches: dict[str, WorkflowWatch] = {}
         self._listed: set[str] = set()
         self._has_closed = False
@@ -187,13 +188,30 @@ class Recorder:
         if stored is None or stored.closed is None:
             progress = replace(await self._read_progress(sighting), closed=sighting.closed, complete=False)
             await asyncio.to_thread(self.progress.keep, progress)
+            if sighting.is_terminated:
+                await self._note_reset(progress)
 
     async def _read_progress(self, sighting: ListedWorkflow) -> WorkflowProgress:
         run = await self._runs.of(sighting)
+        if (own := await asyncio.to_thread(self.progress.by_temporal_run, sighting.temporal_run)) is not None:
+            return replace(own, run=replace(run, first_run=own.run.first_run))
         stored = await asyncio.to_thread(self.progress.of, run, sighting.workflow)
+        if stored is not None and await self._note_reset(stored):
+            return await self._read_progress(sighting)
         if stored is None:
             return WorkflowProgress(run, sighting.workflow, 0, sighting.temporal_run, None, complete=False)
         return replace(stored, run=run, temporal_run=sighting.temporal_run)
+
+    async def _note_reset(self, progress: WorkflowProgress) -> bool:
+        """Note that a run was reset, if it was; return whether it was. What follows is recorded as a run of its own."""
+        if progress.workflow != progress.run.run:
+            return False
+        reset = await find_reset(self.tree.client, progress.workflow, progress.temporal_run)
+        if reset is None or reset.run == progress.run.first_run:
+            return False
+        await self._runs.note_reset(progress.run.first_run, reset)
+        await self._reader.note_reset(progress, reset)
+        return True
 
     async def _list_due(self) -> list[ListedWorkflow]:
         """Return the open workflows to look at: new and changed ones, then those whose time has come."""

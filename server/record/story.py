@@ -17,6 +17,7 @@ from holdfast.server.record.entries import (
     ENDED_BY_REQUEST,
     ERASED,
     REFUSED,
+    RESET,
     Recorded,
 )
 
@@ -38,6 +39,7 @@ ACTIONS = {
     QuestionMet.type: "keep",
     "tool.denied": "deny",
     REFUSED: "refuse",
+    RESET: ENDED_BY_REQUEST["reset"],
     COMMENTED: "comment",
     ERASED: "erase",
 }

@@ -7,13 +7,16 @@ from uuid import uuid4
 
 import pytest
 import yaml
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import ResetReapplyExcludeType
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 
 from holdfast.client.tree import Tree
 from holdfast.protocol.names import WAITING_ATTRIBUTE
 from holdfast.server.record import progress
 from holdfast.server.record.entries import ASKED, ENDED, GAP
-from holdfast.server.record.progress import read_listed
+from holdfast.server.record.progress import first_run, read_listed
 from holdfast.server.record.record import Record
 from holdfast.server.record.recorder import Recorder, choose_pause
 from holdfast.server.record.story import story
@@ -156,6 +159,72 @@ async def test_a_terminated_run_is_recorded_with_its_end(recording: Recording) -
     entries = await recording.until_recorded(run, ENDED)
     assert "question.asked" in [entry.type for entry in entries]
     assert [entry.data for entry in entries if entry.type == ENDED] == [{"status": "failed", "how": "terminated"}]
+
+
+TWO = """
+name: letter
+steps:
+  - {kind: hitl, name: tone, message: "Which tone?"}
+  - {kind: hitl, name: title, message: "Which title?"}
+output: "{{ steps.tone.output }} {{ steps.title.output }}"
+"""
+
+
+async def reset(house: Harness, run: str) -> None:
+    """Reset a run to its first task, as an operator does by Temporal's own means; answers are not applied again."""
+    execution = WorkflowExecution(workflow_id=run)
+    request = ResetWorkflowExecutionRequest(
+        namespace=house.client.namespace,
+        workflow_execution=execution,
+        reason="wrong tone",
+        workflow_task_finish_event_id=3,
+        request_id=uuid4().hex,
+        reset_reapply_exclude_types=[
+            ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
+            ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
+        ],
+    )
+    await house.client.workflow_service.reset_workflow_execution(request)
+
+
+@pytest.mark.parametrize("is_seen_before", [True, False])
+async def test_what_follows_a_reset_is_recorded_as_it_was_and_stops_no_recorder(
+    recording: Recording, is_seen_before: bool
+) -> None:
+    house = recording.house
+    run = await house.start(TWO)
+    await house.answered(run, "warm")
+    await house.one(run)
+    if is_seen_before:
+        await recording.until_recorded(run, "question.answered")
+    before = await first_run(house.client, run)
+    await reset(house, run)
+    question = await house.one(run)
+    assert question.message == "Which tone?"
+    await house.answered(run, "formal")
+    record = Record(recording.store, house.client, KEY)
+
+    async def is_recorded() -> bool:
+        await recording.recorder.round()  # it waits for no end of a run
+        ended = [entry for entry in recording.store.entries(first_run=before) if entry.type == ENDED]
+        rows = story(await record.entries(run))
+        return bool(ended) and [(row.action, row.content) for row in rows] == [
+            ("reset run", "wrong tone"),
+            ("accept", "formal"),
+        ]
+
+    await until(is_recorded, "both runs in the record")
+    assert [(row.action, row.content) for row in story(recording.store.entries(first_run=before))] == [
+        ("accept", "warm"),
+        ("reset run", None),
+    ]
+    other = await recording.ended(ASK, "Rome")
+    await house.answered(run, "Fine")
+    assert await house.output(run) == "formal Fine"
+    await recording.until_recorded(run, ENDED)
+    end = await record.end(run)
+    assert end is not None and (end.status, end.output) == ("completed", "formal Fine")
+    assert other and verify(recording.store, [KEY.public]).faults == []
 
 
 async def test_recording_costs_no_event_in_a_history(recording: Recording) -> None:
