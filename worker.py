@@ -63,7 +63,7 @@ from holdfast.runtime.connection import (
 from holdfast.runtime.core_log import forward_core
 from holdfast.runtime.distribution import WORKER, find_install_command
 from holdfast.runtime.embedded.inbox_key import inbox_key
-from holdfast.runtime.encryption import keep_content_out_of_logs, load_key_ring
+from holdfast.runtime.encryption import derive_check_keys, keep_content_out_of_logs, load_key_ring
 from holdfast.runtime.errors import ServerUnreachable, make_server_error
 from holdfast.runtime.health import (
     READY,
@@ -334,7 +334,7 @@ def make_activities(
         open_backends(config),
         folders,
         checkpoints,
-        load_key_ring(config).ids,
+        derive_check_keys(load_key_ring(config)),
     )
 
 

@@ -29,7 +29,7 @@ def all_activities(
     secrets: Mapping[str, SecretStore] | None = None,
     folders: Sequence[Path] = (),
     checkpoints: CheckpointStore | None = None,
-    encryption: Sequence[str] = (),
+    encryption: Mapping[str, bytes] | None = None,
 ) -> list[Callable[..., object]]:
     """Return every activity of a worker. The caller closes `servers` and `cache`.
 
@@ -41,7 +41,7 @@ def all_activities(
         secrets: Stores by the name in references, such as `env`.
         folders: The folders whose files questions may show, and models may see.
         checkpoints: None: the checkpoints of graphs are kept in memory, for as long as the worker lasts.
-        encryption: The ids of the keys by which the worker reads what is encrypted.
+        encryption: What `doctor` compares of the keys by which the worker reads what is encrypted, by id.
     """
     servers = servers or McpServers({})
     agents = AgentActivities(imports, models)

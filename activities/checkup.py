@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from temporalio import activity
@@ -30,25 +30,21 @@ class CheckActivities:
         self,
         cache: CacheStore,
         secrets: Mapping[str, SecretStore],
-        encryption: Sequence[str] = (),
+        encryption: Mapping[str, bytes] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._cache, self._secrets, self._encryption, self._clock = cache, secrets, encryption, clock
+        self._cache, self._secrets, self._encryption, self._clock = cache, secrets, encryption or {}, clock
 
     @activity.defn(name=CHECK_WORKER)
     async def check(self, request: CheckWorker) -> WorkerState:
         """Return the state of this worker."""
-        keys = {key.id: key for key in DEPLOYMENT.keys}
-        shared = [id_ for id_ in request.proofs if id_ in keys]
+        keys = {key.id: key.secret.encode() for key in DEPLOYMENT.keys}
         return WorkerState(
             now=self._clock(),
             keys=sorted(keys),
             encryption=list(self._encryption),
-            unproved=[
-                id_
-                for id_ in shared
-                if not hmac.compare_digest(request.proofs[id_], make_proof(keys[id_], request.nonce))
-            ],
+            unproved=_find_unlike(request.proofs, keys, request.nonce),
+            unlike=_find_unlike(request.encryption, self._encryption, request.nonce),
             troubles=[*await self._check_cache(), *await asyncio.to_thread(self._check_secrets)],
             secret=await asyncio.to_thread(self._reads, request.secret),
             filler=request.filler[::-1],
@@ -79,3 +75,12 @@ class CheckActivities:
             except OSError as error:
                 troubles.append(f"secrets: the store '{name}' cannot be read: {error}")
         return troubles
+
+
+def _find_unlike(proofs: Mapping[str, str], keys: Mapping[str, bytes], nonce: str) -> list[str]:
+    """Return the ids of keys that are here, too, with another value than the proofs show."""
+    return [
+        id_
+        for id_, proof in proofs.items()
+        if id_ in keys and not hmac.compare_digest(proof, make_proof(keys[id_], nonce))
+    ]

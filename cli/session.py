@@ -100,7 +100,8 @@ async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config
     answering = Answering(
         keys=config.answer_keys(),
         inbox=inbox_key(key_file) if key_file else None,
-        memory=QuestionMemory(config.home / "questions.json", load_key_ring(config)),
+        # A run of the same id in another namespace is another run.
+        memory=QuestionMemory(config.home / f"questions.{connection.client.namespace}.json", load_key_ring(config)),
         groups=config.groups,
         secrets=keeper(config, embedded=connection.embedded),
         limits=config.limits,

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 from datetime import datetime
 
-from holdfast.protocol.guard import Key
 from holdfast.protocol.values import Value
 
 CHECK_WORKER = "check_worker"
@@ -21,6 +20,8 @@ class CheckWorker(Value):
     nonce: str
     proofs: dict[str, str] = {}
     """For each key of the client, by its id, `make_proof` it."""
+    encryption: dict[str, str] = {}
+    """For each key by which it reads what is encrypted, the same."""
     secret: str | None = None
     """The id of a secret that the client has just kept in the store that it shares with workers."""
     filler: str = ""
@@ -35,6 +36,8 @@ class WorkerState(Value):
     """Ids of the keys that its validators accept."""
     encryption: list[str] = []
     """Ids of the keys by which it reads what is encrypted."""
+    unlike: list[str] = []
+    """Ids of such keys that the client and the worker both have, with different values."""
     unproved: list[str] = []
     """Ids of keys that the client and the worker both have, with different values."""
     troubles: list[str] = []
@@ -44,6 +47,6 @@ class WorkerState(Value):
     filler: str = ""
 
 
-def make_proof(key: Key, nonce: str) -> str:
+def make_proof(key: bytes, nonce: str) -> str:
     """Return what shows that its maker holds the key, without the key."""
-    return hmac.new(key.secret.encode(), f"check:{nonce}".encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, f"check:{nonce}".encode(), hashlib.sha256).hexdigest()

@@ -321,6 +321,11 @@ def _find_unreadable(error: BaseException | None) -> ServerUnreachable | None:
     return error
 
 
+def derive_check_keys(ring: KeyRing) -> dict[str, bytes]:
+    """Return for each key of a ring, by its id, one that is compared in its place by `holdfast doctor`."""
+    return dict(zip(ring.ids, ring.derive_keys(b"holdfast check"), strict=True))
+
+
 def load_key_ring(config: Config) -> KeyRing:
     """Return the keys of a configuration. Raises `ConfigError` if one of them cannot be had."""
     keys: dict[str, str] = {}

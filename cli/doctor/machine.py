@@ -53,7 +53,12 @@ def _check_keys(config: Config, *, is_shared: bool) -> Finding:
     except ConfigError as error:
         return Finding("keys", "fault", str(error), "Without its key this machine cannot send answers.")
     if keys:
-        return Finding("keys", "ok", f"answers and commands need a token; keys here: {', '.join(k.id for k in keys)}")
+        here = [key.id for key in keys]
+        missing = [f"{key.id} ({key.env} is not set)" for key in config.answers.keys if key.id not in here]
+        message = f"answers and commands need a token; keys here: {', '.join(here)}"
+        if not missing:
+            return Finding("keys", "ok", message)
+        return Finding("keys", "ok", f"{message}; not here: {', '.join(missing)}, which a worker needs")
     if not is_shared:
         return Finding("keys", "ok", "answers need no token; only this machine can reach the local server")
     remedy = "If others can reach Temporal too, name keys in [answers] of holdfast.toml."
@@ -83,7 +88,7 @@ def _check_variables(config: Config) -> list[Finding]:
             f"Export it where it is needed: {USERS.get(place.partition('.')[0], 'workers')}.",
         )
         for place, name in unset
-    ] or [Finding("variables", "ok", "every variable that holdfast.toml names is set here")]
+    ] or [Finding("variables", "ok", "the variables that holdfast.toml names, beside those of keys, are set here")]
 
 
 def _named_variables(section: object, place: str) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.embedded.home import read
 from holdfast.runtime.embedded.worker import find_workers
-from holdfast.runtime.encryption import NotDecrypted, load_key_ring
+from holdfast.runtime.encryption import NotDecrypted, derive_check_keys, load_key_ring
 from holdfast.runtime.namespace import quote
 from holdfast.runtime.payloads import PayloadsUnreachable
 from holdfast.runtime.secrets import SecretDirectory, keeper
@@ -206,7 +206,8 @@ class _Check:
         nonce, store = secrets.token_hex(16), keeper(config, embedded=embedded)
         request = CheckWorker(
             nonce=nonce,
-            proofs={key.id: make_proof(key, nonce) for key in _keys(config)},
+            proofs={key.id: make_proof(key.secret.encode(), nonce) for key in _keys(config)},
+            encryption={id_: make_proof(key, nonce) for id_, key in derive_check_keys(load_key_ring(config)).items()},
             secret=_keep(nonce, store),
             filler=secrets.token_hex(FILLER_BYTES // 2),
         )
@@ -290,12 +291,17 @@ def _compare_keys(request: CheckWorker, state: WorkerState) -> list[Finding]:
 
 
 def _compare_encryption(config: Config, state: WorkerState) -> list[Finding]:
-    """Return a warning for keys that only the worker has: values of open runs may still be encrypted with them."""
+    """Return what is wrong with keys that are not here, or have another value: open runs may have used them."""
     lacking = sorted({*state.encryption} - {*load_key_ring(config).ids})
+    unlike = [
+        Finding("encryption", "fault", f"the key {id_} has another value on the worker", SAME_KEYS)
+        for id_ in state.unlike
+    ]
     if not lacking:
-        return []
+        return unlike
     message = f"the worker has the key {', '.join(lacking)}, and it is not here: what was encrypted with it is not read"
-    return [Finding("encryption", "warning", message, "Keep a key in [encryption] for as long as runs that used it.")]
+    way = "Keep a key in [encryption] for as long as runs that used it."
+    return [*unlike, Finding("encryption", "warning", message, way)]
 
 
 async def _check_names(deployment: Deployment, queue: str) -> list[Finding]:

@@ -23,7 +23,7 @@ from holdfast.protocol.guard import DEPLOYMENT, Key
 from holdfast.runtime.config import WorkerSettings, load_config
 from holdfast.runtime.connection import make_converter
 from holdfast.runtime.embedded.server import find_temporal_binary
-from holdfast.runtime.encryption import load_key_ring
+from holdfast.runtime.encryption import derive_check_keys, load_key_ring
 from holdfast.runtime.secrets import open_backends
 from holdfast.runtime.workers import find_last_poll
 from holdfast.server.record.entries import RecordedRun
@@ -71,7 +71,7 @@ async def worker(
     client = type(server.client)(**options)
     cache: CacheStore = store_at("sqlite::memory:")
     ring = load_key_ring(config)
-    activities = all_activities([], {}, cache=cache, secrets=open_backends(config), encryption=ring.ids)
+    activities = all_activities([], {}, cache=cache, secrets=open_backends(config), encryption=derive_check_keys(ring))
     if clock is not None:
         activities[-1] = CheckActivities(cache, {}, clock=clock).check
     async with create_worker(client, task_queue=config.worker.task_queue, activities=activities, settings=settings):
@@ -210,6 +210,18 @@ async def test_a_key_of_encryption_that_the_worker_alone_has(
         Path("holdfast.toml").write_text(text.replace(', {id = "old", env = "OLD_KEY"}', ""))
         finding = await only("encryption")
     assert (finding.status, "the worker has the key old" in finding.message) == ("warning", True)
+
+
+async def test_an_old_key_of_encryption_that_has_another_value_here(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEW_KEY", "n" * 40)
+    monkeypatch.setenv("OLD_KEY", "o" * 40)
+    configure('[encryption]\nkeys = [{id = "new", env = "NEW_KEY"}, {id = "old", env = "OLD_KEY"}]\n')
+    async with worker(server):
+        monkeypatch.setenv("OLD_KEY", "x" * 40)
+        finding = await only("encryption")
+    assert (finding.status, finding.message) == ("fault", "the key old has another value on the worker")
 
 
 async def test_groups_and_models_that_the_worker_does_not_know(server: WorkflowEnvironment) -> None:
