@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
@@ -450,6 +450,20 @@ def _yaml_hint(source: Source, place: Position) -> str | None:
         )
     if any(re.search(r": [^\"'|>].*: ", line) for line in near):
         return "a text with ': ' in it needs quotes"
+    return _hint_of_column(lines[: place.line])
+
+
+def _hint_of_column(lines: Sequence[str]) -> str | None:
+    """A hint where the last of these lines is a key that begins in another column than the keys above it."""
+    keys = [key for line in lines if (key := re.match(r"[ -]*(?=[\w'\"-]+ *:(\s|$))", line)) and line.strip()]
+    if len(keys) < 2 or keys[-1].string != lines[-1]:
+        return None
+    here, above = len(keys[-1].group()), len(keys[-2].group())
+    has_value = not keys[-2].string.rstrip().endswith((":", "|", ">", "-"))
+    if here > above and has_value:
+        return "it begins further right than the key above it, which has its value: put both in one column"
+    if here < above and here not in {len(key.group()) for key in keys[:-1]}:
+        return "no key above it begins in this column: put it below the key that it belongs to"
     return None
 
 

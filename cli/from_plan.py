@@ -92,6 +92,8 @@ def _plan_text(origin: Origin) -> str:
     if isinstance(value, PlacedDict) and is_plan(plan := plan_inside(value)):
         return text if origin.goal is None else _with_goal(plan, origin)
     instructions = read_instructions(value if isinstance(value, list) else text)
+    if instructions is None and isinstance(value, list) and any(isinstance(entry, str) for entry in value):
+        instructions = read_instructions(text)  # for YAML an entry with a colon is no text
     if instructions is not None:
         return json.dumps(plan_in_line(instructions, origin.goal or ""))
     if isinstance(value, PlacedDict) and _is_blueprint(value):

@@ -121,6 +121,14 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str, line: int, column
         ("input: {{ x }}", 'put a template into quotes: "{{ … }}"'),
         ("input: {{ x }} and more", 'put a template into quotes: "{{ … }}"'),
         ("message: Well: what now?", "a text with ': ' in it needs quotes"),
+        (
+            "- kind: hitl\n  name: b\n   message: Hi",
+            "it begins further right than the key above it, which has its value: put both in one column",
+        ),
+        (
+            "- kind: hitl\n  name: b\n message: Hi",
+            "no key above it begins in this column: put it below the key that it belongs to",
+        ),
         ("steps:\n\t- a", "indent with spaces, not with tabs"),
         ("name: @x", "a text that begins with @ needs quotes"),
     ],

@@ -105,6 +105,7 @@ def test_nothing_is_overwritten(create: Holdfast) -> None:
         ('[{"task": "a", "id": 0, "dep": [-1]}]', "it looks like a list of objects with the keys task, id, dep"),
         ("steps: [{name: a, uses: stringify}]", "is a blueprint, not a plan"),
         ("nonsense", "is not a plan: it looks like text; write"),
+        ("- task: a\n- task: b\n", "is not a plan: it looks like text; write"),
         ("", "it looks like an empty text"),
     ],
 )
@@ -140,3 +141,8 @@ def test_the_page_about_it_shows_what_is_written(create: Holdfast) -> None:
     create.write("tea.txt", text)
     assert create("create", "--from", "tea.txt", "--goal", "Where is the tea from?").code == 0
     assert (create.folder / "tea.yaml").read_text() in page
+
+
+def test_an_entry_of_a_list_may_have_a_colon(create: Holdfast) -> None:
+    ran = create("create", "new.yaml", "--from", "-", typed="- Find tea\n- Name it: the country\n")
+    assert ran.code == 0 and "Name it: the country" in (create.folder / "new.yaml").read_text()
