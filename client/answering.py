@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.people import canonical_name
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.tree import Tree
 from holdfast.protocol.guard import Key, Proof, Scope, SignedCommand, sign
-from holdfast.protocol.people import Groups, with_proved
+from holdfast.protocol.people import Groups, name_sender, with_proved
 from holdfast.protocol.size_limits import SizeLimits, check_value
 from holdfast.runtime.errors import NothingSent
 from holdfast.runtime.secrets import SecretDirectory
@@ -89,7 +88,7 @@ class Answering:
     def find_sender(self, by: str | None) -> str | None:
         """Return who sends a command: the person for whom everything is sent, else who it names."""
         name = by if self.sender is None else self.sender.user
-        return None if name is None else canonical_name(name)
+        return None if name is None else name_sender(name)
 
     async def steer(
         self, tree: Tree, run: str, owner: str, command: str, payload: Mapping[str, JSON], type_: type[Result]

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.model_problems import describe_problem
-from holdfast.protocol.people import CanonicalName, ProvedGroups
+from holdfast.protocol.people import ProvedGroups, SenderName
 from holdfast.protocol.values import Value, make_digest
 
 REFUSALS = (
@@ -57,7 +57,7 @@ class AnswerBatch(Value):
     """A batch of answers by one person, taken or refused as a whole."""
 
     answers: list[Answer] = Field(min_length=1, max_length=1000)
-    by: CanonicalName | None = Field(None, max_length=200)
+    by: SenderName | None = Field(None, max_length=200)
     key: str | None = Field(None, min_length=1, max_length=200)
     """Idempotency key."""
     comment: str | None = Field(None, max_length=2000)

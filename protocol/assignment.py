@@ -16,7 +16,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.people import canonical_name, is_person
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.people import CanonicalName, ProvedGroups, read_user
+from holdfast.protocol.people import ProvedGroups, SenderName, read_user
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import Value
 
@@ -50,7 +50,7 @@ class AssignmentCommand(Value):
 
     question: str = Field(min_length=1, max_length=2000)
     """Id or address of the question."""
-    by: CanonicalName | None = Field(None, max_length=200)
+    by: SenderName | None = Field(None, max_length=200)
     key: str | None = Field(None, min_length=1, max_length=200)
     """Idempotency key."""
     token: str | None = None

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.people import CanonicalName, ProvedGroups
+from holdfast.protocol.people import ProvedGroups, SenderName
 from holdfast.protocol.values import Value, make_digest
 
 SEND_EVENT = "event"
@@ -43,7 +43,7 @@ class SystemEvent(Value):
     payload: JSON = None
     id: str = Field(min_length=1, max_length=150)
     """Given by its sender, and the same each time that it is sent."""
-    by: CanonicalName | None = Field(None, max_length=200)
+    by: SenderName | None = Field(None, max_length=200)
     token: str | None = None
     groups: ProvedGroups | None = None
 

@@ -26,6 +26,18 @@ CanonicalName = Annotated[str, AfterValidator(canonical_name)]
 """A user, a group, or a bare name, in its one spelling."""
 
 
+def name_sender(by: str) -> str:
+    """Return the name of who sends something, as it is stored: a bare name is a user's.
+
+    >>> name_sender("Ana"), name_sender("user:ana"), name_sender("group:editors")
+    ('user:ana', 'user:ana', 'group:editors')
+    """
+    return canonical_name(by if ":" in by or not by.strip() else f"{USER}{by}")
+
+
+SenderName = Annotated[str, AfterValidator(name_sender)]
+
+
 def _group(name: str) -> str:
     if not (name.startswith(GROUP) and is_person(name)):
         raise ValueError(f"{name[:60]!r} is not a group: write group:NAME")

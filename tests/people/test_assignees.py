@@ -256,4 +256,5 @@ def test_the_reason_names_who_may_in_every_case() -> None:
 async def test_a_question_says_which_channels_are_told_of_it(house: Harness, written: str, channels: object) -> None:
     run = await house.start(ASK % written)
     assert (await house.one(run)).notify == channels
-    await house.answer(run, "go", by="ana")
+    receipt = await house.answer(run, "go", by="Ana")
+    assert receipt.by == "user:ana"  # as `not_by` of a later step takes it

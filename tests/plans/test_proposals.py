@@ -129,9 +129,9 @@ REPLY = "{{ steps.work.reply.verdict }} by {{ steps.work.reply.by }}: {{ steps.w
 @pytest.mark.parametrize(
     ("answer", "fail", "reply"),
     [
-        ({"verdict": "unchanged"}, [], "unchanged by ana: "),
-        ({"verdict": "unchanged"}, [500], "unchanged by ana: "),
-        ({"verdict": "rejected", "reason": "No"}, [], "rejected by ana: No"),
+        ({"verdict": "unchanged"}, [], "unchanged by user:ana: "),
+        ({"verdict": "unchanged"}, [500], "unchanged by user:ana: "),
+        ({"verdict": "rejected", "reason": "No"}, [], "rejected by user:ana: No"),
     ],
 )
 async def test_who_approved_a_plan_is_its_reply(
