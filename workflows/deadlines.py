@@ -11,7 +11,7 @@ from temporalio import workflow
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.deadlines import CHOICES, read_deadline
-from holdfast.blueprint.questions import Decision
+from holdfast.blueprint.questions import Extension
 from holdfast.protocol.events import DeadlinePassed
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.failures import HANDLED, failure
@@ -93,7 +93,7 @@ async def _decide(task: asyncio.Task[Any], on_deadline: OnDeadline, frame: Frame
         return on_deadline
     message = f"{name} has not ended by its deadline. Give it more time?"
     options = [{"id": choice, "label": label} for choice, label in CHOICES.items()]
-    asked = Decision.model_validate({"message": message, "options": options})
+    asked = Extension.model_validate({"message": message, "options": options})
     question = asyncio.create_task(frame.at("hitl", "deadline").ask(asked))
     try:
         await workflow.wait([task, question], return_when=asyncio.FIRST_COMPLETED)

@@ -21,7 +21,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AnyStep, Blueprint, HistoryManagement, Operation, Step
 from holdfast.blueprint.parts import Retry
-from holdfast.blueprint.questions import Asked, Decision
+from holdfast.blueprint.questions import Asked, Extension
 from holdfast.blueprint.reducers import Path, find_reducers
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import Message
@@ -280,7 +280,7 @@ class Frame:
             return False
         if limit.then == "fail":
             raise failure(limit.type, limit.message, limit.address, final=limit.final)
-        asked = Decision.model_validate({"message": limit.question, "options": limit.options()})
+        asked = Extension.model_validate({"message": limit.question, "options": limit.options()})
         reply = await self.at("hitl", limit.key).ask(asked)
         if reply.content not in ("more", "finish"):
             message = f"{limit.ended} by {reply.by or 'somebody'}"

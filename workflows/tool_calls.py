@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
-from holdfast.blueprint.questions import Decision
+from holdfast.blueprint.questions import Extension
 from holdfast.protocol.agents import LONGEST_KEPT, MadeCall, ToolSpec, add_calls
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.runs import Failure
@@ -186,7 +186,7 @@ class ToolCalls:
         ]
         text = f"{tool} is not authorized: {cause.message}. Give it access, then say so."
         asked = {"message": text, "options": options, "info": {"tool": tool, "message": cause.message}}
-        reply = await frame.at("hitl", "access").ask(Decision.model_validate(asked))
+        reply = await frame.at("hitl", "access").ask(Extension.model_validate(asked))
         if reply.status == "cancelled":
             message = f"{reply.by or 'somebody'} cancelled the question whether {tool} has its access"
             raise ToolErrorFailure(Failure(type="question_cancelled", message=message, address=frame.address))

@@ -5,7 +5,7 @@ A kind is one class with its traits; it checks and converts the content of an an
 
 from holdfast.blueprint.questions.action import RESPOND, ActionReview, Confirmation, PayloadConfirmation
 from holdfast.blueprint.questions.awaited import EVENT_REMARKS, AwaitedEvent
-from holdfast.blueprint.questions.choices import Choice, Clarification, Decision
+from holdfast.blueprint.questions.choices import Choice, Clarification, Decision, Extension
 from holdfast.blueprint.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
 from holdfast.blueprint.questions.custom import CustomQuestion, KindDefinition, define_kind
 from holdfast.blueprint.questions.elicitation import Elicitation, OpenLink
@@ -47,6 +47,7 @@ __all__ = [
     "Decision",
     "Draft",
     "Elicitation",
+    "Extension",
     "Fact",
     "Hold",
     "Input",

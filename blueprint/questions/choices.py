@@ -131,6 +131,29 @@ class Decision(OptionsAsked):
 
 
 @question_kind
+class Extension(Decision):
+    """Whether something goes on that otherwise ends, at a limit say: a yes means its first option, which lets it."""
+
+    kind = "extension"
+    listed_as = "decision"
+
+    def accept(self, content: object) -> JSON:
+        return super().accept(self.read_short(content))
+
+    def yes(self) -> JSON:
+        return self.options[0].id
+
+    def no(self, reason: str = "") -> JSON:
+        """Return the only other option; None if there are several ways not to go on."""
+        return self.options[1].id if len(self.options) == 2 else None
+
+    def read(self, text: str) -> JSON:
+        if self._option(text) is not None:
+            return None
+        return self.yes() if agrees(text) else self.no() if refuses(text) else None
+
+
+@question_kind
 class Choice(OptionsAsked):
     """An `input` that offers options."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
-from holdfast.blueprint.questions import Clarification, Decision, Input, Permission, Review
+from holdfast.blueprint.questions import Clarification, Decision, Extension, Input, InvalidAnswer, Permission, Review
 from holdfast.client.answer_files import answers_for, read_entries
 from holdfast.client.reading import BadUsage, find_refusal, parse_content, parse_input, parse_value, person, yes_or_no
 from holdfast.protocol.plans import PlanReview
@@ -90,6 +90,18 @@ def test_yes_and_no_say_so_to_what_can_be_answered_with_them() -> None:
     for unclear in (None, decision(), question(Input(message="?"))):
         with pytest.raises(BadUsage, match="--yes answers permissions, reviews"):
             yes_or_no(unclear, True)
+
+
+def test_a_yes_to_whether_it_goes_on_gives_more() -> None:
+    options = [{"id": "more", "label": "2 more"}, {"id": "finish"}, {"id": "fail"}]
+    three = question(Extension.model_validate({"message": "Go on?", "options": options}))
+    two = question(Extension.model_validate({"message": "Go on?", "options": [options[0], options[2]]}))
+    assert (three.kind, yes_or_no(three, True), parse_content("yes", three)) == ("decision", "more", "more")
+    assert (yes_or_no(two, False), parse_content("no", two), parse_content("fail", two)) == ("fail", "fail", "fail")
+    with pytest.raises(BadUsage):
+        yes_or_no(three, False)  # it may finish, or fail
+    with pytest.raises(InvalidAnswer):
+        two.asked.accept("yes but")
 
 
 def test_a_boolean_takes_words() -> None:

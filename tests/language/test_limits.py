@@ -55,7 +55,7 @@ async def test_a_person_may_grant_as_much_again(house: Harness) -> None:
     assert [option.label for option in again.options][
         0
     ] == "4 more"  # as much as the author wrote, not what is allowed now
-    await house.answer(run, "more", again)
+    await house.answer(run, "yes", again)
     assert await house.output(run) == "x"
     assert (await house.runs.state(run)).usage.requests == 9
 

@@ -144,6 +144,12 @@ async def continued(house: RecordedHouse) -> None:
     await house.result(run)
 
 
+async def extended(house: RecordedHouse) -> None:
+    run = await house.start(MORE_OR_STOP.replace("max_loops: 5", "max_loops: 1\n      on_max_loops: ask"), "start")
+    await house.answered(run, "a", "yes", "stop")
+    await house.result(run)
+
+
 async def nested(house: RecordedHouse) -> None:
     run = await house.start(NESTED)
     await house.answered(run, "again", "next", "next")
@@ -436,6 +442,7 @@ Flow = Callable[[RecordedHouse], Awaitable[None]]
 FLOWS: list[Flow] = [
     loop,
     continued,
+    extended,
     nested,
     branches,
     deadline,
