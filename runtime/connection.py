@@ -97,8 +97,9 @@ async def connect(
     data_converter = make_converter(place, ring=load_key_ring(config))
     if embedded:
         server = await local.reach(config, startup, tell)
-        profile, ui_url = ClientConfigProfile(address=server.address, namespace=server.namespace), server.ui_url
-    client = await _connect(profile, data_converter)
+        client, ui_url = await _connect_embedded(config, server.address, data_converter), server.ui_url
+    else:
+        client = await _connect(profile, data_converter)
     namespace = await check_namespace(client)
     if namespace is not None and (folder := find_folder(place)):
         directory.enter_namespace(
@@ -116,17 +117,24 @@ async def connect_if_running(config: Config) -> Client | None:
     """
     profile = load_profile()
     embedded = not is_configured(profile)
-    if embedded:
-        server = find_server(config.home)
-        if server is None:
-            return None
-        profile = ClientConfigProfile(address=server.address, namespace=NAMESPACE)
-    return await _connect(profile, make_converter(config.place(embedded=embedded), ring=load_key_ring(config)))
+    converter = make_converter(config.place(embedded=embedded), ring=load_key_ring(config))
+    if not embedded:
+        return await _connect(profile, converter)
+    server = find_server(config.home)
+    return None if server is None else await _connect_embedded(config, server.address, converter)
 
 
 def is_server_named() -> bool:
     """Return whether the environment names a server, which is used instead of the embedded one. Raises ConfigError."""
     return is_configured(load_profile())
+
+
+async def _connect_embedded(config: Config, address: str, data_converter: DataConverter) -> Client:
+    """Return a client of the embedded server. Raises ServerUnreachable."""
+    try:
+        return await _connect(ClientConfigProfile(address=address, namespace=NAMESPACE), data_converter)
+    except ServerUnreachable as error:  # in the words of a server that the environment names
+        raise ServerUnreachable(local.explain_unreachable(config.home)) from error
 
 
 async def _connect(profile: ClientConfigProfile, data_converter: DataConverter) -> Client:

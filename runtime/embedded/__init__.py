@@ -27,6 +27,7 @@ from holdfast.runtime.embedded.server import (
     NAMESPACE,
     Server,
     ServerGone,
+    explain_silence,
     find_server,
     start_server,
     wait_until_serving,
@@ -41,6 +42,7 @@ __all__ = [
     "stop_all",
     "ensure",
     "ensure_inbox",
+    "explain_unreachable",
     "run_in_foreground",
     "reach",
 ]
@@ -79,7 +81,7 @@ async def reach(config: Config, startup: Startup, tell: Callable[[str], None] | 
         return await ensure(config, tell)
     server = find_server(config.home)
     if server is None and (startup is Startup.NOTHING or not has_runs(config.home)):
-        raise ServerUnreachable(_explain_nothing_runs(config.home))
+        raise ServerUnreachable(explain_unreachable(config.home))
     if server is None or startup is Startup.WHERE_RUNS_ARE or not find_workers(config.home):
         return await _ensure_at_best(config, tell)
     return Embedded(server.address, NAMESPACE, server.ui_url)
@@ -98,8 +100,10 @@ async def _ensure_at_best(config: Config, tell: Callable[[str], None] | None) ->
         return Embedded(server.address, NAMESPACE, server.ui_url)
 
 
-def _explain_nothing_runs(home: Path) -> str:
-    """Return the message for a command that needs a server which it does not start."""
+def explain_unreachable(home: Path) -> str:
+    """Return the message for a command that needs a server which does not run, or does not answer."""
+    if (server := find_server(home)) is not None:
+        return explain_silence(server, home)
     if has_runs(home):
         return (
             f"the local server of {home} does not run; its runs are kept. Start it with: holdfast dev, or go on with a "

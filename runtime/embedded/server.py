@@ -129,12 +129,17 @@ async def wait_until_serving(
         if process is None and find_server(home) != server:
             raise ServerGone
         if time.monotonic() > deadline:
-            raise ServerUnreachable(
-                f"the embedded server (pid {server.pid}) does not answer at {server.address}; "
-                f"stop it with holdfast down and run this again; its log is {log}"
-            )
+            raise ServerUnreachable(explain_silence(server, home))
         await asyncio.sleep(TICK)
     return client
+
+
+def explain_silence(server: Server, home: Path) -> str:
+    """Return the message for a server that runs and does not answer: it is stopped, or has too much to do."""
+    return (
+        f"the embedded server (pid {server.pid}) does not answer at {server.address}; "
+        f"stop it with holdfast down and run this again; its log is {home / 'temporal.log'}"
+    )
 
 
 async def _connect_if_ready(address: str) -> Client | None:

@@ -20,7 +20,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from holdfast.cli.doctor import Deployment
 from holdfast.cli.doctor.worker import _check_start
 from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE, SINCE_ATTRIBUTE
-from holdfast.runtime import embedded
+from holdfast.runtime import connection, embedded
 from holdfast.runtime.config import Config, ModelSection, WorkerSection, load_config
 from holdfast.runtime.embedded import Startup, ensure, processes, reach, server, stop_all
 from holdfast.runtime.embedded.server import find_server, start_server
@@ -311,6 +311,12 @@ async def test_a_server_that_hangs_is_told_with_its_pid(running: Config, monkeyp
     try:
         with pytest.raises(ServerUnreachable, match=rf"\(pid {hanging.pid}\) does not answer .* holdfast down"):
             await ensure(running)
+        # A command that only reads finds the worker and starts nothing; doctor asks in a way of its own.
+        monkeypatch.setattr(connection, "PATIENCE", 0.5)
+        with pytest.raises(ServerUnreachable, match=rf"\(pid {hanging.pid}\) does not answer .* holdfast down"):
+            await connection.connect(running, startup=Startup.NOTHING)
+        with pytest.raises(ServerUnreachable, match=rf"\(pid {hanging.pid}\) does not answer .* holdfast down"):
+            await connection.connect_if_running(running)
     finally:
         os.kill(hanging.pid, signal.SIGCONT)
 
