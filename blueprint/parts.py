@@ -68,6 +68,8 @@ class Part(BaseModel):
     """Keys of short forms, which the core form does not have."""
     synonyms: ClassVar[Mapping[str, str]] = {}
     """Keys that others use, with the key that means the same here: the hint for a key that stays wrong."""
+    text_stands_for_it: ClassVar[bool] = False
+    """True if an author may write a text in its place, as a short form."""
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:
@@ -86,6 +88,8 @@ class Part(BaseModel):
 
 class Option(Part):
     """One of the answers offered."""
+
+    text_stands_for_it: ClassVar[bool] = True
 
     id: str = Field(min_length=1, description="What the answer is, if it is chosen.", examples=["pay"])
     label: str = Field("", description="What a person reads; default: the id.", examples=["Pay it"])

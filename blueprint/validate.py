@@ -299,7 +299,12 @@ def _describe_forms(members: list[Any]) -> str:
 def _words(member: Any) -> list[str]:
     if get_origin(member) is Literal:
         return [repr(value) for value in get_args(member)]
-    return [_WORDS.get(_bare(member), "another value")]
+    words = [_WORDS.get(_bare(member), "another value")]
+    return ["text", *words] if isinstance(member, type) and _is_text_short(member) else words
+
+
+def _is_text_short(member: type) -> bool:
+    return issubclass(member, Part) and member.text_stands_for_it
 
 
 def _allowed_name(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -51,6 +51,8 @@ class Escalation(Part):
 
 class Verification(Part):
     """An agent that looks at an accepted answer before the run goes on with it."""
+
+    text_stands_for_it: ClassVar[bool] = True
 
     agent: str | Agent = Field(
         description="The agent: a name of `agents`, or a definition in place.",

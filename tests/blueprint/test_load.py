@@ -215,6 +215,11 @@ def test_what_names_a_step_of_a_wrong_name_hears_the_same_name() -> None:
         ("context: [1]\nsteps: [{name: a}]", "context: 'context' must be an object, not a list"),
         ("steps: [{name: a, retry: {atempts: 3}, uses: t}]", "unknown key 'atempts' (did you mean 'attempts'?)"),
         ("steps: [{kind: hitl, name: h, options: {a: 1}}]", "'options' must be a list or text, not an object"),
+        (
+            "steps: [{kind: hitl, name: h, options: [yes, null]}]",
+            "options[1]: an item here must be text or an object, not null",
+        ),
+        ("steps: [{kind: hitl, name: h, verify: 3}]", "'verify' must be text or an object, not 3"),
     ],
 )
 def test_a_wrong_value_is_told_in_plain_words(text: str, said: str) -> None:
