@@ -246,7 +246,8 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback(
-    epilog="Exit codes: 0 done, 1 failed or cancelled, 2 usage, 3 waits for a person, 4 refused, 5 no server."
+    epilog="Exit codes: 0 done, 1 failed or cancelled, 2 usage, 3 waits for a person, 4 refused, 5 no server, "
+    "130 Ctrl-C."
 )
 def holdfast(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
