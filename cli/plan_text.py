@@ -10,8 +10,9 @@ from rich.text import Text
 from holdfast.blueprint.plan import LoopUnit, Unit
 from holdfast.cli.render import MARKS, MOST_ITERATIONS
 from holdfast.cli.tables import STYLES
-from holdfast.client.texts import preview
+from holdfast.client.texts import preview, shown_raise
 from holdfast.client.views.plans import PENDING, PlanView, UnitView
+from holdfast.client.views.steps import StepError
 from holdfast.protocol.display import one_line
 
 OUTPUT, DESCRIPTION = 80, 60
@@ -80,8 +81,10 @@ def _detail(report: UnitView) -> str | None:
     match report:
         case UnitView(status="completed", items=None):
             return _result(report.result)
-        case UnitView(status="failed", error=error):
-            return one_line((error and error.message) or "failed")
+        case UnitView(status="failed", error=StepError(message=message, raised_at=raised_at)):
+            return one_line(f"{message}  {shown_raise(raised_at)}" if raised_at else message)
+        case UnitView(status="failed"):
+            return "failed"
         case UnitView(status="skipped", reason=reason):
             return f"skipped: {reason or 'not needed'}"
     return DETAILS.get(report.status)

@@ -218,7 +218,7 @@ class Trace:
     def _fail(self, address: str, step: StepFailed) -> None:
         # A step may fail before it has started.
         span = self._spans.get(address) or self._open(address, step, "failed")
-        span.status, span.error = "failed", StepError(step.error, step.message, step.traceback)
+        span.status, span.error = "failed", StepError(step.error, step.message, step.traceback, step.raised_at)
 
     def _take_call(self, address: str, call: ToolCalled | ToolReturned | ToolDenied | ToolFailed) -> None:
         """Add a tool call or its end, if it has an address of its own; what runs inside it goes below it."""

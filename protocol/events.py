@@ -111,6 +111,8 @@ class StepFailed(StepEvent):
     message: str
     traceback: str | None = None
     """The end of the traceback in the code that the step called."""
+    raised_at: str | None = None
+    """File, line and function in that code, of a failure that comes without its traceback."""
 
 
 class StepRetrying(EventData):

@@ -51,7 +51,7 @@ class UnitResult(Value):
     data: JSON = None
     """Value of a tool, or of a person's answer."""
     error: JSONObject | None = None
-    """`type` and `message`."""
+    """`type` and `message`; `raised_at`, as a `Failure` has it, if an author's code raised it."""
     reason: str | None = None
     """Why it was skipped, or why a loop had no items."""
     tool_results: list[JSONObject] = []

@@ -150,7 +150,10 @@ async def _handle_failure(step: AnyStep, frame: Frame, inner: Frame, error: Base
     inside = find_context(error, inner.address) if _shares_context(step) else None
     failed = StepFailure(cause, inner.store.value if inside is None else inside)
     trace = read_traceback(error)
-    inner.note(StepFailed(name=step.name, kind=step.kind, error=cause.type, message=cause.message, traceback=trace))
+    # A failure of something inside says there where it was raised.
+    place = cause.raised_at if trace is None and cause.address == inner.address else None
+    named = {"name": step.name, "kind": step.kind, "error": cause.type, "message": cause.message}
+    inner.note(StepFailed(**named, traceback=trace, raised_at=place))
     if cause.final or step.on_error == "fail":
         raise failed from error
     if step.on_error == "ask":

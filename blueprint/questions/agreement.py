@@ -181,7 +181,7 @@ TABLES: dict[Language, Words] = {
 
 _COMMON: dict[Language, str] = {
     "en": "the and of to for with is are an on by from that this it if each every them who which your",
-    "fr": "le les des du et une pour avec est sont dans sur par aux qui chaque ce cette leur vous un au puis",
+    "fr": "le les des du et une pour avec est sont dans sur par aux qui chaque ce cette leur vous un au puis tous",
     "de": "der die das und ein eine für mit ist sind auf von den dem des im jede jeden wenn nicht an zum",
     "es": "el los las y una para con es son del por que cada si lo al su",
     "it": "il lo gli le e una per con è sono di della che ogni dei alla nel ai",

@@ -189,7 +189,11 @@ def _write_units(units: Mapping[str, UnitView]) -> JSONObject:
 
 
 def _read_error(told: UnitResult) -> StepError | None:
-    return None if told.error is None else StepError(told.error["type"], told.error["message"])
+    return (
+        None
+        if told.error is None
+        else StepError(told.error["type"], told.error["message"], place=told.error.get("raised_at"))
+    )
 
 
 def _find_status(unit: LoopUnit, units: Mapping[str, UnitView]) -> str:

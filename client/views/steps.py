@@ -45,11 +45,13 @@ class StepError(NamedTuple):
     message: str
     traceback: str | None = None
     """The end of the traceback in the code that was called."""
+    place: str | None = None
+    """Where it was raised, of an error without a traceback."""
 
     @property
     def raised_at(self) -> str | None:
         """Return file, line and function of the innermost call in the author's code; None for none."""
-        return find_raise(self.traceback or "")
+        return self.place or find_raise(self.traceback or "")
 
     def to_json(self) -> JSONObject:
         """Return the JSON object of `show --json`."""

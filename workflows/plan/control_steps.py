@@ -145,7 +145,7 @@ def _note_missing(at: ControlCall, run: StepRun, kind: str) -> None:
 
 def _end_by_error(at: ControlCall, cause: Failure, run: StepRun) -> JSONObject:
     _note_missing(at, run, name_error(cause))
-    ending = end_by_error(name_error(cause), cause.message, run.step)
+    ending = end_by_error(name_error(cause), cause, run.step)
     _end(at, run, ending)
     todo = f"step {run.id} is {ending.status}; {what_is_next(at.state)}"
     error = {"type": name_error(cause), "message": cause.message, "todo": todo}

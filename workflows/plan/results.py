@@ -44,11 +44,16 @@ class Ended(Exception):
         self.result = result
 
 
-def make_failed(type_: str, message: str, **more: Any) -> UnitResult:
+def make_failed(type_: str, message: str, raised_at: str | None = None, **more: Any) -> UnitResult:
     """Return the result of a step or loop that failed; a question that a person cancelled leaves it cancelled."""
     if type_ == "cancelled":
         return make_cancelled(**more)
-    return UnitResult(status="failed", error={"type": type_, "message": message}, **more)
+    return UnitResult(status="failed", error=describe_error(type_, message, raised_at), **more)
+
+
+def describe_error(type_: str, message: str, raised_at: str | None) -> JSONObject:
+    """Return an error as the output of a plan has it."""
+    return {"type": type_, "message": message, **({} if raised_at is None else {"raised_at": raised_at})}
 
 
 def name_error(cause: Failure) -> str:
@@ -56,11 +61,11 @@ def name_error(cause: Failure) -> str:
     return kind_of_failure(cause.type, cause.message) or cause.type
 
 
-def end_by_error(kind: str, message: str, step: PlanStep) -> UnitResult:
+def end_by_error(kind: str, cause: Failure, step: PlanStep) -> UnitResult:
     """Return the result of a step that ends by an error of its tool; a timeout skips one that is optional."""
     if kind == "timeout" and step.optional:
-        return make_skipped("timeout", error={"type": kind, "message": message})
-    return make_cancelled() if kind == "question_cancelled" else make_failed(kind, message)
+        return make_skipped("timeout", error=describe_error(kind, cause.message, cause.raised_at))
+    return make_cancelled() if kind == "question_cancelled" else make_failed(kind, cause.message, cause.raised_at)
 
 
 def make_cancelled(**more: Any) -> UnitResult:
@@ -90,7 +95,7 @@ def loop_result(loop: LoopUnit, done: list[Iteration], total: int) -> UnitResult
     bad = [iteration for iteration in done if iteration.status == "failed"]
     if ended == "failed" or len(bad) == len(done):
         message = f"{_count_bad(len(bad), len(done), total)}: {first_error(bad)}"
-        return make_failed(ITEMS_FAILED, message, iterations=done)
+        return make_failed(ITEMS_FAILED, message, _find_first_raise(bad), iterations=done)
     results = [result for iteration in done for result in iteration.results.values()]
     errors = any(result.status in ("completed_with_errors", "failed") for result in results)
     return UnitResult(status="completed_with_errors" if errors else "completed", iterations=done)
@@ -109,6 +114,12 @@ def first_error(bad: list[Iteration]) -> str:
                 kind = "step" if result.iterations is None else "loop"
                 return f"item {iteration.index + 1}, {kind} {id_}: {result.error['message']}"
     return "see its items"
+
+
+def _find_first_raise(bad: list[Iteration]) -> str | None:
+    """Return where the first error was raised, if an author's code raised it."""
+    errors = (result.error for iteration in bad for result in iteration.results.values() if result.error is not None)
+    return next((error.get("raised_at") for error in errors), None)
 
 
 # A step of a loop, seen from outside

@@ -212,7 +212,8 @@ class PlanScope:
                 frame.note(StepSkipped(**named, reason=result.reason))
             case "failed" | "cancelled" if is_step or result.error is not None:
                 error = result.error or {"type": result.status, "message": f"{unit.id} was {result.status}"}
-                frame.note(StepFailed(**named, error=error["type"], message=error["message"]))
+                place = error.get("raised_at") if is_step else None
+                frame.note(StepFailed(**named, error=error["type"], message=error["message"], raised_at=place))
             case status:
                 output = result.value if is_step else [] if result.reason == EMPTY_LOOP else status
                 frame.note(StepCompleted(name=unit.id, kind=kind, output=output))

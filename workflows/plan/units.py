@@ -60,9 +60,15 @@ async def _run_part(run: StepRun, step: PlanQuestion | PlanWork, part: Part) -> 
     The interpreter counts it, notes its events, and handles its failure; one that ends the whole run is raised.
     """
     done: list[UnitResult] = []
+    raised_at: str | None = None
 
     async def execute(_: object, frame: Frame) -> JSON:
-        done.append(await part(run, step, frame))
+        nonlocal raised_at
+        try:
+            done.append(await part(run, step, frame))
+        except HANDLED as error:
+            raised_at = find_failure(error, frame.address).raised_at
+            raise
         return _tell(done[0], frame)
 
     frame = replace(run.inside, address=run.scope.frame.address)
@@ -71,12 +77,12 @@ async def _run_part(run: StepRun, step: PlanQuestion | PlanWork, part: Part) -> 
     except HANDLED as error:
         if not is_cancelled(error):
             final = find_failure(error, frame.address)
-            run.record(make_failed(final.type, final.message))
+            run.record(make_failed(final.type, final.message, final.raised_at))
         raise
     if done:
         return done[0]
     cause = frame.scope.steps[step.name]["error"]
-    return make_failed(cause["type"], cause["message"])
+    return make_failed(cause["type"], cause["message"], raised_at)
 
 
 def _tell(result: UnitResult, frame: Frame) -> JSON:
@@ -87,7 +93,7 @@ def _tell(result: UnitResult, frame: Frame) -> JSON:
         case "skipped":
             raise Skip(result.reason or "")
     error = result.error or {"type": "cancelled", "message": "a person cancelled the question"}
-    raise failure(error["type"], error["message"], frame.address)
+    raise failure(error["type"], error["message"], frame.address, raised_at=error.get("raised_at"))
 
 
 # Questions
@@ -144,7 +150,7 @@ async def _work(run: StepRun, step: PlanWork, frame: Frame) -> UnitResult:
         kind = name_tool_error(error) or _tool_error_in(cause)
         if kind is None or is_cancelled(error) or cause.final:
             raise
-        return end_by_error(kind, cause.message, run.step)
+        return end_by_error(kind, cause, run.step)
 
 
 def _tool_error_in(cause: Failure) -> str | None:
@@ -194,7 +200,7 @@ async def _call_tools(run: StepRun, step: PlanWork, frame: Frame) -> UnitResult:
     except HANDLED as error:
         cause = find_failure(error, run.frame.address)
         if isinstance(error, ChildWorkflowError) and isinstance(error.cause, TerminatedError):
-            return make_failed(cause.type, cause.message, reason=CALLS_UNKNOWN)
+            return make_failed(cause.type, cause.message, cause.raised_at, reason=CALLS_UNKNOWN)
         _keep_calls(run, cause.made, _read_returned(cause))
         raise
     _keep_calls(run, result.made, result.returned)

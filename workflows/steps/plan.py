@@ -244,23 +244,21 @@ def _read(step: Plan, frame: Frame) -> JSONObject:
 
 
 def _failure(step: Plan, result: PlanResult, frame: Frame) -> Failure:
-    steps = result.output["steps"]
-    failed = [
-        f"{id_}: {record['error']['message']}"
-        for id_, record in steps.items()
+    failed = {
+        id_: record["error"]
+        for id_, record in result.output["steps"].items()
         if record["status"] == "failed" and record["error"]["type"] != ITEMS_FAILED  # its loop reports it
-    ]
-    failed += [
-        f"{id_}: {record['error']['message']}"
-        for id_, record in result.output["loops"].items()
-        if record["status"] == "failed"
-    ]
+    }
+    loops = result.output["loops"].items()
+    failed |= {id_: record["error"] for id_, record in loops if record["status"] == "failed"}
     cancelled = result.status == "cancelled"
-    reason = "a person cancelled a question of it" if cancelled else "; ".join(failed)
+    why = "; ".join(f"{id_}: {error['message']}" for id_, error in failed.items())
+    reason = "a person cancelled a question of it" if cancelled else why
     return Failure(
         type=f"plan_{result.status}",
         message=f"plan {step.name} {'was ' if cancelled else ''}{result.status}: {reason}",
         address=frame.address,
+        raised_at=next((error["raised_at"] for error in failed.values() if "raised_at" in error), None),
         output=fit_output(result.output),
         final=cancelled,
     )
