@@ -110,6 +110,8 @@ class PastReader:
         }
         self._lost = [event for event in events if isinstance(event.data, BranchSuperseded)]
         """The ends of the branches that lost a race."""
+        self._forked_at = ""
+        """The address from which a fork goes on; empty for a retry."""
         self._run = run
         self._histories = Histories(tree, run)
 
@@ -206,6 +208,7 @@ class PastReader:
             iteration: For a loop around that place: the iteration in which it is.
         """
         workflow = workflow or self._run
+        self._forked_at = place.address if isinstance(place, Fork) else self._forked_at
         history = await self._histories.read(workflow, iteration, broken.begun_in.get(workflow))
         for command in sorted(history.commands & FREE_COMMANDS.keys()):
             message = (
@@ -287,6 +290,10 @@ class PastReader:
                 answered = request.get("fresh", ())
             if bad_ends.hold(address, call.at):
                 continue
+            if status == "left" and self._is_raced_again(address):
+                if call.activity != CALL_TOOL:
+                    continue
+                status = "begun"  # perhaps it has taken effect before it was cancelled
             if status == "completed":
                 result = await self._histories.decode(call.result)
             if status == "failed":
@@ -306,12 +313,26 @@ class PastReader:
     def _is_reply_met(self, reply: PastReply, broken: Break, bad_ends: _BadEnds) -> bool:
         """Return whether a reply is met; else the question is asked again."""
         if reply.left:
-            return reply.at < broken.at or self._has_lost(reply.address, broken)
+            is_met = reply.at < broken.at or self._has_lost(reply.address, broken)
+            return is_met and not self._is_raced_again(reply.address)
         return not (broken.asks_again(reply) or bad_ends.hold(reply.address, reply.at))
 
     def _has_lost(self, address: str, broken: Break) -> bool:
         """Return whether a branch around an address had lost a race, maybe in the very task that broke off the run."""
         return any(is_inside(address, event.address) for event in self._lost if event.time <= broken.at)
+
+    def _is_raced_again(self, address: str) -> bool:
+        """Return whether an address is in a branch that had lost a race in the midst of which a fork begins.
+
+        The race may be decided in another way now: what the branch left is open again.
+        """
+        return any(
+            is_inside(address, event.address)
+            and is_inside(self._forked_at, event.address.rpartition(";")[0])
+            and not is_inside(self._forked_at, event.address)
+            for event in self._lost
+            if self._forked_at
+        )
 
     async def _collect_children(
         self,
@@ -351,7 +372,8 @@ class PastReader:
         `place` is where the other run goes on, if that is inside.
         """
         id_, digest = child.workflow, await self._digest(child)
-        if child.cancelled is not None and child.cancelled < broken.at:
+        is_left = child.cancelled is not None and child.cancelled < broken.at
+        if is_left and not self._is_raced_again(child.place):
             return PastChild(workflow=id_, request=digest, status="left")
         if child.status == "completed" and id_ not in broken.path:
             result = await self._histories.decode(child.result)

@@ -185,7 +185,14 @@ _TLS_REASONS = {
     "AlertReceived": f"it does not take the client certificate; correct {_OWN}",
 }
 """The same where a server is there: its name is followed by what does not fit, with the variable to set."""
-_HUNG_UP = ("UnexpectedEof", "BrokenPipe", "ConnectionReset", "ConnectionAborted")
+_HUNG_UP = (
+    "UnexpectedEof",
+    "BrokenPipe",
+    "ConnectionReset",
+    "ConnectionAborted",
+    "Error(Canceled",
+    "IncompleteMessage",
+)
 _HUNG_UP_REASON = (
     "it ends the connection: it may want TLS (TEMPORAL_TLS=true), or a client certificate, or another one; "
     f"correct {_OWN}"

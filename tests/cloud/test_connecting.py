@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from holdfast.runtime import connection
 from holdfast.runtime.connection import connect
 from holdfast.runtime.errors import ServerUnreachable
 from tests.conftest import Harness
@@ -125,6 +126,7 @@ async def test_what_does_not_fit_is_told_with_the_variable_to_set(
         "another name": {"TEMPORAL_TLS_SERVER_NAME": "elsewhere.test"},
         "no TLS": dict.fromkeys(own),
     }
+    monkeypatch.setattr(connection, "PATIENCE", 60.0)  # the gate is slow on a loaded machine
     async with gate(machines, authority, certificates=True) as (address, _):
         for name, value in {**own, **changes[whose], "TEMPORAL_ADDRESS": address}.items():
             if value is not None:

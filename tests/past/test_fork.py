@@ -287,3 +287,32 @@ async def test_a_fork_between_a_step_and_its_undo_is_refused(house: Harness) -> 
     await house.output(run)
     with pytest.raises(BadInput, match="undone later what it did at pipeline:test;block:all;step:book"):
         await house.runs.fork(run, "boom")
+
+
+async def test_a_branch_that_had_lost_is_open_again_where_the_fork_decides_the_race_in_another_way(
+    house: Harness,
+) -> None:
+    race = {
+        "kind": "parallel",
+        "name": "race",
+        "until": "first",
+        "on_branch_failure": "ignore",
+        "branches": {
+            "slow": [pay(house.folder, "ana"), {"kind": "hitl", "name": "ask", "message": "Slow?"}],
+            "quick": [
+                {"kind": "hitl", "name": "start", "message": "Start?"},
+                {"name": "work", "input": "{{ 1 / context.n }}"},
+            ],
+        },
+    }
+    text = yaml.safe_dump({"context": {"n": 1}, "steps": [race], "output": "{{ steps.race.output }}"})
+    run = await house.start(text)
+    questions = await house.asked(run, 2)
+    start = next(question for question in questions if question.message == "Start?")
+    await house.answer(run, "now", start)
+    assert (await house.output(run))["outputs"] == {"quick": 1.0}
+    forked = await fork(house, run, "work", changes={"n": 0})
+    assert (await house.one(forked)).message == "Slow?"
+    await house.answer(forked, "done")
+    assert (await house.output(forked))["outputs"] == {"slow": "done"}
+    assert paid(house) == 1
