@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from holdfast.blueprint.questions import Input
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.trace import Repetition, Span
 from holdfast.client.trace import view as view_span
 from holdfast.client.views import ItemCount, Spending, StepView
+from holdfast.client.views.questions import QuestionView
 from holdfast.client.views.runs import RunView
 from holdfast.client.views.steps import StepAnswer
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import QuestionAccepted, QuestionAnswered, QuestionExpired, QuestionReplied
 from holdfast.protocol.questions import Question
+from tests.client.questions import question
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LOOP = "pipeline:p;loop:l"
@@ -104,3 +107,15 @@ def test_a_run_names_the_loops_in_its_branches_and_items_as_children() -> None:
     root = view(Span("p", "pipeline", "pipeline:p", "completed", steps=[both]))
     seen = RunView(RunState("r", "completed", "p", []), Outcome("r", "completed"), root)
     assert [child["status"] for child in seen.list_children()] == ["completed"]
+
+
+@pytest.mark.parametrize(
+    ("address", "asker"),
+    [
+        ("pipeline:p;agent:go;tool:old_book:call_1;elicitation:1", "old_book"),
+        ("pipeline:p;step:book;elicitation:1", "book"),
+        ("pipeline:p;step:send;level:owner-approval", "owner-approval"),
+    ],
+)
+def test_a_question_of_a_server_is_listed_under_the_call_in_which_it_asks(address: str, asker: str) -> None:
+    assert QuestionView(question(Input(message="?"), address)).step == asker
