@@ -46,7 +46,7 @@ PAGES += [
 API = ["questions", "questions?run={run}", "questions/{id}", "runs", "runs/{run}", "runs/{run}/result"]
 API += ["runs/{run}/history", "runs/{run}/graph", "runs/{run}/events"]
 POSTS = ["runs/{run}/pause", "runs/{run}/answers", "questions/{id}/claim"]
-EVERY = [*PAGES, *(f"/api/v1/{path}" for path in API), "/metrics"]
+EVERY = [*PAGES, *(f"/api/v1/{path}" for path in API)]
 BODY = {"answers": [{"question": "city", "content": "Rome"}]}
 
 
