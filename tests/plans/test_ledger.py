@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.blueprint.questions.agreement import TABLES, Language
 from holdfast.blueprint.words.repeats import choose_repeat_words
+from holdfast.cli.render import question_text
 from holdfast.protocol.address import Address
 from holdfast.protocol.ledger import LedgerEntry, add_entries, read_ledger, tell_ledger
 from holdfast.workflows.ledger import Ledgers
@@ -118,6 +119,9 @@ async def test_the_second_plan_is_shown_with_what_differs_from_the_first(plans: 
     await plans.harness.answer(run, {"verdict": "unchanged"}, first)
     second = await plans.harness.one(run)
     assert "changes" not in first.info["about"] and {"id": "one", "change": "new"} in second.info["about"]["changes"]
+    assert "failed" not in first.info["about"] and "ben: plan_send" in second.info["about"]["failed"]
+    assert [(made["step"], made["status"]) for made in second.info["about"]["done"]][0] == ("ana", "returned")
+    assert "returned" in question_text(second).plain
     await plans.harness.answer(run, {"verdict": "rejected"}, second)
     assert "rejected the plan" in str((await plans.harness.result(run)).error)
 

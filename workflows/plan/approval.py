@@ -115,6 +115,11 @@ class PlanStart:
         opening = [Message(role="user", content=value)]
         return (await run_agent(call, opening, frame, planner.instructions)).output
 
+    def _describe_past(self) -> JSONObject:
+        """Return why the plan before failed, and the calls that were made: who approves the next one is to know."""
+        failed, done = self.origin.failed, tell_ledger(self.frame.host.ledgers.read(self.frame.address))
+        return {**({} if failed is None else {"failed": failed.why}), **({"done": done} if done else {})}
+
     async def _confirm(self, plan: PlanBody) -> PlanBody:
         """Return the plan as a person approves it, who may edit it, or send it back to its planner."""
         revisions = 0 if self.planner is None else self.author.max_revisions
@@ -132,6 +137,7 @@ class PlanStart:
                 self.catalogue,
                 faults=faults,
                 changes=[] if before is None else differences(before, plan),
+                past=self._describe_past(),
                 revisable=revisions > 0,
             )
             faults, before = [], plan
@@ -170,6 +176,7 @@ async def review_plan(
     *,
     faults: Sequence[str] = (),
     changes: Sequence[JSONObject] = (),
+    past: JSONObject | None = None,
     revisable: bool = False,
 ) -> tuple[JSONObject, JSONObject]:
     """Return a person's verdict on a plan, and the reply as expressions read it. A rejection is raised as a failure."""
@@ -182,6 +189,7 @@ async def review_plan(
             "goal": plan.goal,
             **({"tools": tools} if tools else {}),
             **({"changes": list(changes)} if changes else {}),
+            **(past or {}),
         },
         author=author,
         agents=dict(frame.blueprint.agents),
