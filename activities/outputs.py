@@ -14,7 +14,7 @@ FINAL_RESULT = "final_result"
 """Name of the tool whose arguments are the output."""
 _RESULT = "result"
 _COMPOSED = ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum")
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
 
 Schema = JSONObject
 
@@ -54,15 +54,17 @@ def validate_reply(reply: ModelReply, schema: Schema | None) -> ModelReply:
 def parse_output(output: object, schema: Schema) -> tuple[JSON, str | None]:
     """Return the output, and why it does not fit its schema or None. A text that does not fit is parsed as JSON.
 
+    The JSON may stand in a code fence, with words around it.
+
     >>> parse_output('[1, 2]', {"type": "array"}), parse_output("soon", {"type": "array"})
     (([1, 2], None), ('soon', 'the text is not JSON, and the value must be a list'))
     """
     problem = misfit(schema, output)
     if problem is None or not isinstance(output, str):
         return output, problem
-    fenced = _FENCED.fullmatch(output)
-    try:
-        value = from_json(fenced[1] if fenced else output, allow_inf_nan=False)
+    fenced = _FENCED.findall(output)
+    try:  # of several fences none is plainly the output
+        value = from_json(fenced[0] if len(fenced) == 1 else output, allow_inf_nan=False)
     except ValueError:
         return output, f"the text is not JSON, and {problem.partition(', not ')[0]}"
     return value, misfit(schema, value)

@@ -241,7 +241,9 @@ async def test_an_output_that_does_not_fit_is_a_problem_with_its_call(provider: 
     assert reply.raw is not None
 
 
-@pytest.mark.parametrize("text", ['{"title": "Fish"}', '```json\n{"title": "Fish"}\n```'])
+@pytest.mark.parametrize(
+    "text", ['{"title": "Fish"}', '```json\n{"title": "Fish"}\n```', 'Here: ```json\n{"title": "Fish"}\n```\nBye.']
+)
 async def test_a_text_that_is_fitting_json_is_an_output_too(provider: Provider, text: str) -> None:
     provider.text(text)
     assert (await call(alias(provider), asked(output_schema=POEM))).output == {"title": "Fish"}
