@@ -60,6 +60,8 @@ def find_place(events: Sequence[Event], at: str) -> Address:
         hint = did_you_mean(at, [*places, *map(name_at, places)]) or "`holdfast show RUN --json` has the addresses"
         raise BadInput(f"the run did not come to {at!r}; {hint}")
     if len(named) > 1:
+        if all(map(find_opaque, named)):
+            _check_outside(named[0])
         raise Ambiguous(f"{at!r} stands several times in the run: {', '.join(named[:5])}")
     return Address(named[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -161,6 +162,16 @@ async def test_what_cannot_be_forked_says_so(house: Harness) -> None:
         await house.runs.fork(run, "xx")
     with pytest.raises(Ambiguous, match="several times"):
         await house.runs.fork(run, "x")
+
+
+async def test_a_step_of_a_plan_that_stands_in_several_items_is_no_place(house: Harness) -> None:
+    steps = [{"id": "1", "instruction": "ASK_INFO: Who?", "pause_for_response": True, "loopover": ["a", "b"]}]
+    run = await house.start(json.dumps({"goal": "Ask", "agent": "echo", "steps": steps, "max_parallel": 2}))
+    for _ in steps[0]["loopover"]:
+        await house.answer(run, "me")
+    await house.result(run)
+    with pytest.raises(BadInput, match="cannot begin inside the plan"):
+        await house.runs.fork(run, "1")
 
 
 INPUT = """
