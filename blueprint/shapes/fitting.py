@@ -218,15 +218,31 @@ def check_arguments(step: AnyStep, value: Shape, tools: ToolShapes, path: str, r
     """Report arguments that a tool does not take, and those that it lacks; their types may be converted.
 
     Args:
-        value: What the step's `arguments` give, if it has them.
+        value: What the step's `arguments` give, or its input.
         tools: What is known of the tools.
     """
-    if step.input_key == "arguments" and (tool := step.__dict__.get("uses")):
-        _check_names(value, tools.parameters.get(tool), f"{path}.arguments", report)
+    if tool := step.__dict__.get("uses"):
+        wanted = tools.parameters.get(tool)
+        if step.input_key == "arguments":
+            _check_names(value, wanted, f"{path}.arguments", report)
+        elif wanted is not None and step.on_error != "ask":  # a person may give another input
+            _check_input_of_several(tool, value, wanted, f"{path}.{step.input_key}", report)
     for index, part in enumerate(step.plan_body.steps if step.plan_body is not None else ()):
         if part.arguments is not None and len(part.tools) == 1:
             wanted = tools.parameters.get(part.tools[0])
             _check_names(make_constant(part.arguments), wanted, f"{path}.plan.steps[{index}].arguments", report)
+
+
+def _check_input_of_several(tool: str, given: Shape, wanted: Shape, path: str, report: Report) -> None:
+    """Report an input that is no object where a tool needs several arguments: only an object has their names."""
+    needed = [key for key in wanted.keys if key in wanted.required]
+    if len(needed) < 2:
+        return
+    if not given.may_be("object"):
+        message = f"{tool} takes several arguments ({', '.join(wanted.keys)}), and its input is {describe_types(given)}"
+        report.add(path, "bad_shape", message, f"write arguments: {{{', '.join(f'{key}: …' for key in needed)}}}")
+    elif given.types <= {"object", "null"}:
+        _check_names(given, wanted, path, report)
 
 
 def _check_names(given: Shape, wanted: Shape | None, path: str, report: Report) -> None:

@@ -499,3 +499,46 @@ def test_arguments_are_those_that_the_tool_takes(step: str, path: str) -> None:
         assert blueprint is not None
         judge(blueprint, heard, TOOLS)
         assert heard.told == told
+
+
+PAGE = ToolShapes(
+    {
+        "page": Shape(
+            {
+                "type": "object",
+                "required": ["who", "text"],
+                "properties": {"who": {"type": "string"}, "text": {"type": "string"}, "loud": {"type": "boolean"}},
+                "additionalProperties": False,
+            }
+        )
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "wrong"),
+    [
+        ("{name: p, uses: page, input: hello}", ("steps[0].input", "page takes several arguments (who, text, loud), ")),
+        (
+            "{kind: hitl, name: a, message: Who?, ask: input}, {name: p, uses: page}",
+            ("steps[1].input", "page takes several arguments (who, text, loud), and its input is a text"),
+        ),
+        ("{name: p, uses: page, input: {who: Ana}}", ("steps[0].input", "the tool needs the argument 'text'")),
+        (
+            "{name: p, uses: page, input: {who: Ana, text: Hi, too: 1}}",
+            ("steps[0].input.too", "the tool takes no argument 'too'"),
+        ),
+        ("{name: p, uses: page, input: {who: Ana, text: Hi}}", None),
+        ("{name: p, uses: page}", None),
+        ("{name: p, uses: page, input: '{{ input.all }}'}", None),
+        ("{name: p, uses: page, input: hello, on_error: ask}", None),
+        ("{name: b, uses: book, input: trip}", None),
+    ],
+)
+def test_a_tool_of_several_arguments_needs_an_object(steps: str, wrong: tuple[str, str] | None) -> None:
+    heard, blueprint = Heard(), parse(f"steps: [{steps}]").blueprint
+    assert blueprint is not None
+    judge(blueprint, heard, ToolShapes({**TOOLS.parameters, **PAGE.parameters}))
+    assert [(path, message.startswith(wrong[1] if wrong else "")) for path, message in heard.told] == (
+        [(wrong[0], True)] if wrong else []
+    ), heard.told
