@@ -20,6 +20,7 @@ from holdfast.cli.output import DONE, clear_screen, print_json, say
 from holdfast.cli.render import waiting_text
 from holdfast.cli.session import Session, open_session
 from holdfast.cli.tables import ago, cell, console, print_table, room
+from holdfast.client.proposals import question_json
 from holdfast.client.reading import person
 from holdfast.client.states import Waiting
 from holdfast.client.views.questions import QuestionView
@@ -85,7 +86,7 @@ class _OpenList:
 
     def to_json(self) -> list[JSON]:
         """Return what the command prints with `--json`."""
-        of_run = [question.model_dump(mode="json") for question in self.questions]
+        of_run = [question_json(question) for question in self.questions]
         return [*of_run, *(entry for row in self.rows for entry in row.to_json())]
 
 

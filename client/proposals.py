@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.questions import Question
 
 if TYPE_CHECKING:
@@ -18,6 +18,12 @@ def describe_proposal(question: Question) -> str | None:
     """Return the plan that a person is to review, in the words of its language; None for any other question."""
     proposal = read_proposal(question)
     return None if proposal is None else proposal.to_text()
+
+
+def question_json(question: Question) -> JSONObject:
+    """Return a question as programs get it: of a plan that is to be reviewed with the plan in words, `proposal`."""
+    proposal = describe_proposal(question)
+    return {**question.model_dump(mode="json"), **({} if proposal is None else {"proposal": proposal})}
 
 
 def read_proposal(question: Question) -> Proposal | None:

@@ -12,7 +12,7 @@ from holdfast.blueprint.load import loads
 from holdfast.blueprint.questions import Review
 from holdfast.cli.plan_text import plan_text
 from holdfast.cli.render import question_text
-from holdfast.client.proposals import describe_proposal
+from holdfast.client.proposals import describe_proposal, question_json
 from holdfast.client.reading import in_short
 from holdfast.server.mcp.elicitation import message_for
 from holdfast.server.web.addresses import question_address
@@ -179,6 +179,8 @@ async def test_the_api_tells_a_proposal_in_words(plans: Plans) -> None:
     question = await plans.harness.one(run)
     async with client_of(site_of_house(plans.harness), person("bot", is_service=True)) as api:
         told = (await api.get(f"/api/v1/questions/{question.id}", headers={WHO: "ana"})).json()
-    assert told["proposal"] == describe_proposal(question)
+        [listed] = (await api.get(f"/api/v1/questions?run={run}", headers={WHO: "ana"})).json()
+    assert told["proposal"] == listed["proposal"] == describe_proposal(question)
+    assert question_json(question) == {**question.model_dump(mode="json"), "proposal": describe_proposal(question)}
     await plans.harness.answer(run, {"verdict": "rejected"}, question)
     await plans.harness.result(run)

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions.kind import join_paths
 from holdfast.client.open_questions import OpenQuestions, content_problems, find_question, must_be_seen
-from holdfast.client.proposals import describe_proposal
+from holdfast.client.proposals import question_json
 from holdfast.client.runs import Runs
 from holdfast.client.signals import Sent
 from holdfast.client.states import WaitingRow
@@ -56,10 +56,7 @@ async def list_questions(exchange: Exchange) -> list[dict[str, Any]]:
     if query.run is not None:
         runs = exchange.runs
         questions = runs.lists.select_for(user, await runs.access.visible_questions(query.run))
-        return [
-            question.model_dump(mode="json")
-            for question in await runs.access.select_visible(query.run, questions, user)
-        ]
+        return [question_json(one) for one in await runs.access.select_visible(query.run, questions, user)]
     return await _of_all_runs(exchange, user, query)
 
 
@@ -72,9 +69,7 @@ async def _of_all_runs(exchange: Exchange, user: str | None, query: QuestionsQue
 
 async def show_question(exchange: Exchange) -> dict[str, Any]:
     """Show an open question."""
-    question = await exchange.runs.lists.find_question(exchange.path("id"))
-    proposal = describe_proposal(question)
-    return {**question.model_dump(mode="json"), **({"proposal": proposal} if proposal else {})}
+    return question_json(await exchange.runs.lists.find_question(exchange.path("id")))
 
 
 async def show_attachment(exchange: Exchange) -> Response:
