@@ -276,6 +276,9 @@ class CaseRecorder:
                 return [{"question": pattern, "decline": True, **_name(reply.by)}]
             case "cancelled":
                 self._notes.append(f"{name_at(reply.address)}: somebody cancelled the question, which a test cannot do")
+            case "superseded":
+                told = "its branch had lost a race, which a test may decide in another way"
+                self._notes.append(f"{name_at(reply.address)}: {told}")
         return []
 
     def _is_inside_call(self, address: str) -> bool:

@@ -102,3 +102,20 @@ async def test_a_tool_that_fails_and_a_run_that_fails_are_found_again(desk: Desk
     assert recorded.case["tools"] == {"shout": [{"error": "hoarse"}]}
     assert recorded.case["expect"]["error"] == {"address": "pipeline:flow;step:say"}
     assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
+
+
+RACE = """
+steps:
+  - kind: parallel
+    name: race
+    until: first
+    branches:
+      ana: [{kind: hitl, name: ask_ana, message: Ana?}]
+      bob: [{kind: hitl, name: ask_bob, message: Bob?}]
+"""
+
+
+async def test_what_the_losers_of_a_race_were_asked_is_told(desk: Desk) -> None:
+    file = desk.read("tests: [{name: quick, answers: [{question: ask_ana, content: now}]}]", RACE)
+    recorded = await record(desk.stage, file, file.cases[0])
+    assert recorded.notes == ["ask_bob: its branch had lost a race, which a test may decide in another way"]
