@@ -257,6 +257,9 @@ class CaseRecorder:
 
     def _write_answer(self, reply: PastReply, pattern: str) -> list[JSON]:
         """Return the answers that ended a question, several with a quorum; none if none did."""
+        if reply.status == "superseded":
+            told = "its branch had lost a race, which a test may decide in another way"
+            self._notes.append(f"{name_at(reply.address)}: {told}")
         if not reply.question or self._is_inside_call(reply.address):
             return []
         if reply.comment:
@@ -276,9 +279,6 @@ class CaseRecorder:
                 return [{"question": pattern, "decline": True, **_name(reply.by)}]
             case "cancelled":
                 self._notes.append(f"{name_at(reply.address)}: somebody cancelled the question, which a test cannot do")
-            case "superseded":
-                told = "its branch had lost a race, which a test may decide in another way"
-                self._notes.append(f"{name_at(reply.address)}: {told}")
         return []
 
     def _is_inside_call(self, address: str) -> bool:
