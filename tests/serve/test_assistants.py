@@ -185,21 +185,23 @@ async def test_refusals_and_unfit_arguments_are_told_as_results(house: Harness) 
 @pytest.mark.slow
 async def test_lists_of_tools_and_resources_go_on_by_a_cursor(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "PAGE_ROWS", 1)
-    asked = [await house.one(await house.start(TITLE, {"topic": "tea"})) for _ in range(2)]
+    name = f"title-{house.unique}"  # of runs of others there may be thousands
+    titled = TITLE.replace("name: title\n", f"name: {name}\n", 1)
+    asked = [await house.one(await house.start(titled, {"topic": "tea"})) for _ in range(2)]
     ids = {question.id for question in asked}
     async with assistant(house) as client:
 
-        async def whole(of: str, key: str) -> bool:
+        async def whole(of: str, key: str, **only: str) -> bool:
             listed, cursor, pages = [], None, 0
             while pages == 0 or cursor is not None:
-                page = (await client.call_tool(of, {"after": cursor})).structured_content
+                page = (await client.call_tool(of, {"after": cursor, **only})).structured_content
                 listed, cursor, pages = [*listed, *page[of]], page["next"], pages + 1
             values = [row.get(key) for row in listed]
             wanted = ids if key == "id" else {question.run for question in asked}
             return wanted <= set(values) and len(values) == len(set(values)) == pages
 
         await until(lambda: whole("questions", "id"), "the questions, page by page")
-        await until(lambda: whole("runs", "run"), "the runs, page by page")
+        await until(lambda: whole("runs", "run", blueprint=name), "the runs, page by page")
         resources = await client.list_resources()
         assert (await client.list_resources(cursor=resources.next_cursor)).resources != resources.resources
         with pytest.raises(MCPError, match="not a cursor of this list"):
