@@ -262,9 +262,10 @@ def pays_first(state: State) -> State:
     return {"log": [answer["account"]]}
 
 
-def _both_picky() -> Any:
+def at_once(**nodes: Any) -> Any:
+    """Return a graph in which all nodes begin at once."""
     builder = StateGraph(State)
-    for name, node in (("picky", picky), ("slow", slow), ("inner", chain(picky))):
+    for name, node in nodes.items():
         builder.add_node(name, node)
         builder.add_edge(START, name)
     return builder.compile(checkpointer=InMemorySaver())
@@ -272,7 +273,7 @@ def _both_picky() -> Any:
 
 reading = chain(first, picky, last, checkpointer=InMemorySaver())
 reading_own_saver = chain(first, picky, last, checkpointer=OwnSaver())
-reading_at_once = _both_picky()
+reading_at_once = at_once(picky=picky, slow=slow, inner=chain(picky))
 paying = chain(pays_first, checkpointer=InMemorySaver())
 
 
@@ -308,17 +309,9 @@ def looks_up_between(state: State) -> State:
     return {"log": [f"{day} {hour}"]}
 
 
-def _deciding_at_once() -> Any:
-    builder = StateGraph(State)
-    for name, node in (("inner", chain(decides)), ("slow", slow)):
-        builder.add_node(name, node)
-        builder.add_edge(START, name)
-    return builder.compile(checkpointer=InMemorySaver())
-
-
 deciding = chain(first, decides, last, checkpointer=InMemorySaver())
 deciding_own_saver = chain(first, decides, last, checkpointer=OwnSaver())
-deciding_at_once = _deciding_at_once()
+deciding_at_once = at_once(inner=chain(decides), slow=slow)
 failing_always = chain(first, always_fails, checkpointer=InMemorySaver())
 looking_up = chain(looks_up_between, checkpointer=InMemorySaver())
 

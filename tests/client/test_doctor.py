@@ -177,6 +177,15 @@ async def test_a_key_of_encryption_that_is_not_set(server: WorkflowEnvironment) 
     assert "NEW_KEY" in findings["encryption"].message and findings["encryption"].remedy
 
 
+BOTH_KEYS = '{id = "new", env = "NEW_KEY"}, {id = "old", env = "OLD_KEY"}'
+
+
+def set_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the variables of `BOTH_KEYS`."""
+    monkeypatch.setenv("NEW_KEY", "n" * 40)
+    monkeypatch.setenv("OLD_KEY", "o" * 40)
+
+
 @pytest.mark.parametrize(
     ("worker_keys", "message"),
     [
@@ -187,13 +196,11 @@ async def test_a_key_of_encryption_that_is_not_set(server: WorkflowEnvironment) 
 async def test_a_key_of_encryption_that_the_worker_has_not(
     server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, worker_keys: str, message: str
 ) -> None:
-    monkeypatch.setenv("NEW_KEY", "n" * 40)
-    monkeypatch.setenv("OLD_KEY", "o" * 40)
+    set_keys(monkeypatch)
     configure(f"[encryption]\nkeys = [{worker_keys}]\n")
     async with worker(server):
         text = Path("holdfast.toml").read_text()
-        both = '{id = "new", env = "NEW_KEY"}, {id = "old", env = "OLD_KEY"}'
-        Path("holdfast.toml").write_text(text.replace(worker_keys, both))
+        Path("holdfast.toml").write_text(text.replace(worker_keys, BOTH_KEYS))
         monkeypatch.setenv("NEW_KEY", "another value that is long enough for it" if "new" in worker_keys else "n" * 40)
         finding = await only("encryption")
     assert (finding.status, message in finding.message) == ("fault", True)
@@ -202,9 +209,8 @@ async def test_a_key_of_encryption_that_the_worker_has_not(
 async def test_a_key_of_encryption_that_the_worker_alone_has(
     server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NEW_KEY", "n" * 40)
-    monkeypatch.setenv("OLD_KEY", "o" * 40)
-    configure('[encryption]\nkeys = [{id = "new", env = "NEW_KEY"}, {id = "old", env = "OLD_KEY"}]\n')
+    set_keys(monkeypatch)
+    configure(f"[encryption]\nkeys = [{BOTH_KEYS}]\n")
     async with worker(server):
         text = Path("holdfast.toml").read_text()
         Path("holdfast.toml").write_text(text.replace(', {id = "old", env = "OLD_KEY"}', ""))
@@ -215,9 +221,8 @@ async def test_a_key_of_encryption_that_the_worker_alone_has(
 async def test_an_old_key_of_encryption_that_has_another_value_here(
     server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NEW_KEY", "n" * 40)
-    monkeypatch.setenv("OLD_KEY", "o" * 40)
-    configure('[encryption]\nkeys = [{id = "new", env = "NEW_KEY"}, {id = "old", env = "OLD_KEY"}]\n')
+    set_keys(monkeypatch)
+    configure(f"[encryption]\nkeys = [{BOTH_KEYS}]\n")
     async with worker(server):
         monkeypatch.setenv("OLD_KEY", "x" * 40)
         finding = await only("encryption")
