@@ -95,7 +95,7 @@ def read_user(by: str | None) -> str | None:
     """
     if by is None:
         return None
-    name = canonical_name(by if ":" in by else f"{USER}{by}")
+    name = name_sender(by)
     return name if name.startswith(USER) and is_person(name) else None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -159,7 +159,7 @@ async def _connect(profile: ClientConfigProfile, data_converter: DataConverter) 
     except RuntimeError as error:
         if "Invalid headers" in str(error):  # of TEMPORAL_API_KEY and TEMPORAL_GRPC_META_…
             raise ConfigError(_explain_unusable(address, _find_reason(error))) from error
-        if misfit := _find_misfit(str(error)):
+        if misfit := _find_plain(_TLS_REASONS, str(error)):
             raise ServerUnreachable(f"no connection to the server at {address}: {misfit}") from error
         raise ServerUnreachable(_explain_unreachable(address, profile, _find_reason(error))) from error
 
@@ -172,6 +172,10 @@ _REASONS = {
 """Causes in the SDK's nested messages, and what they mean in plain words."""
 _CA = "TEMPORAL_TLS_SERVER_CA_CERT_PATH"
 _OWN = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
+_HUNG_UP = (
+    "it ends the connection: it may want TLS (TEMPORAL_TLS=true), or a client certificate, or another one; "
+    f"correct {_OWN}"
+)
 _TLS_REASONS = {
     "InvalidContentType": "it does not speak TLS; unset TEMPORAL_TLS, or correct the port",
     "PrivateKeyParseError": "the key of the client certificate cannot be read: TEMPORAL_TLS_CLIENT_KEY_PATH",
@@ -183,33 +187,23 @@ _TLS_REASONS = {
     "InvalidCertificate(NotValidYet": "its certificate is not valid yet, or the clock here is wrong",
     "CertificateRequired": f"it wants a client certificate; set {_OWN}",
     "AlertReceived": f"it does not take the client certificate; correct {_OWN}",
+    **dict.fromkeys(
+        ("UnexpectedEof", "BrokenPipe", "ConnectionReset", "ConnectionAborted", "Error(Canceled", "IncompleteMessage"),
+        _HUNG_UP,
+    ),
 }
 """The same where a server is there: its name is followed by what does not fit, with the variable to set."""
-_HUNG_UP = (
-    "UnexpectedEof",
-    "BrokenPipe",
-    "ConnectionReset",
-    "ConnectionAborted",
-    "Error(Canceled",
-    "IncompleteMessage",
-)
-_HUNG_UP_REASON = (
-    "it ends the connection: it may want TLS (TEMPORAL_TLS=true), or a client certificate, or another one; "
-    f"correct {_OWN}"
-)
 
 
 def _find_reason(error: RuntimeError) -> str:
     """Return the cause in the SDK's nested message, in plain words if it is a common one."""
     text = str(error).removeprefix("Failed client connect: ")
-    return next((plain for cause, plain in _REASONS.items() if cause in text), text)
+    return _find_plain(_REASONS, text) or text
 
 
-def _find_misfit(text: str) -> str | None:
-    """Return what does not fit between the server and the settings of TLS here; None if it is something else."""
-    if reason := next((plain for cause, plain in _TLS_REASONS.items() if cause in text), None):
-        return reason
-    return _HUNG_UP_REASON if any(cause in text for cause in _HUNG_UP) else None
+def _find_plain(reasons: Mapping[str, str], text: str) -> str | None:
+    """Return the plain words for the first of these causes that is in a message; None if none is."""
+    return next((plain for cause, plain in reasons.items() if cause in text), None)
 
 
 def _explain_unusable(address: str, text: str) -> str:

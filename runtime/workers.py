@@ -291,9 +291,9 @@ def explain_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pin: Pin 
         reply: What the server knows of it.
         pin: The version whose workers alone get the work; None: those of the current version, or the ramping one.
     """
-    if not list_fresh_pollers(reply):
-        return NoWorker(task_queue)
     running, routing = list_polling_versions(reply), reply.versioning_info
+    if not running:
+        return NoWorker(task_queue)
     wanted = _make_current_version(reply) if pin is None else pin.version
     is_ramping = pin is None and routing.ramping_version_percentage > 0
     if wanted in running or (is_ramping and _make_version(routing.ramping_deployment_version) in running):
@@ -313,8 +313,8 @@ def find_idle_version(reply: DescribeTaskQueueResponse) -> Version | None:
 
     Where none is current, workers without a version get the work.
     """
-    versions = list_polling_versions(reply)
-    idle = [version for version in versions if version.build and version != _make_current_version(reply)]
+    current = _make_current_version(reply)
+    idle = [version for version in list_polling_versions(reply) if version.build and version != current]
     return idle[-1] if idle else None
 
 

@@ -55,10 +55,8 @@ def _check_keys(config: Config, *, is_shared: bool) -> Finding:
     if keys:
         here = [key.id for key in keys]
         missing = [f"{key.id} ({key.env} is not set)" for key in config.answers.keys if key.id not in here]
-        message = f"answers and commands need a token; keys here: {', '.join(here)}"
-        if not missing:
-            return Finding("keys", "ok", message)
-        return Finding("keys", "ok", f"{message}; not here: {', '.join(missing)}, which a worker needs")
+        lacking = f"; not here: {', '.join(missing)}, which a worker needs" if missing else ""
+        return Finding("keys", "ok", f"answers and commands need a token; keys here: {', '.join(here)}{lacking}")
     if not is_shared:
         return Finding("keys", "ok", "answers need no token; only this machine can reach the local server")
     remedy = "If others can reach Temporal too, name keys in [answers] of holdfast.toml."

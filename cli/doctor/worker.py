@@ -85,12 +85,13 @@ async def check_pins(deployment: Deployment, reply: DescribeTaskQueueResponse) -
             lost[version].append(execution.id)
     remedy = "Start a worker of it, or move the runs to the current one: `holdfast show RUN` has the command."
     return [
-        Finding("version", "fault", f"no worker of {version} polls, and {_count(ids)} pinned to it", remedy)
+        Finding("version", "fault", f"no worker of {version} polls, and {_name_runs(ids)} pinned to it", remedy)
         for version, ids in sorted(lost.items())
     ]
 
 
-def _count(ids: Sequence[str]) -> str:
+def _name_runs(ids: Sequence[str]) -> str:
+    """Return the first runs of these workflows with the verb, such as `a, b, c and 2 more are`."""
     runs = sorted({read_run(id_) for id_ in ids})
     more = "" if len(runs) < 4 else f" and {len(runs) - 3} more"
     return f"{', '.join(runs[:3])}{more} {'is' if len(runs) == 1 else 'are'}"

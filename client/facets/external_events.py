@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.answering import Answering
 from holdfast.client.delivery import AnswerDelivery
 from holdfast.client.earlier_answers import EarlierAnswers
@@ -148,9 +148,7 @@ class ExternalEvents:
         return EventReceipt(event=event.id, run=run, status="taken", question=reply.data.id, at=reply.at)
 
     async def _keep_event(self, event: SystemEvent, run: str) -> EventReceipt:
-        payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
-        check_value(payload, self._answering.limits.answer, "the event")
-        argument = self._answering.sign("answer", SignedCommand(run, run, SEND_EVENT, payload))
+        argument = self._answering.sign("answer", SignedCommand(run, run, SEND_EVENT, self._write(event)))
         try:
             return await self._tree.update(
                 run, SEND_EVENT, argument, EventReceipt, id=f"{event.answer_key}:{event.digest}"
@@ -162,10 +160,14 @@ class ExternalEvents:
         """Send an event to a run by signal, for when a worker is there. Raises `NothingSent` where keys are set."""
         if self._answering.keys:
             raise no_signals()
-        payload = json.loads(event.model_dump_json(exclude={"token", "groups"}))
-        check_value(payload, self._answering.limits.answer, "the event")
-        await self._tree.client.get_workflow_handle(run).signal(SEND_EVENT, payload)
+        await self._tree.client.get_workflow_handle(run).signal(SEND_EVENT, self._write(event))
         return EventReceipt(event=event.id, run=run, status="sent", at=datetime.now(UTC))
+
+    def _write(self, event: SystemEvent) -> JSONObject:
+        """Return an event as it is sent to a run that keeps it. Raises if it is too large."""
+        payload: JSONObject = json.loads(event.model_dump_json(exclude={"token", "groups"}))
+        check_value(payload, self._answering.limits.answer, "the event")
+        return payload
 
 
 def _make_batch(event: SystemEvent, question: str) -> AnswerBatch:

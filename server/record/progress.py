@@ -13,7 +13,7 @@ from sqlalchemy import Row, and_, func, insert, select, update
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.listing import CALM_PAGE, OPEN, OURS
@@ -171,6 +171,11 @@ class Reset(NamedTuple):
     at: datetime
 
 
+def read_reset_run(described: WorkflowExecutionDescription) -> str | None:
+    """Return Temporal's id of the run that goes on where a reset has ended the described one; None if none has."""
+    return described.raw_description.workflow_extended_info.reset_run_id or None
+
+
 async def find_reset(client: Client, workflow: str, run: str) -> Reset | None:
     """Return the reset that has ended a run; None if none has, or the run is forgotten.
 
@@ -185,8 +190,8 @@ async def find_reset(client: Client, workflow: str, run: str) -> Reset | None:
         if not is_missing(error):
             raise
         return None
-    later = described.raw_description.workflow_extended_info.reset_run_id
-    if not later:
+    later = read_reset_run(described)
+    if later is None:
         return None
     reasons = [
         event.workflow_execution_terminated_event_attributes.reason

@@ -39,7 +39,7 @@ from holdfast.server.record.entries import (
     RecordEntry,
     event_entry,
 )
-from holdfast.server.record.progress import Progress, Reset, WorkflowProgress
+from holdfast.server.record.progress import Progress, Reset, WorkflowProgress, read_reset_run
 from holdfast.server.record.store import RecordStore
 
 log = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class Reader:
         described = await self._tree.describe(progress.workflow, progress.temporal_run)
         outcome = await final_outcome(self._tree, described)
         how = "" if described.status is None else described.status.name.lower()
-        how = "reset" if described.raw_description.workflow_extended_info.reset_run_id else how
+        how = how if read_reset_run(described) is None else "reset"
         is_by_request = how in ENDED_BY_REQUEST
         by = await ended_by(self._tree.client, described.id, described.run_id) if is_by_request else None
         entry = RecordEntry(progress.workflow, "ended", ENDED, "", closed, _end(outcome, how, by, view))
