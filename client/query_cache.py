@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 from temporalio.client import Client, WorkflowExecutionDescription
@@ -55,6 +55,14 @@ class _KeptResult:
     """When a worker was known to be there, on the monotonic clock."""
 
 
+class _Asking(NamedTuple):
+    """A query under way, which those who ask the same at the same time share."""
+
+    key: QueryKey
+    place: Place
+    unless_ended: bool
+
+
 class QueryCache:
     """Keeps the results of queries for as long as the histories of their workflows do not grow.
 
@@ -65,10 +73,15 @@ class QueryCache:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._kept: OrderedDict[QueryKey, _KeptResult] = OrderedDict()
-        self._asking: dict[tuple[QueryKey, Place], asyncio.Future[Any]] = {}
+        self._asking: dict[_Asking, asyncio.Future[Any]] = {}
 
     async def ask(
-        self, key: QueryKey, described: WorkflowExecutionDescription, query: Callable[[], Awaitable[Any]]
+        self,
+        key: QueryKey,
+        described: WorkflowExecutionDescription,
+        query: Callable[[], Awaitable[Any]],
+        *,
+        unless_ended: bool = False,
     ) -> Any:
         """Return the result of a query: a kept one, if nothing has happened since and a worker is there.
 
@@ -76,6 +89,7 @@ class QueryCache:
             key: What is asked.
             described: The server's description of the workflow, from just now.
             query: Asks the workflow.
+            unless_ended: Whether `query` fails where the workflow has ended since: it is shared with such queries only.
 
         Raises what `query` raises.
         """
@@ -83,10 +97,11 @@ class QueryCache:
         kept = self._kept.get(key)
         if kept is not None and kept.place == place and await self._is_sure(key, kept, described.task_queue):
             return kept.value
-        asking = self._asking.get((key, place))
+        shared = _Asking(key, place, unless_ended)
+        asking = self._asking.get(shared)
         if asking is None:
-            asking = self._asking[key, place] = asyncio.ensure_future(self._query(key, place, query))
-            asking.add_done_callback(lambda ended: self._end(key, place, ended))
+            asking = self._asking[shared] = asyncio.ensure_future(self._query(key, place, query))
+            asking.add_done_callback(lambda ended: self._end(shared, ended))
         return await asyncio.shield(asking)  # who leaves does not take it from the others
 
     async def _query(self, key: QueryKey, place: Place, query: Callable[[], Awaitable[Any]]) -> Any:
@@ -94,8 +109,8 @@ class QueryCache:
         self._keep(key, _KeptResult(value, place, time.monotonic()))
         return value
 
-    def _end(self, key: QueryKey, place: Place, asked: asyncio.Future[Any]) -> None:
-        del self._asking[key, place]
+    def _end(self, shared: _Asking, asked: asyncio.Future[Any]) -> None:
+        del self._asking[shared]
         if not asked.cancelled():
             asked.exception()  # perhaps nobody waits for it any more
 

@@ -147,7 +147,8 @@ class Tree:
         described = described or await self.describe(workflow, run)
         if unless_ended and described.status != WorkflowExecutionStatus.RUNNING:
             raise UnknownRun(workflow)
-        result: Result = await self.cache.ask(QueryKey.of(workflow, run, name, argument, type_), described, ask)
+        key = QueryKey.of(workflow, run, name, argument, type_)
+        result: Result = await self.cache.ask(key, described, ask, unless_ended=unless_ended)
         return result
 
     async def _ask_again(self, workflow: str, once: Callable[[], Awaitable[Result]]) -> Result:
