@@ -74,7 +74,7 @@ from holdfast.runtime.health import (
     serve_privately,
     serve_routes,
 )
-from holdfast.runtime.payloads import stores_large
+from holdfast.runtime.payloads import find_directory, stores_large
 from holdfast.runtime.payloads.checkpoints import open_checkpoints
 from holdfast.runtime.probe import ALIVE, LOOPBACK
 from holdfast.runtime.replay import replay
@@ -416,6 +416,8 @@ async def _run(
     connection = await _reach_server(config, settings.connect_seconds, shutdown)
     # At the start: one that is not registered fails the first workflow task that sets it, for ever.
     await check_search_attributes(connection.client)
+    if folder := find_directory(connection.client.data_converter.external_storage):
+        folder.note_namespace()  # checkpoints of graphs go there without a payload
     open_door(config, settings.inbox_key_file)
     warn_of_agents(config)
     try:

@@ -27,7 +27,8 @@ from holdfast.runtime.embedded.server import NAMESPACE, find_server
 from holdfast.runtime.encryption import KeyRing, load_key_ring
 from holdfast.runtime.errors import ServerUnreachable, make_server_error
 from holdfast.runtime.namespace import find_missing_search_attributes, register_search_attributes
-from holdfast.runtime.payloads import directory, find_folder, make_storage
+from holdfast.runtime.payloads import find_directory, make_storage
+from holdfast.runtime.payloads.directory import NamespaceNote
 from holdfast.runtime.temporal_profile import (
     ADDRESS,
     DEFAULT_ADDRESS,
@@ -101,10 +102,9 @@ async def connect(
     else:
         client = await _connect(profile, data_converter)
     namespace = await check_namespace(client)
-    if namespace is not None and (folder := find_folder(place)):
-        directory.enter_namespace(
-            folder, namespace.namespace_info.id, f"{client.namespace} at {client.service_client.config.target_host}"
-        )
+    if namespace is not None and (directory := find_directory(data_converter.external_storage)):
+        label = f"{client.namespace} at {client.service_client.config.target_host}"
+        directory.note = NamespaceNote(namespace.namespace_info.id, label)
     return Connection(client, config, config.worker.task_queue, ui_url, embedded)
 
 

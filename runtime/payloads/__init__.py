@@ -29,7 +29,7 @@ from holdfast.runtime.payloads.directory import PayloadDirectory
 from holdfast.runtime.payloads.driver import PieceDriver
 from holdfast.runtime.payloads.store import PayloadsUnreachable, Store
 
-__all__ = ["THRESHOLD", "PayloadsUnreachable", "find_folder", "make_storage", "stores_large"]
+__all__ = ["THRESHOLD", "PayloadsUnreachable", "find_directory", "find_folder", "make_storage", "stores_large"]
 
 THRESHOLD = 16 * 1024
 """Bytes from which a payload is stored outside. With the SDK's 256 KiB a conversation would fill its history."""
@@ -59,6 +59,13 @@ def stores_large(storage: ExternalStorage | None) -> bool:
 def find_folder(place: str) -> Path | None:
     """Return the folder of a `dir:` place; None for any other."""
     return Path(place.removeprefix("dir:")) if place.startswith("dir:") else None
+
+
+def find_directory(storage: ExternalStorage | None) -> PayloadDirectory | None:
+    """Return the folder in which a storage keeps large payloads; None if it has another place, or none."""
+    drivers = storage.drivers if storage else ()
+    stores = (driver.place for driver in drivers if isinstance(driver, PieceDriver))
+    return next((store for store in stores if isinstance(store, PayloadDirectory)), None)
 
 
 def _make_driver(place: str, ring: KeyRing | None) -> StorageDriver | None:

@@ -13,6 +13,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.runtime.payloads.store import Location, PayloadsUnreachable, Store
@@ -22,6 +23,28 @@ KEY_BYTES = 32
 DRAFT, GOING = ".new", ".going"
 
 
+@dataclass(frozen=True)
+class NamespaceNote:
+    """A namespace whose histories refer to payloads in a folder, as the folder says it: gc checks all of them."""
+
+    id: str
+    label: str
+    """Names the namespace to people."""
+
+    def write(self, folder: Path) -> None:
+        """Write the note into the folder, unless it is there. Raises `PayloadsUnreachable`."""
+        path = folder / NAMESPACES / self.id
+        if path.exists():
+            return
+        try:
+            write_new(folder, path, f"{self.label}\n".encode())
+        except OSError as error:
+            raise PayloadsUnreachable(
+                f"{folder}: large values cannot be stored there: {error.strerror}; make it writable for clients and "
+                "workers alike, or set external in [payloads] to another place"
+            ) from error
+
+
 class PayloadDirectory(Store):
     """A folder of payloads. It is in no claim, so it may be moved."""
 
@@ -29,6 +52,8 @@ class PayloadDirectory(Store):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.note: NamespaceNote | None = None
+        """The namespace of its user, noted in the folder with the first payload."""
 
     def __str__(self) -> str:
         return str(self.folder)
@@ -43,7 +68,7 @@ class PayloadDirectory(Store):
 
     async def renew(self, sizes: Mapping[str, int]) -> set[str]:
         """See base class."""
-        return await asyncio.to_thread(lambda: {name for name in sizes if _renew(self.path(name), sizes[name])})
+        return await asyncio.to_thread(self._renew_all, sizes)
 
     async def write(self, objects: Mapping[str, bytes]) -> None:
         """See base class."""
@@ -52,6 +77,11 @@ class PayloadDirectory(Store):
     async def read(self, names: Collection[str], location: Location) -> dict[str, bytes]:
         """See base class."""
         return await asyncio.to_thread(lambda: {name: self._retrieve(name) for name in names})
+
+    def note_namespace(self) -> None:
+        """Note in the folder whose histories refer to it. Raises `PayloadsUnreachable`."""
+        if self.note is not None:
+            self.note.write(self.folder)
 
     def path(self, name: str) -> Path:
         """Return the path of the object of this name."""
@@ -74,6 +104,10 @@ class PayloadDirectory(Store):
         if len(key) < KEY_BYTES:
             raise PayloadsUnreachable(f"{path} holds no key: {len(key)} bytes; delete it, and another one is made")
         return key
+
+    def _renew_all(self, sizes: Mapping[str, int]) -> set[str]:
+        self.note_namespace()  # every payload that is stored begins here
+        return {name for name in sizes if _renew(self.path(name), sizes[name])}
 
     def _write_all(self, objects: Mapping[str, bytes]) -> None:
         for name, raw in objects.items():
@@ -139,23 +173,6 @@ def write_new(folder: Path, path: Path, raw: bytes) -> None:
     path.parent.mkdir(mode=mode & 0o777, exist_ok=True)
     with open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode & 0o666)) as file:
         file.write(raw)
-
-
-def enter_namespace(folder: Path, namespace: str, label: str) -> None:
-    """Record that histories of this namespace (an id) refer to payloads in the folder: gc checks all of them.
-
-    `label` names the namespace to people.
-    """
-    note = folder / NAMESPACES / namespace
-    if note.exists():
-        return
-    try:
-        write_new(folder, note, f"{label}\n".encode())
-    except OSError as error:
-        raise PayloadsUnreachable(
-            f"{folder}: large values cannot be stored there: {error.strerror}; make it writable for clients and "
-            "workers alike, or set external in [payloads] to another place"
-        ) from error
 
 
 def mend(path: Path) -> Path:

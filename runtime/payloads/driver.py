@@ -93,7 +93,7 @@ class PieceDriver(StorageDriver):
     """
 
     def __init__(self, store: Store, ring: KeyRing | None = None) -> None:
-        self._store = store
+        self.place = store
         self._codec = EncryptionCodec(ring or KeyRing())
         self._seal = PieceSeal(self._codec.ring)
         self._key: bytes | None = None
@@ -101,14 +101,14 @@ class PieceDriver(StorageDriver):
 
     def name(self) -> str:
         """See base class."""
-        return self._store.name
+        return self.place.name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """See base class. Raises PayloadsUnreachable."""
         self._key = self._key or await self._read_naming_key()
         payloads = [self._codec.decrypt(payload) for payload in payloads]
         namespace = context.target.namespace if context.target else ""
-        namer = Namer(self._key, f"{namespace} {self._store.period}".encode())
+        namer = Namer(self._key, f"{namespace} {self.place.period}".encode())
         wholes = await asyncio.to_thread(lambda: [split_payload(payload.data, namer) for payload in payloads])
         await self._store_missing([part for whole in wholes for part in whole.parts])
         return [self._make_claim(payload, whole) for payload, whole in zip(payloads, wholes, strict=True)]
@@ -122,13 +122,13 @@ class PieceDriver(StorageDriver):
     async def _read_naming_key(self) -> bytes:
         """Return the key of names: in a store that is encrypted one that does not lie there."""
         ring = self._codec.ring
-        return ring.derive_key(NAMES) if ring else await self._store.key()
+        return ring.derive_key(NAMES) if ring else await self.place.key()
 
     def _make_claim(self, payload: Payload, whole: SplitPayload) -> StorageDriverClaim:
         names = " ".join(part.name for part in whole.parts)
         rest = self._codec.ring.seal_text(_encode_text(whole.rest), REST)
         envelope = Payload(metadata=payload.metadata).SerializeToString(deterministic=True)
-        return StorageDriverClaim({**self._store.location, PIECES: names, REST: rest, ENVELOPE: _encode_text(envelope)})
+        return StorageDriverClaim({**self.place.location, PIECES: names, REST: rest, ENVELOPE: _encode_text(envelope)})
 
     async def _store_missing(self, parts: Iterable[PayloadPart]) -> None:
         """Store the parts that are missing.
@@ -137,13 +137,13 @@ class PieceDriver(StorageDriver):
         are looked at, and they are stored before it.
         """
         wanted = {part.name: part for part in parts}
-        there = await self._store.renew({name: self._seal.size(part) for name, part in wanted.items()})
+        there = await self.place.renew({name: self._seal.size(part) for name, part in wanted.items()})
         missing = {name: part for name, part in wanted.items() if name not in there}
         if not missing:
             return
         if inner := [inside for part in missing.values() for inside in part.parts]:
             await self._store_missing(inner)
-        await self._store.write({name: self._seal.make_object(part) for name, part in missing.items()})
+        await self.place.write({name: self._seal.make_object(part) for name, part in missing.items()})
         for name, part in missing.items():
             self._cache.put(name, Stored(part.data, part.is_list))
 
@@ -153,7 +153,7 @@ class PieceDriver(StorageDriver):
             names, rest = claim[PIECES].split(), _decode_text(self._codec.ring.open_text(claim[REST], REST))
             payload = Payload.FromString(_decode_text(claim[ENVELOPE]))
         except (KeyError, binascii.Error, DecodeError):
-            raise PayloadsUnreachable(f"a claim on {self._store} names no payload; its sender is wrong") from None
+            raise PayloadsUnreachable(f"a claim on {self.place} names no payload; its sender is wrong") from None
         payload.data = b"".join([*await self._read_pieces(names, claim), rest])
         return payload
 
@@ -170,17 +170,17 @@ class PieceDriver(StorageDriver):
                 for name, part in zip(names, parts, strict=True)
                 for inside in (part.names if part.is_list else [name])
             ]
-        raise PayloadsUnreachable(f"a claim on {self._store} names more than {LONGEST} bytes; its sender is wrong")
+        raise PayloadsUnreachable(f"a claim on {self.place} names more than {LONGEST} bytes; its sender is wrong")
 
     async def _read(self, names: list[str], location: Location) -> list[Stored]:
         for name in names:
             if not _NAME.fullmatch(name):
                 raise PayloadsUnreachable(
-                    f"a claim on {self._store} names no payload: {name[:80]!r}; its sender is wrong"
+                    f"a claim on {self.place} names no payload: {name[:80]!r}; its sender is wrong"
                 )
         parts = {name: self._cache.get(name) for name in set(names)}
         if missing := [name for name, part in parts.items() if part is None]:
-            for name, raw in (await self._store.read(missing, location)).items():
+            for name, raw in (await self.place.read(missing, location)).items():
                 parts[name] = self._check_part(name, raw)
         return [part for name in names if (part := parts[name]) is not None]
 
@@ -188,7 +188,7 @@ class PieceDriver(StorageDriver):
         part = self._seal.read_part(raw, name)
         if part is None:
             raise PayloadsUnreachable(
-                f"{self._store.locate(name)} is damaged: it does not hold what was stored ({len(raw)} bytes, and "
+                f"{self.place.locate(name)} is damaged: it does not hold what was stored ({len(raw)} bytes, and "
                 "another digest). Put it back from a backup; the run then goes on"
             )
         self._cache.put(name, part)

@@ -39,13 +39,13 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from holdfast.activities import tool
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.config import ConfigError, WorkerSettings, load_config
-from holdfast.runtime.connection import find_payload_place, make_converter
+from holdfast.runtime.connection import connect, find_payload_place, make_converter
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.runtime.payloads import THRESHOLD, PayloadsUnreachable, buckets
 from holdfast.runtime.payloads.checkpoints import CheckpointBucket, CheckpointDirectory
 from holdfast.runtime.payloads.collection import InnerReferences, StoredAmount, collect_garbage
-from holdfast.runtime.payloads.directory import PayloadDirectory, enter_namespace, mend, remove
+from holdfast.runtime.payloads.directory import NAMESPACES, NamespaceNote, PayloadDirectory, mend, remove
 from holdfast.runtime.payloads.driver import PieceDriver
 from holdfast.runtime.payloads.pieces import SMALLEST
 from holdfast.runtime.payloads.store import Store
@@ -698,10 +698,24 @@ async def test_gc_refuses_a_folder_that_another_namespace_refers_to(
 ) -> None:
     await stored(folder, "one")
     age(*files(folder))
-    enter_namespace(folder.folder, "another-id", "people at temporal.example:7233")
+    NamespaceNote("another-id", "people at temporal.example:7233").write(folder.folder)
     with pytest.raises(ConfigError, match=r"of namespace people at temporal.example:7233, .*delete .*another-id; else"):
         await collect_garbage(own_server.client, folder.folder)
     assert len(files(folder)) == 1
+
+
+async def test_a_folder_notes_a_namespace_with_its_first_value_and_not_with_a_visit(
+    house: Harness, folder: PayloadDirectory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", house.client.service_client.config.target_host)
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", house.client.namespace)
+    monkeypatch.setenv("HOLDFAST_PAYLOADS", f"dir:{folder.folder}")
+    client = (await connect()).client
+    assert not (folder.folder / NAMESPACES).exists()
+    await client.data_converter.encode([LARGE])
+    [note] = (folder.folder / NAMESPACES).iterdir()
+    assert note.read_text().startswith(f"{house.client.namespace} at ")
 
 
 # The command line
