@@ -47,6 +47,7 @@ WARNINGS = {
     "any_output": "A loop ends, or never ends, with any text or object that its steps give, also with a no.",
     "constant_condition": "A condition is the same however the run goes.",
     "few_questions": "A clarification needs more facts than it may ask questions.",
+    "joined_parts": "`join` is given an object or a text, and joins its keys or its letters.",
     "late_append": "A list that grows between iterations is read after the loop, without the last iteration's value.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
     "optional_key": "A key is read that the value may leave out: the expression then fails.",

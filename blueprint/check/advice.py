@@ -13,7 +13,6 @@ from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.shared_writes import warn_of_list
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.positions import Parts
-from holdfast.blueprint.reducers import find_reducers
 from holdfast.blueprint.source import PlacedDict
 
 
@@ -44,13 +43,12 @@ def _warn_of_unproved_people(blueprint: Blueprint, findings: Findings) -> None:
 
 def _warn_of_shared_writes(blueprint: Blueprint, findings: Findings) -> None:
     """Warn of steps in lists with `needs` that may run at once and write one path of the context."""
-    reduced = find_reducers(blueprint.context_schema)
     lists: list[tuple[str, Sequence[AnyStep], int | None]] = [("steps", blueprint.steps, blueprint.max_parallel)]
     for path, step in placed_steps(blueprint.steps, "steps"):
         lists += [(f"{path}.{key}", block.steps, step.most_at_once) for key, block in step.blocks().items()]
     for path, steps, most in lists:
         if most != 1:
-            warn_of_list(steps, path, reduced, findings)
+            warn_of_list(steps, path, blueprint, findings)
 
 
 def _warn_of_late_lists(blueprint: Blueprint, findings: Findings) -> None:

@@ -27,6 +27,7 @@ from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, en
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
+    from holdfast.blueprint.kinds.operations import Operation
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,11 @@ class Step(Part):
             read: Says what an expression in the scope of this step gives.
         """
         return {}
+
+    @property
+    def first_writes(self) -> "Sequence[Operation]":
+        """The writes to the context before the first iteration of the step."""
+        return ()
 
     @property
     def growing_lists(self) -> Mapping[str, str]:

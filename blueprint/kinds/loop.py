@@ -22,6 +22,7 @@ from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS, LoopBlock, check_block
 from holdfast.blueprint.kinds.loop_forms import expanded_block
 from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
+from holdfast.blueprint.kinds.operations import Operation
 from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
 from holdfast.blueprint.kinds.schema_forms import (
     CONDITION,
@@ -91,6 +92,10 @@ class Loop(Step):
             return UNKNOWN
         template = block.output if block.output_template is None else block.output_template
         return last if template is None else knowledge.render("loop.body", template, last)
+
+    @property
+    def first_writes(self) -> Sequence[Operation]:
+        return self.loop.init
 
     @property
     def growing_lists(self) -> Mapping[str, str]:

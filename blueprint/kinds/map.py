@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -167,6 +167,10 @@ class Map(Step):
         return knowledge.render(
             "map.finalize", end.output if end.output_template is None else end.output_template, outputs
         )
+
+    @property
+    def first_writes(self) -> Sequence[Operation]:
+        return self.map.init
 
     @property
     def most_at_once(self) -> int | None:

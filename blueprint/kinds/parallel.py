@@ -23,7 +23,7 @@ from holdfast.blueprint.kinds.shared_writes import find_writes, warn_of_branches
 from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import MOST_AT_ONCE, MaxParallel, Template
-from holdfast.blueprint.reducers import find_reducers, is_below, split_keys
+from holdfast.blueprint.reducers import is_below, split_keys
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, join_shapes, make_object, make_shape
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, condition, enumerate_words, say_template, say_unquoted
@@ -194,9 +194,8 @@ class Parallel(Step):
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         if self.merge_strategy not in ("context_update", "error_on_conflict") or self.until or self.choose is not None:
             return
-        reduced = find_reducers(blueprint.context_schema)
         writes = {
-            name: list(find_writes(placed_steps(steps, f"{path}.branches.{name}"), reduced))
+            name: list(find_writes(placed_steps(steps, f"{path}.branches.{name}"), blueprint))
             for name, steps in self.branches.items()
         }
         for name, paths in (self.field_mapping or {}).items():

@@ -12,7 +12,6 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent, AgentReference, AgentTool
 from holdfast.blueprint.kinds.asking import AskingStep
-from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
@@ -23,6 +22,7 @@ from holdfast.blueprint.kinds.schema_forms import (
     Schema,
     set_form,
 )
+from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.questions import Review
 from holdfast.blueprint.shape import Shape
@@ -31,6 +31,8 @@ from holdfast.blueprint.source import PlacedDict, PlacedList, Position
 _IDS = ("dependencies", "steps")
 _KEPT = ("id", "goal", "over", "from")
 """Keys whose emptiness is a mistake of the author."""
+_GIVEN = TemplateForm({"type": ["object", "array", "string"]}, keys=("steps", "plan"))
+"""The plan that is read from a value: an object, its steps alone, or a text with JSON or a list in it."""
 
 
 class Plan(AskingStep):
@@ -49,8 +51,8 @@ class Plan(AskingStep):
         instructions = {"plan.agent.instructions": agent.instructions} if isinstance(agent, Agent) else {}
         return {**super().reads(), "plan.from": self.plan.source, "plan.done": self.plan.done, **instructions}
 
-    def blocks(self) -> Mapping[str, Block]:
-        return {}
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {**super().template_forms(), "plan.from": _GIVEN}
 
     def agents(self) -> Sequence[AgentReference]:
         named = {"plan.agent": self.plan.agent}

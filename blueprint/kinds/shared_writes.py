@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.blueprint.findings import Findings, is_literal
 from holdfast.blueprint.json_values import JSON, same
+from holdfast.blueprint.kinds.document import Blueprint
+from holdfast.blueprint.kinds.knowledge import Knowledge, ToolShapes
 from holdfast.blueprint.kinds.needs import find_needs, has_needs
 from holdfast.blueprint.kinds.walk import placed_within
-from holdfast.blueprint.reducers import Path, is_below, split_keys
+from holdfast.blueprint.reducers import Path, find_reducers, is_below, split_keys
+from holdfast.blueprint.shape import UNKNOWN, Shape, make_constant, make_object
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import AnyStep
@@ -34,19 +37,40 @@ class SharedWrite:
         return self.path[:length] == other.path[:length] and not is_equal
 
 
-def find_writes(steps: Iterable[tuple[str, AnyStep]], reduced: Iterable[Path]) -> Iterator[SharedWrite]:
-    """Yield what steps write, as far as it is known before they run, and no reducer joins it.
+def find_writes(steps: Iterable[tuple[str, AnyStep]], blueprint: Blueprint) -> Iterator[SharedWrite]:
+    """Yield what steps write, each given with its path in the document, as far as it is known before they run.
 
-    Args:
-        steps: Each with its path in the document.
-        reduced: The paths that have a reducer.
+    What a reducer joins is left out.
     """
+    reduced = find_reducers(blueprint.context_schema)
     for place, step in steps:
-        if step.sink_to is None:
-            continue
-        path = split_keys(step.sink_to)
-        if not is_below(path, reduced):
-            yield SharedWrite(f"{place}.sink_to", path, _find_constant(step))
+        writes = [*_find_updates(step, place, blueprint)] if step.updates_context else []
+        if step.sink_to is not None:
+            writes.append(SharedWrite(f"{place}.sink_to", split_keys(step.sink_to), _find_constant(step)))
+        yield from (write for write in writes if not is_below(write.path, reduced))
+
+
+def _find_updates(step: AnyStep, place: str, blueprint: Blueprint) -> Iterator[SharedWrite]:
+    """Yield the keys that a step surely writes by `updates_context`; those of the scratchpad are merged."""
+    if step.blocks():
+        return
+    given = step.input_template
+    parts = (
+        {key: make_constant(part) if is_literal(part) else UNKNOWN for key, part in given.items()}
+        if isinstance(given, dict)
+        else None
+    )
+    knowledge = Knowledge(
+        UNKNOWN if parts is None else make_object(parts), blueprint, {}, _render_nothing, {}, ToolShapes()
+    )
+    output = step.output_shape(knowledge) if step.output_schema is None else Shape(step.output_schema)
+    for key in sorted(output.required - {"scratchpad"}):
+        values = (output.find_key(key) or UNKNOWN).values or ()
+        yield SharedWrite(f"{place}.updates_context", (key,), values if len(values) == 1 else ())
+
+
+def _render_nothing(*_: object) -> Shape:
+    return UNKNOWN
 
 
 def _find_constant(step: AnyStep) -> tuple[JSON, ...]:
@@ -64,13 +88,13 @@ def warn_of_branches(branches: Mapping[str, Sequence[SharedWrite]], findings: Fi
             findings.add(clash.place, "shared_write", message, hint)
 
 
-def warn_of_list(steps: Sequence[AnyStep], path: str, reduced: Iterable[Path], findings: Findings) -> None:
+def warn_of_list(steps: Sequence[AnyStep], path: str, blueprint: Blueprint, findings: Findings) -> None:
     """Warn of steps of a list that may run at once, as neither needs the other, and write one path."""
     if not has_needs(steps):
         return
     needs = find_needs(steps)
     writes = {
-        step.name: list(find_writes(placed_within(step, f"{path}[{index}]"), reduced))
+        step.name: list(find_writes(placed_within(step, f"{path}[{index}]"), blueprint))
         for index, step in enumerate(steps)
     }
     for one, other in combinations(writes, 2):

@@ -98,10 +98,35 @@ class TemplateForm:
     """JSON Schema; what it allows may still not be read."""
     read: Callable[[object], object] = _read_any
     """Reads a value. Raises `ValueError` for one that makes no sense."""
+    parts: tuple[str, ...] = ()
+    """Texts that a text inside a template may be, of which one must do; none: any may do."""
+    keys: tuple[str, ...] = ()
+    """An object must have one of these keys."""
 
 
-DURATION = TemplateForm(DURATION_SCHEMA, read_duration)
+DURATION_PARTS = (
+    "",
+    "2",
+    "2h",
+    "2h2",
+    "s",
+    "h",
+    "P",
+    "P2",
+    "PT",
+    "PT2",
+    "P2D",
+    "P2DT",
+    "P2DT2",
+    "2H",
+    "D",
+    "H",
+    "T2H",
+    "DT2H",
+)
+"""What may stand beside a constant part of a duration."""
+DURATION = TemplateForm(DURATION_SCHEMA, read_duration, DURATION_PARTS)
 MOMENT = TemplateForm({"type": "string"}, read_moment)
-QUORUM = TemplateForm({"type": ["integer", "string"]}, read_quorum)
+QUORUM = TemplateForm({"type": ["integer", "string"]}, read_quorum, ("", "2"))
 RISK = TemplateForm({"type": "string"}, read_risk)
 PEOPLE = TemplateForm({"type": ["array", "string"], "items": {"type": "string"}})

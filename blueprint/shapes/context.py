@@ -26,11 +26,14 @@ class Writes:
     """Everything that writes to the context, as far as it is known."""
 
     by_path: dict[tuple[str, ...], list[Shape]] = field(default_factory=dict)
+    replacing: dict[tuple[str, ...], list[Shape]] = field(default_factory=dict)
+    """Of them those that replace what stood there."""
     is_open: bool = False
     """True if something may write any key."""
 
-    def add(self, target: str, shape: Shape) -> None:
-        self.by_path.setdefault(split_keys(target), []).append(shape)
+    def add(self, target: str, shape: Shape, *, replaces: bool = True) -> None:
+        for writes in (self.by_path, self.replacing) if replaces else (self.by_path,):
+            writes.setdefault(split_keys(target), []).append(shape)
 
     def add_object(self, shape: Shape) -> None:
         """Add an object that is written key by key."""
@@ -47,6 +50,8 @@ class Context:
     blueprint: Blueprint
     shape: Shape
     writes: Writes = field(default_factory=Writes)
+    begun: Sequence[tuple[tuple[str, ...], JSON]] = ()
+    """What loops and maps around set before their first iteration, by path; None for what is not known."""
 
     @cached_property
     def declared(self) -> Shape:
@@ -54,19 +59,40 @@ class Context:
         schema = self.blueprint.context_schema
         return UNKNOWN if schema is None else Shape(schema)
 
-    def find_holder(self, target: str) -> tuple[str, JSON] | None:
-        """Return the path above a target, and its first value, where that can hold no keys and nothing replaces it."""
+    def begin_in(self, step: Step, count: int | None = None) -> Context:
+        """Return what is known inside a step, after so many of its operations before the first iteration, or all."""
+        sets = [(split_keys(one.write.target), one) for one in step.first_writes[:count] if one.verb == "set"]
+        values = [(path, one.write.value if is_literal(one.write.value) else None) for path, one in sets]
+        return replace(self, begun=(*self.begun, *values)) if values else self
+
+    def find_holder(self, target: str, verb: str = "set") -> tuple[str, JSON] | None:
+        """Return the path of the first value that cannot take a write, and that value, where nothing replaces it.
+
+        A value above the target has to hold keys; the target itself a list for `append`, an object for `merge`.
+        """
         keys = split_keys(target)
-        for count in range(1, len(keys)):
-            value = _read_value(keys[:count], self.blueprint.context)
-            if value is not None and not isinstance(value, dict):
-                return None if self._may_hold(keys[:count]) else (".".join(keys[:count]), value)
+        needed = {"append": "list", "merge": "object"}.get(verb)
+        for count in range(1, len(keys) + (needed is not None)):
+            value, holds = self._read_first(keys[:count]), needed if count == len(keys) and needed else "object"
+            if value is not None and find_type(value) != holds:
+                return None if self._may_hold(keys[:count], holds) else (".".join(keys[:count]), value)
         return None
 
-    def _may_hold(self, path: tuple[str, ...]) -> bool:
-        """Return whether something may write an object to a path, or to one above it."""
-        above = [shapes for other, shapes in self.writes.by_path.items() if other == path[: len(other)]]
-        is_written = any(shape.may_be("object") for shapes in above for shape in shapes)
+    def _read_first(self, path: tuple[str, ...]) -> JSON:
+        """Return what a path begins with; None where that is not known."""
+        for other, value in reversed(self.begun):
+            if path[: len(other)] == other:
+                return _read_value(path[len(other) :], value)
+            if other[: len(path)] == path:
+                return None
+        return _read_value(path, self.blueprint.context)
+
+    def _may_hold(self, path: tuple[str, ...], type_: str) -> bool:
+        """Return whether something may write a value of this type to a path, or any to one above it."""
+        above = [(other, shapes) for other, shapes in self.writes.replacing.items() if other == path[: len(other)]]
+        is_written = any(
+            shape.may_be(type_ if other == path else "object") for other, shapes in above for shape in shapes
+        )
         return is_written or self.writes.is_open or is_edited(self.blueprint)
 
 
@@ -211,7 +237,7 @@ def gather_writes(steps: Iterable[tuple[Step, Shape]]) -> Writes:
         if step.updates_context:
             writes.add_object(output)
         for operation in find_operations(step):
-            writes.add(operation.write.target, _find_written(operation))
+            writes.add(operation.write.target, _find_written(operation), replaces=operation.verb == "set")
         for target in _find_imported(step):
             writes.add(target, UNKNOWN)
     return writes

@@ -90,20 +90,33 @@ def check_write(target: str, verb: str, value: Shape, context: Shape, path: str,
     return None
 
 
-def _check_holder(target: str, context: Context, path: str, report: Report) -> None:
-    """Report a write below a value that the context begins with, and that can hold no keys."""
-    if (holder := context.find_holder(target)) is not None:
-        name, value = holder
-        message = f"context.{name} begins as {'a list' if isinstance(value, list) else quote(value)}, and holds no keys"
-        hint = f"write beside it, or let it begin as an object: {name.rpartition('.')[2]}: {{}}"
-        report.add(path, "bad_shape", message, hint)
+def _check_holder(target: str, verb: str, context: Context, path: str, report: Report) -> None:
+    """Report a write to, or below, a value that the context begins with, and that cannot take it."""
+    if (holder := context.find_holder(target, verb)) is None:
+        return
+    name, value = holder
+    last, begins = name.rpartition(".")[2], _describe_beginning(value)
+    if verb == "append" and split_keys(target) == split_keys(name):
+        message, hint = "and nothing can be appended to it", f"let it begin as a list: {last}: []"
+    else:
+        message, hint = "and holds no keys", f"write beside it, or let it begin as an object: {last}: {{}}"
+    report.add(path, "bad_shape", f"context.{name} begins as {begins}, {message}", hint)
+
+
+def _describe_beginning(value: JSON) -> str:
+    match value:
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+    return quote(value)
 
 
 def check_writes(step: AnyStep, output: Shape, context: Context, path: str, report: Report) -> None:
     """Report what of a step's output cannot be written where the step says."""
     if step.sink_to is not None:
         check_write(step.sink_to, "set", output, context.declared, f"{path}.sink_to", report)
-        _check_holder(step.sink_to, context, f"{path}.sink_to", report)
+        _check_holder(step.sink_to, "set", context, f"{path}.sink_to", report)
     if step.updates_context and output.types == {"object"}:
         for key in sorted(output.required):
             if (value := output.find_key(key)) is not None:
@@ -121,8 +134,13 @@ def check_operation(step: AnyStep, key: str, value: Shape, context: Context, pat
         return
     place = key.removesuffix(".value") + ".target"
     target = _read_at(step, place)
+    before = report.mistakes
     check_write(target, match[1], value, context.declared, f"{path}.{place}", report)
-    _check_holder(target, context, f"{path}.{place}", report)
+    if report.mistakes > before:
+        return
+    index = re.search(r"\.init\[(\d+)\]", key)
+    begun = context.begin_in(step, int(index[1]) if index else None)
+    _check_holder(target, match[1], begun, f"{path}.{place}", report)
 
 
 def _read_at(step: AnyStep, place: str) -> str:
@@ -170,22 +188,30 @@ def check_form(form: TemplateForm, reader: ExpressionReader, template: Template,
         return value
     parts = list(reader.list_parts(template)) if isinstance(template, list) else [(reader, template)]
     for one, part in parts:
-        if (wrong := _find_unreadable(form, one.look_into(part), one.write_sample(part))) is not None:
+        if (wrong := _find_unreadable(form, one.look_into(part), one.write_samples(part, form.parts))) is not None:
             one.report("bad_shape", f"{key!r} does not fit: {wrong}", "see `holdfast docs reference`")
             break
     return value
 
 
-def _find_unreadable(form: TemplateForm, value: Shape, sample: str | None) -> str | None:
+def _find_unreadable(form: TemplateForm, value: Shape, samples: list[str]) -> str | None:
     """Return why what a template gives cannot be read, in words; None if it may be."""
     if wrong := find_misfit(value, Shape(form.schema)):
         return wrong
-    samples: list[JSON] = [*(value.values or [[element] for element in value.element.values or ()])]
-    for one in samples if sample is None else [*samples, sample]:
-        try:
-            form.read(one)
-        except ValueError as error:
-            return str(error)
+    if form.keys and value.types <= {"object", "null"} and not any(value.find_key(key) for key in form.keys):
+        return f"it has none of {', '.join(form.keys)}"
+    known: list[JSON] = [*(value.values or [[element] for element in value.element.values or ()])]
+    reasons = [_say_unreadable(form, one) for one in samples]
+    if samples and all(reasons):
+        return reasons[0] if len(samples) == 1 else "it cannot be read, whatever its values are"
+    return next(filter(None, (_say_unreadable(form, one) for one in known)), None)
+
+
+def _say_unreadable(form: TemplateForm, value: JSON) -> str | None:
+    try:
+        form.read(value)
+    except ValueError as error:
+        return str(error)
     return None
 
 

@@ -74,6 +74,8 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
         read_elements(judged, of, value)
         return take_part(value)
     element = read_elements(judged, of, value)
+    if name == "join":
+        _check_join(judged, node, of, value)
     seen = look_into(judged, node, element)
     if name == "map" and not node.args:
         return make_shape("list", element=seen)
@@ -82,6 +84,17 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
     if name in _SAME_ELEMENTS:
         return make_shape("list", element=element)
     return element if name in _ONE_ELEMENT else UNKNOWN
+
+
+def _check_join(judged: JudgedText, node: nodes.Filter, of: nodes.Node, value: Shape) -> None:
+    """Warn of an object or a text whose keys or letters are joined; without a separator a text stays as it is."""
+    if value.types <= {"object", "null"} and value.types != {"null"}:
+        message, hint = f"{name_node(of)} is an object: its keys are joined", "join its values: .values() | join(', ')"
+    elif value.is_text and node.args:
+        message, hint = f"{name_node(of)} is a text: its letters are joined", "print it as it is, or .split() it first"
+    else:
+        return
+    judged.warn("joined_parts", message, hint)
 
 
 def _read_default(node: nodes.Node | None) -> Shape:

@@ -32,6 +32,8 @@ class Place:
     names: Mapping[str, Shape] = field(default_factory=dict)
     null_causes: Mapping[str, str] = field(default_factory=dict)
     """Why the output of a step, by its name, may be null here."""
+    certain: frozenset[str] = frozenset({"input"})
+    """What surely is there, as its schema says, and not null: `input`, `previous_step`, `steps.NAME.output`."""
     looked_at: frozenset[str] = frozenset()
     """References that a condition around has looked at, such as `steps.ask` and `input.note`."""
 
@@ -49,7 +51,21 @@ class Place:
             previous=previous,
             heard=UNKNOWN,
             null_causes={**self.null_causes, **causes},
+            certain=self.certain - {PREVIOUS[0]},
         )
+
+    def find_certain(self, root: str, keys: Sequence[str]) -> Shape | None:
+        """Return what a reference gives that is there in any case; None if it may be missing or null."""
+        count = 2 if root == "steps" else 0
+        base = PREVIOUS[0] if root in PREVIOUS else ".".join([root, *keys[:count]])
+        if base not in self.certain or root in self.names and root != "input":
+            return None
+        shape: Shape | None = self.find(root)
+        for index, key in enumerate(keys):
+            if shape is None or (index >= count and (shape.types != {"object"} or key not in shape.required)):
+                return None
+            shape = shape.find_key(key)
+        return shape
 
     def find(self, name: str) -> Shape:
         if name in self.names:

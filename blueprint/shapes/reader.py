@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 from typing import Any
 
 from jinja2 import nodes
@@ -37,9 +39,11 @@ _CERTAIN = (nodes.Const, nodes.Compare, nodes.Not, nodes.Test)
 """Expressions that are never null."""
 _READ = (nodes.Name, nodes.Getattr, nodes.Getitem)
 _SAMPLE = "2"
+_MOST_SAMPLES = 1_000
 _DEFAULTS = ("default", "d")
 _COMPARING_TESTS = {"in": "in", "eq": "eq", "equalto": "eq", "ne": "ne"}
 """Tests that compare with their argument, and the operator that does the same."""
+_TESTS_OF_BEING = ("defined", "undefined", "none")
 _TYPES_OF_TESTS = {
     "string": "text",
     "number": "number",
@@ -87,17 +91,21 @@ class ExpressionReader(JudgedText):
         self.run(parsed.body)
         return TEXT
 
-    def write_sample(self, template: object) -> str | None:
-        """Return a text that a template may give in which each value is a number, as `{{ n }}d`; None for any other."""
+    def write_samples(self, template: object, texts: Sequence[str]) -> list[str]:
+        """Return texts that a template may give in which values stand between constants, as `{{ n }}d`.
+
+        Each number is 2, each text one of its known values, or of these texts. Nothing for any other template.
+        """
         if not isinstance(template, str) or is_plain(template):
-            return None
+            return []
         with suppress(ExpressionError):  # reported with the names
             match parsed_template(template):
                 case Template(whole=None, body=[nodes.Output(nodes=parts)]):
                     quiet = self._be_quiet()
-                    texts = [quiet.write_part(part) for part in parts]
-                    return None if None in texts else "".join(filter(None, texts))
-        return None
+                    choices = [quiet.write_part(part, texts) for part in parts]
+                    if all(choices) and prod(map(len, choices)) <= _MOST_SAMPLES:
+                        return ["".join(chosen) for chosen in product(*choices)]
+        return []
 
     def look_into(self, template: object) -> Shape:
         """Return what a template gives; reports nothing."""
@@ -106,11 +114,16 @@ class ExpressionReader(JudgedText):
     def _be_quiet(self) -> ExpressionReader:
         return ExpressionReader(self.place, self.path, Report(None), self.ask_nobody)
 
-    def write_part(self, part: nodes.Node) -> str | None:
-        """Return a text or a number that a part of a template may give; None if it may give others."""
+    def write_part(self, part: nodes.Node, texts: Sequence[str]) -> Sequence[str]:
+        """Return what a part of a template may give: a constant, a number, or a text; nothing if it may give others."""
         if isinstance(part, nodes.TemplateData):
-            return part.data
-        return _SAMPLE if self.read(part).types <= {"number", "null"} else None
+            return [part.data]
+        shape = self.read(part)
+        if shape.types <= {"number", "null"}:
+            return [_SAMPLE]
+        if not shape.is_text:
+            return []
+        return [str(value) for value in shape.values] if shape.values else texts
 
     def evaluate(self, expression: str, *, is_condition: bool) -> Shape:
         """Return what an expression gives; a condition is tested for truth."""
@@ -150,19 +163,28 @@ class ExpressionReader(JudgedText):
         """Warn of a condition that is the same however the run goes; an exit that is an object is told as such."""
         try:
             node = parsed_expression(condition)
-            decided = True if not is_exit and self._is_certain(node, shape) else decide(node, shape)
+            decided = decide(node, shape) if is_exit or not self._is_full(node) else True
+            if not is_exit and isinstance(node, nodes.Not) and self._is_full(node.node):
+                decided = False
         except ExpressionError:
             return
         if decided is not None:
             message = f"the condition is always {'true' if decided else 'false'}"
             self.warn("constant_condition", message, "see what is known of the values in it, or remove it")
 
-    def _is_certain(self, node: nodes.Node, shape: Shape) -> bool:
-        """Return whether an expression is the output of a step that has surely run, and is an object with keys."""
-        match find_chain(node):
-            case "steps", [name, "output"]:
-                return shape.types == {"object"} and bool(shape.required) and name not in self.place.null_causes
-        return False
+    def _is_full(self, node: nodes.Node) -> bool:
+        """Return whether an expression is surely an object with keys, as what a step gives that has surely run."""
+        shape = self._find_certain(node)
+        return shape is not None and shape.types == {"object"} and bool(shape.required)
+
+    def _find_certain(self, node: nodes.Node) -> Shape | None:
+        root, keys = find_chain(node)
+        return self.place.find_certain(root, keys) if root and root not in self.local else None
+
+    def is_surely_there(self, node: nodes.Node) -> bool:
+        """Return whether an expression is surely defined, and not null."""
+        shape = self._find_certain(node)
+        return shape is not None and "null" not in shape.types
 
     @staticmethod
     def find_read(expression: str) -> set[str]:
@@ -299,8 +321,17 @@ class ExpressionReader(JudgedText):
         for operand in node.ops:
             other = read(operand.expr)
             result = compare(self, left, shape, operand, other)
+            if operand.op in ("eq", "ne") and self._compares_with_null(left, operand.expr):
+                result = make_constant(operand.op == "ne")
             left, shape = operand.expr, other
         return result if len(node.ops) == 1 else BOOLEAN
+
+    def _compares_with_null(self, left: nodes.Node, right: nodes.Node) -> bool:
+        """Return whether one side is null, and the other surely is not."""
+        sides = ((left, right), (right, left))
+        return any(
+            isinstance(null, nodes.Const) and null.value is None and self.is_surely_there(of) for of, null in sides
+        )
 
     def _read_arithmetic(self, node: Any) -> Shape:
         return ARITHMETIC[type(node)](self, node, self.read(node.left), self.read(node.right))
@@ -325,6 +356,8 @@ class ExpressionReader(JudgedText):
         if node.name in _COMPARING_TESTS and self.findings.mistakes == before:
             operand = nodes.Operand(_COMPARING_TESTS[node.name], node.args[0])
             return compare(self, node.node, shape, operand, arguments[0])
+        if node.name in _TESTS_OF_BEING and self.is_surely_there(node.node):
+            return make_constant(node.name == "defined")
         type_ = _TYPES_OF_TESTS.get(node.name)
         return make_constant(False) if type_ is not None and not shape.may_be(type_) else BOOLEAN
 

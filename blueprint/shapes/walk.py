@@ -25,7 +25,7 @@ from holdfast.blueprint.shapes.fitting import (
     check_output,
     check_writes,
 )
-from holdfast.blueprint.shapes.place import Place, make_entry
+from holdfast.blueprint.shapes.place import PREVIOUS, Place, make_entry
 from holdfast.blueprint.shapes.reader import ExpressionReader
 from holdfast.blueprint.shapes.report import Report, Sink, describe_types
 
@@ -150,7 +150,7 @@ class Walk:
         # A person who decides about a failure may give another input.
         rendered = self._reader(f"{path}.{step.input_key}", place).render(step.input_template)
         input_ = UNKNOWN if step.on_error == "ask" else rendered
-        inside = replace(place, previous=input_)
+        inside = replace(place, previous=input_, certain=place.certain - {PREVIOUS[0]})
         check_input(step, input_, path, self.report)
         given = {"": input_}
         for key, template in step.reads().items():
@@ -245,8 +245,11 @@ class Walk:
             previous=names.get("previous_step", UNKNOWN),
             heard=UNKNOWN,
             names={**place.names, **unknown, **known},
+            certain=place.certain - {PREVIOUS[0]},
         )
+        around, self.context = self.context, self.context.begin_in(step)
         end = self._walk_list(block.steps, f"{path}.{key}", begin)
+        self.context = around
         for read_key, template in block.reads.items():
             if (choice := block.choices.get(read_key)) is not None:
                 self._note(step, read_key, choice.expression, end, block)
@@ -263,7 +266,7 @@ class Walk:
 
     def _after(self, step: AnyStep, output: Shape, path: str, place: Place) -> Place:
         """Return what is known after a step, however it ended."""
-        certain = step.when is None and step.on_error == "fail"
+        always_runs = step.when is None and step.on_error == "fail"
         known = output
         if step.on_error == "ask":
             known = UNKNOWN  # what a person gives instead
@@ -274,9 +277,11 @@ class Walk:
             ended = self._walk_step(step.on_error.fallback, f"{path}.on_error.fallback", failed)
             known = join_shapes([output, ended.previous])
         asks = step.answered_question is not None
-        heard = output if asks and certain else UNKNOWN
+        heard = output if asks and always_runs else UNKNOWN
         kept = not asks and not step.blocks() and not step.asks_people and step.on_error == "fail"
         causes = {} if step.null_cause is None else {step.name: step.null_cause}
+        mine = {PREVIOUS[0], f"steps.{step.name}.output"}
+        certain = place.certain - mine | (mine if always_runs and not causes else set())
         if step.when is not None:
             self.whens[step.name] = step.when
         return Place(
@@ -285,6 +290,7 @@ class Walk:
             place.heard if kept else heard,
             place.names,
             {**place.null_causes, **causes},
+            certain,
         )
 
     def _check_update(self, step: AnyStep, output: Shape, path: str) -> None:

@@ -185,7 +185,17 @@ MISTAKES = {
     PLAN + "{name: x, input: \"{{ output.steps['1'].date }}\"}": ("date", "unknown_field", "did you mean 'data'?"),
     PLAN + WHEN % "output.steps['1'].status == 'done'": ("done", "impossible_comparison", "it is 'completed'"),
     PLAN + WHEN % "steps.work.reply.verdict == 'revised'": ("revised", "impossible_comparison", "mean 'revise'?"),
+    PLAN + "{kind: plan, name: again, plan: {from: '{{ input.amount }}'}}": ("{{", "bad_shape", "is a number, not"),
+    "{kind: plan, name: again, plan: {from: '{{ steps.rate.output }}'}}": (
+        "{{",
+        "bad_shape",
+        "has none of steps, plan",
+    ),
     # Times and people.
+    "{kind: timer, name: t, for: '{{ input.payee }} days'}": ("{{", "bad_shape", "whatever its values are"),
+    "{kind: timer, name: t, for: 'in {{ input.payee }}'}": ("in {{", "bad_shape", "whatever its values are"),
+    "{kind: timer, name: t, for: '{{ steps.pick.output }}h'}": ("{{", "bad_shape", "whatever its values are"),
+    "{kind: hitl, name: h, message: Go?, quorum: '{{ input.payee }} people'}": ("{{", "bad_shape", "whatever its"),
     "{kind: timer, name: t, for: '{{ input.tags }}'}": ("{{", "bad_shape", "'for' does not fit: it is a list"),
     "{kind: timer, name: t, for: '{{ input.amount }} days'}": ("{{", "bad_shape", "'2 days' is not a duration"),
     "{kind: timer, name: t, until: '{{ input.amount }}'}": ("{{", "bad_shape", "it is a number, not a text"),
@@ -261,6 +271,14 @@ FINE = [
     "{kind: timer, name: t, for: '{{ input.amount }}d'}",
     "{kind: timer, name: t, for: '{{ input.amount }}'}",
     "{kind: timer, name: t, until: '{{ input.payee }}'}",
+    "{kind: timer, name: t, for: '{{ input.payee }}h'}",
+    "{kind: timer, name: t, for: '{{ input.payee }}h30m'}",
+    "{kind: timer, name: t, for: 'P{{ input.payee }}'}",
+    "{kind: timer, name: t, for: 'PT{{ input.payee }}M'}",
+    "{kind: timer, name: t, for: '{{ input.amount }}{{ input.payee }}'}",
+    "{kind: hitl, name: h, message: Go?, quorum: '0{{ input.payee }}'}",
+    "{kind: plan, name: again, plan: {from: '{{ steps.who.output }}'}}",
+    "{kind: plan, name: again, plan: {from: '{{ input.tags }}'}}",
     "{kind: block, name: b, deadline: '{{ input.amount }}h30m', steps: [{name: a}]}",
     "{kind: hitl, name: h, message: Go?, assignees: '{{ input.tags }}'}",
     "{kind: hitl, name: h, message: Go?, assignees: ['user:ana', '{{ steps.who.reply.by }}']}",
@@ -419,6 +437,45 @@ steps:
 )
 def test_what_a_key_begins_with_says_what_may_be_written_and_added(step: str, said: str | None) -> None:
     problems = parse(COUNTED % step).problems
+    assert [said is not None and said in problem.message for problem in problems] == [True] * (said is not None)
+
+
+BEGUN = """
+context: {name: "", found: [], at: {}}
+steps:
+  - {kind: loop, name: l, loop: {max_loops: 3, body: [{name: a, input: 1%s}], %s}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "writes", "said"),
+    [
+        (
+            "",
+            "state: [{append: {target: context.name, value: 1}}]",
+            "context.name begins as '', and nothing can be app",
+        ),
+        ("", "state: [{append: {target: context.at, value: 1}}]", "context.at begins as an object, and nothing can be"),
+        (
+            "",
+            "state: [{merge: {target: context.found, value: {a: 1}}}]",
+            "context.found begins as a list, and holds no",
+        ),
+        ("", "init: [{set: context.n, value: x}], state: [{append: {target: context.n, value: 1}}]", "begins as 'x'"),
+        ("", "init: [{set: context.n, value: x}, {append: {target: context.n, value: 1}}]", "begins as 'x'"),
+        (", sink_to: n.key", "init: [{set: context.n, value: x}]", "context.n begins as 'x', and holds no keys"),
+        (", sink_to: n.key", "init: [{set: context.n, value: {key: x}}]", None),
+        ("", "init: [{append: {target: context.n, value: 1}}, {set: context.n, value: x}]", None),
+        ("", "init: [{set: context.n, value: []}], state: [{append: {target: context.n, value: 1}}]", None),
+        ("", "init: [{set: context.name, value: []}], state: [{append: {target: context.name, value: 1}}]", None),
+        ("", "init: [{set: context.n, value: '{{ input }}'}], state: [{append: {target: context.n, value: 1}}]", None),
+        (", input: [1], sink_to: name", "state: [{append: {target: context.name, value: 1}}]", None),
+        (", uses: any, sink_to: name", "state: [{append: {target: context.name, value: 1}}]", None),
+        ("", "state: [{append: {target: context.new, value: 1}}, {merge: {target: context.at, value: {a: 1}}}]", None),
+    ],
+)
+def test_what_a_value_begins_with_says_what_can_be_appended_to_it(body: str, writes: str, said: str | None) -> None:
+    problems = parse(BEGUN.replace("input: 1%s", "%s").replace("{name: a, %s", "{name: a%s") % (body, writes)).problems
     assert [said is not None and said in problem.message for problem in problems] == [True] * (said is not None)
 
 

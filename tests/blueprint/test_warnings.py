@@ -111,6 +111,59 @@ def test_an_object_is_no_condition_where_its_step_has_surely_run(warned) -> None
     assert warned(JUDGED % ("", "steps.rate.output.ok")) == []
 
 
+@pytest.mark.parametrize(
+    ("condition", "warns"),
+    [
+        ("previous_step", True),
+        ("not output", True),
+        ("output.ok", False),
+        ("output.more", True),
+        ("output.more is none", True),
+        ("output.more == none", True),
+        ("steps.rate.output.more is defined", True),
+        ("output.ok is none", False),
+        ("input.who is none", True),
+        ("input.who is defined", True),
+        ("input.note is none", False),
+        ("input.note is defined", False),
+        ("input.maybe is none", False),
+        ("input.who == none or input.note", False),
+    ],
+)
+def test_what_is_surely_there_is_no_question(warned, condition: str, warns: bool) -> None:
+    properties = "{who: {type: string}, note: {}, maybe: {type: [string, 'null']}}"
+    inputs = f"{{type: object, required: [who, maybe], properties: {properties}}}"
+    more = "properties: {ok: {}, more: {type: object, required: [deep]}}, required: [ok, more]"
+    step = (JUDGED % ("", condition)).replace("required: [ok]", more)
+    found = warned(f"    inputs: {inputs}{step}")
+    assert [one.code for one in found] == ["constant_condition"] * warns
+
+
+def test_a_step_of_several_that_are_needed_may_have_been_skipped(warned) -> None:
+    rate = "{name: rate, needs: [first], agent: {model: echo, output_schema: {type: object, required: [ok]}}}"
+    first = "{name: first, when: input}, {name: other}"
+    steps = f"steps: [{first}, {rate}, {{name: last, needs: [rate, other], input: 1, when: steps.rate.output}}]"
+    assert warned(steps) == []
+
+
+JOINED = 'steps: [{name: rate, input: {a: 1}}, {kind: hitl, name: who, message: Who?}, {name: x, input: "{{ %s }}"}]'
+
+
+@pytest.mark.parametrize(
+    ("value", "warns"),
+    [
+        ("steps.rate.output | join", True),
+        ("steps.rate.output.values() | join", False),
+        ("steps.who.output | join(', ')", True),
+        ("steps.who.output | join", False),
+        ("steps.who.output.split() | join(', ')", False),
+        ("input | join(', ')", False),
+    ],
+)
+def test_joining_keys_or_letters_is_told(warned, value: str, warns: bool) -> None:
+    assert [one.code for one in warned(JOINED % value)] == ["joined_parts"] * warns
+
+
 def test_a_key_that_nothing_says_a_value_has_is_told(warned) -> None:
     agent = "{model: echo, output_schema: {type: object, properties: {score: {type: number}}}}"
     [one] = warned(f"steps: [{{name: rate, agent: {agent}}}, {{name: a, when: previous_step.scroe > 3}}]")
