@@ -15,7 +15,7 @@ from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema, validator
 from holdfast.blueprint.questions import Asked, Elicitation, OpenLink
-from holdfast.protocol.address import segment
+from holdfast.protocol.address import ELICITATION, segment
 from holdfast.protocol.agents import InterruptAnswer
 from holdfast.protocol.display import one_line
 from holdfast.protocol.values import make_digest
@@ -46,7 +46,7 @@ def make_path(key: str) -> str:
     'elicitation:login'
     """
     short_key = one_line(key)[:LONGEST_KEY]
-    return segment("elicitation", short_key if short_key == key else f"{short_key}~{make_digest(key)}")
+    return segment(ELICITATION, short_key if short_key == key else f"{short_key}~{make_digest(key)}")
 
 
 def make_question(tool: str, request: JSONObject) -> Asked:

@@ -12,7 +12,7 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain
 from holdfast.client.reading import BadUsage, read_placed, text_of_file
-from holdfast.protocol.address import name_at
+from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 
@@ -31,8 +31,11 @@ class Entry:
     """The ids of the questions it was used for, so that one that refused it does not get it again."""
 
     def fits(self, question: Question) -> bool:
-        """Return whether it can be used for the question: the pattern is a glob over id, address and step name."""
-        names = (question.id, question.address, find_step_name(question))
+        """Return whether it can be used for the question: the pattern is a glob over id, address and step name.
+
+        What a tool or a graph asks has a name of its own; the name of its step stands for it, too.
+        """
+        names = (question.id, question.address, *names_at(question.address))
         return self.remaining > 0 and any(fnmatchcase(name, self.pattern) for name in names)
 
     @property
@@ -46,11 +49,6 @@ class Entry:
         if self.decline:
             return Answer(question=question.id, action="decline")
         return Answer(question=question.id, content=question.asked.read_short(self.content))
-
-
-def find_step_name(question: Question) -> str:
-    """Return the name of the step that asks."""
-    return name_at(question.address)
 
 
 def read_entries(path: Path) -> list[Entry]:

@@ -12,7 +12,9 @@ Address = NewType("Address", str)
 _COUNTERS = re.compile(r"([0-9]{1,18})")
 LONGEST_WORKFLOW_ID = 200
 """Bytes. Temporal takes 1,000, but some of its SQL schemas allow only 255."""
-INSIDE = ("level", "elicitation")
+ELICITATION = "elicitation"
+"""The type of the segment of a question that a server asks in mid-call; its name is the server's own key."""
+INSIDE = ("level", ELICITATION)
 """The types of the segments that a tool, a graph or an MCP server adds to the address of its step or call."""
 
 OPAQUE = ("agent", "plan", "clarify", "tool", "turn", "level")
@@ -162,6 +164,15 @@ def names_at(address: str) -> list[str]:
     outer = next((name for type_, name, _ in reversed(segments) if type_ not in INSIDE), None)
     names = [segments[-1][1], outer]
     return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def name_asker(address: str) -> str:
+    """Return the name of what asks at an address: of a server's question in mid-call, that of the call.
+
+    >>> name_asker("pipeline:pay;step:send;level:owner"), name_asker("pipeline:pay;step:send;elicitation:k1")
+    ('owner', 'send')
+    """
+    return names_at(address)[-1] if parts(address)[-1][0] == ELICITATION else name_at(address)
 
 
 def _part(text: str) -> tuple[str, str, str | None]:

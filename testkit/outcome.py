@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
-from holdfast.client.answer_files import find_step_name
 from holdfast.client.states import Outcome
 from holdfast.client.texts import shown_raise
 from holdfast.client.views import StepView
+from holdfast.protocol.address import name_asker
 from holdfast.protocol.questions import Question
 from holdfast.testkit.files import Case
 from holdfast.testkit.matching import CONTAINS, NOTHING, At, Difference, differences
@@ -71,7 +71,7 @@ def _status_note(observed: ObservedRun) -> str | None:
         raised = f"; raised at {shown_raise(error.raised_at)}" if error.raised_at else ""
         return f"{error.type}: {error.message}{place}{raised}"
     if observed.open:
-        asked = "; ".join(f"{find_step_name(question)} asks {question.message!r}" for question in observed.open)
+        asked = "; ".join(f"{name_asker(question.address)} asks {question.message!r}" for question in observed.open)
         return f"it waits for a person, and no answer of the test fits: {asked}"
     return None
 
@@ -115,7 +115,7 @@ def _facts(expected: PlacedDict, facts: Mapping[str, JSON], at: At) -> Iterator[
 def _question(question: Question) -> JSONObject:
     """Return a question with the names tests use; options are their ids."""
     facts = question.model_dump(mode="json")
-    return {**facts, "step": find_step_name(question), "options": [option.id for option in question.options]}
+    return {**facts, "step": name_asker(question.address), "options": [option.id for option in question.options]}
 
 
 def _questions(expected: JSON, asked: list[JSONObject], at: At) -> Iterator[Difference]:

@@ -13,12 +13,13 @@ from datetime import datetime
 from holdfast.blueprint.changes import with_model, with_workflows
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answer_files import Entry, find_step_name, make_entries
+from holdfast.client.answer_files import Entry, make_entries
 from holdfast.client.answering import Sender
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs
 from holdfast.client.signals import Sent
 from holdfast.client.states import STATUSES, Outcome, RunState
+from holdfast.protocol.address import name_asker
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.people import why_not
@@ -211,7 +212,7 @@ class CaseRun:
         try:
             receipts = await runs.answer(self.run, [answer], by=by)
         except Refusal as refusal:
-            message = f"the answer to {find_step_name(question)} was refused ({refusal.code}): {refusal}"
+            message = f"the answer to {name_asker(question.address)} was refused ({refusal.code}): {refusal}"
             self.problems.append(Difference(written_answer.at.place, written_answer.at.path, note=message))
             return
         if any(isinstance(receipt, Sent) for receipt in receipts):
@@ -266,7 +267,7 @@ class CaseRun:
             current.id == question.id and current.assignees == question.assignees for current in await self._questions()
         ):
             if time.monotonic() > end:
-                raise DidNotSettle(f"the time of {find_step_name(question)} has come, but it is still open")
+                raise DidNotSettle(f"the time of {name_asker(question.address)} has come, but it is still open")
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _questions(self) -> list[Question]:
@@ -308,7 +309,7 @@ class CaseRun:
 
     def _unused_answer(self, answer: _TestAnswer) -> Difference:
         by_address = is_pattern(answer.entry.pattern)
-        asked = [question.address if by_address else find_step_name(question) for question in self.asked.values()]
+        asked = [question.address if by_address else name_asker(question.address) for question in self.asked.values()]
         told = ", ".join([*asked[:_MOST_TOLD], *(["…"] if len(asked) > _MOST_TOLD else [])]) or "nothing"
         message = f"no question fits {answer.entry.pattern!r}; asked: {told}"
         return Difference(answer.at.place, answer.at.path, note=message)

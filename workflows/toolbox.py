@@ -118,9 +118,9 @@ class Toolbox:
         if spec.reference == ASK_PERSON:
             return await ask_person(call, frame)
         if spec.reference.startswith(AGENT):
-            return await self._run_agent(call, spec.reference.removeprefix(AGENT), frame)
+            return await self._run_agent(call, spec, frame)
         if spec.reference.startswith(IMPORT):
-            return await self._run_import(call, spec.reference.removeprefix(IMPORT), frame)
+            return await self._run_import(call, spec, frame)
         tool = find_settings(self.tools, spec)
         request = ToolRequest(
             tool=spec.reference,
@@ -132,21 +132,23 @@ class Toolbox:
         )
         return await call_tool(request, frame, call.name, timeout=tool.timeout, retry=tool.retry)
 
-    async def _run_agent(self, call: ToolCall, name: str, frame: Frame) -> JSON:
+    async def _run_agent(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
+        name = spec.reference.removeprefix(AGENT)
         inside = frame.at("agent", name)
-        frame.note(ToolCalled(tool=call.name))
+        frame.note(ToolCalled(tool=spec.reference))
         asking = AgentCall.of(name, name, frame.blueprint)
         result = await run_agent(asking, [Message(role="user", content=write_text(call.args["input"]))], inside)
         self.inner_calls.extend(result.made)
-        frame.note(ToolReturned(tool=call.name, result=result.output))
+        frame.note(ToolReturned(tool=spec.reference, result=result.output))
         return result.output
 
-    async def _run_import(self, call: ToolCall, alias: str, frame: Frame) -> JSON:
+    async def _run_import(self, call: ToolCall, spec: ToolSpec, frame: Frame) -> JSON:
+        alias = spec.reference.removeprefix(IMPORT)
         child = frame.blueprint.imports[alias]
         value = call.args if _takes_object(child) else call.args["input"]
-        frame.note(ToolCalled(tool=call.name))
+        frame.note(ToolCalled(tool=spec.reference))
         output, _ = await run_import(alias, value, replace(frame.at("import", alias), place=call.name))
-        frame.note(ToolReturned(tool=call.name, result=output))
+        frame.note(ToolReturned(tool=spec.reference, result=output))
         return output
 
 
@@ -177,13 +179,13 @@ async def ask_person(call: ToolCall, frame: Frame) -> JSON:
     return reply.content
 
 
-async def ask_result(call: ToolCall, frame: Frame) -> JSON:
+async def ask_result(call: ToolCall, tool: str, frame: Frame) -> JSON:
     """Ask for the result of a call that is done elsewhere; without an answer return a text that says so."""
     message = f"{call.name} is done elsewhere: what was its result?"
-    frame.note(ToolCalled(tool=call.name))
+    frame.note(ToolCalled(tool=tool))
     asked = Input(message=message, form=NOT_NULL, info={"message": message, "tool": call.name, "args": call.args})
     reply = await frame.ask(asked)
-    frame.note(ToolReturned(tool=call.name, result=reply.content))
+    frame.note(ToolReturned(tool=tool, result=reply.content))
     if reply.status != "answered":
         comment = f": {reply.comment}" if reply.comment else ""
         return f"no result: the question was {reply.status}{comment}"

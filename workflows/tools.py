@@ -10,12 +10,15 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import LostCall
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
-from holdfast.protocol.events import StepRetrying, ToolCalled, ToolReturned
+from holdfast.protocol.events import StepRetrying, ToolCalled, ToolDenied, ToolFailed, ToolReturned
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.workflows.concurrency import CancelledInCall, is_cancelled, is_outcome_unknown
 from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.interrupts import AnsweredResult, Interrupts
+
+CALL_AGAIN = "call_again"
+"""Type of the error of a call that an agent's library wants made again, otherwise, as by its `ModelRetry`."""
 
 
 async def call_tool(
@@ -40,7 +43,7 @@ async def complete_tool(
                 outcome = await _outcome(request, interrupts, label, timeout, retry)
             match outcome:
                 case Completed():
-                    frame.note(ToolReturned(tool=request.tool, result=outcome.result))
+                    _note_end(request.tool, outcome, frame)
                     await interrupts.end()
                     return outcome
                 case Interrupted():
@@ -53,11 +56,24 @@ async def complete_tool(
     except CancelledInCall as cancelled:
         interrupts.drop()
         if isinstance(cancelled.result, Completed):
-            frame.note(ToolReturned(tool=request.tool, result=cancelled.result.result))
+            _note_end(request.tool, cancelled.result, frame)
         raise
     except (asyncio.CancelledError, *HANDLED):
         interrupts.drop()
         raise
+
+
+def _note_end(tool: str, done: Completed, frame: Frame) -> None:
+    """Tell how a call ended; a library's `again` is a failure, though it ends neither the call's agent nor a step."""
+    match done.outcome:
+        case "returned":
+            frame.note(ToolReturned(tool=tool, result=done.result))
+        case "denied":
+            frame.note(ToolDenied(tool=tool, reason=done.problem))
+        case "again":
+            frame.note(ToolFailed(tool=tool, error=CALL_AGAIN, message=done.problem))
+        case "failed":
+            frame.note(ToolFailed(tool=tool, error="tool_error", message=done.problem))
 
 
 async def _outcome(

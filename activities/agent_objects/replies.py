@@ -18,6 +18,8 @@ from holdfast.activities.agent_objects.found import AnyAgent, has_output_functio
 from holdfast.activities.agent_objects.runs import Run, dump_parts
 from holdfast.activities.providers.conversation import make_reply
 from holdfast.activities.registry import wrong
+from holdfast.blueprint.expressions.values import write_text
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agents import Completed, Message, ModelReply, ObjectTool, ToolCall
 
 Ids = list[tuple[str, str]]
@@ -57,8 +59,7 @@ async def handle_reply(run: Run, agent: AnyAgent, response: ModelResponse) -> Mo
         return reply.model_copy(update={"unchecked": True})
     checked = await with_checked_output(run, response, read_ids(response, calls))
     if checked.again:
-        problem = "; ".join(str(message.content) for message in checked.messages)
-        return reply.model_copy(update={"problem": problem, "corrections": checked.messages})
+        return reply.model_copy(update={"problem": checked.problem, "corrections": checked.messages})
     return reply.model_copy(update={"output": checked.result, "tool_calls": [], "object_tools": []})
 
 
@@ -98,7 +99,9 @@ async def with_checked_output(run: Run, response: ModelResponse, ids: Ids) -> Co
     if isinstance(following, End):
         return Completed(result=to_jsonable_python(following.data.output))
     assert isinstance(following, ModelRequestNode)
-    return Completed(again=True, messages=make_messages(following.request.parts, ids))
+    messages = make_messages(following.request.parts, ids)
+    problem = "; ".join(say_reason(message.content) for message in messages)
+    return Completed(outcome="again", problem=problem, messages=messages)
 
 
 def _is_output(part: ToolCallPart, manager: ToolManager[Any]) -> bool:
@@ -119,3 +122,16 @@ def make_messages(parts: Sequence[ModelRequestPart], ids: Ids) -> list[Message]:
         else:
             messages.append(Message(role="user", content=content, raw=raw))
     return messages
+
+
+def say_reason(content: JSON) -> str:
+    """Return what the library tells a model that has to call again, as one line; of its own checks, all mistakes.
+
+    >>> say_reason([{"loc": ["amount"], "msg": "Input should be a valid integer", "type": "int_parsing"}])
+    'amount: Input should be a valid integer'
+    """
+    match content:
+        case [{"loc": _, "msg": _}, *_]:
+            mistakes = [(".".join(map(str, mistake["loc"])), mistake["msg"]) for mistake in content]
+            return "; ".join(f"{place}: {text}" if place else text for place, text in mistakes)
+    return write_text(content)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from holdfast.protocol.address import name_at, names_at, parts
+from holdfast.protocol.address import name_asker, parts
 from holdfast.protocol.people import who_may
 from holdfast.protocol.questions import Question
 
@@ -27,8 +27,7 @@ class QuestionView:
     @property
     def step(self) -> str:
         """The name of the step that asks; of a server's question that of the call in which it asks."""
-        address = self.question.address
-        return names_at(address)[-1] if parts(address)[-1][0] == "elicitation" else name_at(address)
+        return name_asker(self.question.address)
 
     @property
     def asker(self) -> str:

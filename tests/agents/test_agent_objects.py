@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.client.event_texts import progress
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.turns import call, team_agent, turn
 from tests.conftest import Harness
@@ -92,7 +93,12 @@ async def test_an_external_tool_waits_for_its_result(house: Harness) -> None:
 @pytest.mark.slow
 async def test_a_tool_that_asks_for_another_call_counts_its_retries(house: Harness) -> None:
     script = [turn(call("guess", number=n)) for n in (1, 2, 7)]
-    assert await said(house, [*script, ADVICE]) == ["not 1, try 0", "not 2, try 1", "right after 2"]
+    assert await said(house, [*script, ADVICE]) == ["right after 2"]
+    failed = [event.data for event in await house.runs.watch.events(house.started[0]) if event.type == "tool.failed"]
+    assert [(data.tool, data.error, data.message) for data in failed] == [
+        ("tests.team_agents:support/guess", "call_again", "not 1, try 0"),
+        ("tests.team_agents:support/guess", "call_again", "not 2, try 1"),
+    ]
 
 
 async def test_a_tool_whose_retries_are_used_up_ends_the_agent(house: Harness) -> None:
@@ -122,6 +128,9 @@ async def test_an_output_that_a_validator_refuses_is_given_again(house: Harness)
     )
     assert await house.output(run) == ADVICE["output"]
     assert calls(house.folder, "careful") == 2
+    checks = [event for event in await house.runs.watch.events(run) if event.address.endswith("final_output:1")]
+    assert [event.type for event in checks] == ["tool.called", "tool.failed"]
+    assert "✗ final_output  better advice, please (0)" in str(progress(checks[-1]))
 
 
 async def test_an_output_that_is_never_right_ends_the_agent(house: Harness) -> None:

@@ -235,6 +235,23 @@ async def test_a_planner_is_told_what_it_may_run_and_an_unknown_command_is_no_en
     assert await house.output(run) == "end after 1"
 
 
+async def test_what_a_planner_runs_is_told_by_one_name_at_one_place_whatever_becomes_of_it(house: Harness) -> None:
+    text = planned(
+        house,
+        turn(call("run_agent", agent="writer", input="tea"), call("run_agent", agent="look_up", input={"word": "w"})),
+        turn(call("finish", output="end")),
+    ).replace('writer: {model: "scripted:replies.yaml"', 'writer: {model: "scripted:nowhere.yaml"')
+    run = await house.start(text, "Go")
+    await house.output(run)
+    events = [event for event in await house.runs.watch.events(run) if event.type.startswith("tool.")]
+    told = [(event.type, event.address.rpartition(";")[2], event.data.tool) for event in events]
+    assert told == [
+        ("tool.called", "tool:writer:1", "agent:writer"),
+        ("tool.failed", "tool:writer:1", "agent:writer"),
+        ("tool.failed", "tool:look_up:2", "look_up"),
+    ]
+
+
 async def test_a_planner_that_never_finishes_stops_at_max_loops(house: Harness) -> None:
     text = planned(house, *(turn(call("run_agent", agent="writer", input=f"{n}")) for n in range(9)))
     run = await house.start(text, "Go")

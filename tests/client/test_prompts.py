@@ -126,6 +126,11 @@ def test_a_written_answer_that_was_refused_is_not_given_again(typing: Typing) ->
     assert contents == ["x", "y", None]
 
 
+def test_a_written_answer_finds_what_a_tool_asks_by_the_name_of_its_step() -> None:
+    asked = question(Input(message="?"), "pipeline:p;step:send;level:owner")
+    assert [Entry(name).fits(asked) for name in ("send", "owner", "p")] == [True, True, False]
+
+
 def test_ctrl_c_that_another_thread_takes_ends_the_wait_too(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     left = threading.Event()

@@ -68,8 +68,10 @@ async def test_each_call_of_a_server_is_an_activity(wired: Harness, fake: Fake) 
     run = await wired.start(text, "1 + 2?", history_limits=HistoryLimits(rounds=1))
     assert await wired.answered(run, {"granted": True}) == ["May add be called?"]
     assert (await wired.output(run), fake.refused) == ("3", [])
-    events = [event.data for event in await wired.runs.watch.events(run) if event.type == "tool.returned"]
-    assert [data.result for data in events] == ["hello", {"sum": 3}, "Error executing tool fail: not today"]
+    events = [event.data for event in await wired.runs.watch.events(run)]
+    assert [data.result for data in events if data.type == "tool.returned"] == ["hello", {"sum": 3}]
+    failed = [(data.error, data.message) for data in events if data.type == "tool.failed"]
+    assert failed == [("call_again", "Error executing tool fail: not today")]
     made = await activities_of(wired, run)
     assert (made.count("call_model"), made.count("call_tool")) == (3, 3)
 

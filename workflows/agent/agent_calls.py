@@ -85,18 +85,22 @@ class AgentCalls:
 
     async def settle(self, call: ToolCall, index: int, before: int, make: Make) -> Result:
         """Return what a call gives; a failure that is not final becomes a text for the model."""
-        frame = replace(self.work.frame().at("tool", call.name, call.id), request_counts=self.work.fork_counts())
+        target = self._find_target(call)
+        frame = self.work.frame().at("tool", target.name, call.id)
+        if self.work.definition.registry is None:  # a planner's commands are done one after the other
+            frame = replace(frame, request_counts=self.work.fork_counts())
+        tool = self._name_tool(target)
         try:
             self._check_limits(index, before)
             await self.work.host.until_resumed()
             return await make(frame)
         except BadCall as error:
-            frame.note(ToolFailed(tool=call.name, error="bad_call", message=str(error)))
+            frame.note(ToolFailed(tool=tool, error="bad_call", message=str(error)))
             if self.work.toolbox.spec(call.name) is not None:
                 self.tool_calls.count_misfit(call.name, str(error), frame)
             return Result(f"error: {error}", bad=True)
         except Denied as denied:  # a result like any other: in a peer a denied permission ended the agent
-            frame.note(ToolDenied(tool=call.name, reason=str(denied)))
+            frame.note(ToolDenied(tool=tool, reason=str(denied)))
             if self.work.bounds is not None and isinstance(denied, Refused):
                 cause = Failure(type="not_approved", message=str(denied), address=frame.address)
                 raise ToolErrorFailure(cause) from None
@@ -108,10 +112,23 @@ class AgentCalls:
                 raise
             cause = find_failure(error, frame.address)
             trace = read_traceback(error)
-            frame.note(ToolFailed(tool=call.name, error=cause.type, message=cause.message, traceback=trace))
+            frame.note(ToolFailed(tool=tool, error=cause.type, message=cause.message, traceback=trace))
             if cause.final or cause.type in ENDING or isinstance(error, ToolErrorFailure):
                 raise
             return Result(f"error: {cause.message}")
+
+    def _find_target(self, call: ToolCall) -> ToolCall:
+        """Return the call that is made: of a planner's `run_agent`, that of the tool or agent which it names."""
+        names_one = self.work.definition.registry is not None and call.name == commands.RUN_AGENT
+        if names_one and self.work.toolbox.spec(str(call.args.get("agent"))) is not None and "input" in call.args:
+            return commands.make_inner_call(call)
+        return call
+
+    def _name_tool(self, call: ToolCall) -> str:
+        """Return the name of a called tool as events have it: the same at its beginning and at each of its ends."""
+        if (spec := self.work.toolbox.spec(call.name)) is not None:
+            return spec.reference
+        return call.name if self.work.state.use is None else f"{self.work.agent.source}/{call.name}"
 
     def _check_limits(self, index: int, before: int) -> None:
         agent = self.work.agent
@@ -206,7 +223,7 @@ class AgentCalls:
         match call.name:
             case commands.ASK_HUMAN:
                 check_question(call)
-                result = await ask_person(call, self.work.frame().at("tool", call.name, call.id))
+                result = await ask_person(call, frame)
             case commands.FINISH:
                 if self.work.mailbox.told and self.work.state.turn < self.work.agent.max_turns:
                     raise Denied("not done: a person has sent a message meanwhile; it follows")
@@ -218,8 +235,7 @@ class AgentCalls:
             case _:
                 inner = commands.make_inner_call(call)
                 target = check_call(inner, self.work.toolbox.spec(inner.name), self.work.toolbox.names())
-                inner_frame = self.work.frame().at("tool", inner.name, inner.id)
-                result = await self._run_tool(inner, target, inner_frame, call if again else None)
+                result = await self._run_tool(inner, target, frame, call if again else None)
         self.work.log(call.name, call.args, result)
         return result
 

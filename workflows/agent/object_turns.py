@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
+from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agent_objects import FINAL_OUTPUT, ObjectReference, ObjectUse
 from holdfast.protocol.agents import Completed, Message, ModelReply, ObjectCall, ObjectTool, ToolCall, ToolRequest
 from holdfast.workflows.agent import objects
@@ -18,6 +21,14 @@ from holdfast.workflows.frame import Frame
 from holdfast.workflows.loop_guard import add_call, is_repetition
 from holdfast.workflows.toolbox import BadCall, ask_result, describe_person
 from holdfast.workflows.tools import call_tool, complete_tool
+
+
+class NotReturned(ApplicationError):
+    """Raised within a call of which the library told the model that it did not do what it is for."""
+
+    def __init__(self, done: Completed) -> None:
+        super().__init__(done.problem, type="tool_error", non_retryable=True)
+        self.done = done
 
 
 class ObjectTurns:
@@ -150,7 +161,8 @@ class ObjectTurns:
             return Result(allowed.earlier.output)
         changed = allowed.call.args != whole.args
         if tool.demand == "external":
-            return Result(await ask_result(allowed.call, frame))
+            ask = partial(ask_result, allowed.call, spec.reference, frame)
+            return Result(await self.calls.tool_calls.make(spec.reference, allowed.call.args, ask, frame))
         request = ToolRequest(
             tool=spec.reference,
             input=allowed.call.args,
@@ -159,5 +171,25 @@ class ObjectTurns:
             consent=allowed.consent,
             of_agent=self._object_call(allowed.call if changed else call, answer),
         )
-        done = await complete_tool(request, frame, call.name, timeout=settings.timeout, retry=settings.retry)
+        complete = partial(complete_tool, request, frame, call.name, timeout=settings.timeout, retry=settings.retry)
+        done = await self._complete_call(request, complete, frame)
         return Result(done.result, messages=done.messages, again=done.again)
+
+    async def _complete_call(
+        self, request: ToolRequest, complete: Callable[[], Awaitable[Completed]], frame: Frame
+    ) -> Completed:
+        """Make a call, and record it for whoever plans what is left; one that did not return counts as failed."""
+
+        async def work() -> JSON:
+            done = await complete()
+            if done.outcome != "returned":
+                raise NotReturned(done)
+            ended.append(done)
+            return done.result
+
+        ended: list[Completed] = []
+        try:
+            await self.calls.tool_calls.make(request.tool, request.input, work, frame)
+        except NotReturned as error:
+            return error.done
+        return ended[0]

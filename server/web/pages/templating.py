@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse
 
 from holdfast.client.texts import preview, result_text
 from holdfast.client.views.questions import QuestionView
-from holdfast.protocol.address import parts
+from holdfast.protocol.address import ELICITATION, parts
 from holdfast.protocol.display import clean, one_line
 from holdfast.server.notices.texts import Texts, choose_language, load_texts
 from holdfast.server.web.addresses import question_address, run_address
@@ -199,7 +199,7 @@ def past(at: datetime, now: datetime, t: Texts) -> Markup:
 
 
 def name_place(address: str, labels: Mapping[str, str] | None = None) -> str:
-    """Return an address as people read it, without its run.
+    """Return an address as people read it, without its run, and without a server's own key of its question.
 
     Args:
         address: The address.
@@ -209,10 +209,14 @@ def name_place(address: str, labels: Mapping[str, str] | None = None) -> str:
     'clarify 2 › review'
     >>> name_place("pipeline:p;map:systems:0;hitl:grant", {"pipeline:p;map:systems:0": "Billing"})
     'systems Billing › grant'
+    >>> name_place("pipeline:p;step:book;elicitation:3f")
+    'book'
     """
     segments = address.split(";")
     names = []
-    for n, (_, id_, sub) in enumerate(parts(address)):
+    for n, (kind, id_, sub) in enumerate(parts(address)):
+        if kind == ELICITATION:
+            continue
         shown = (labels or {}).get(";".join(segments[: n + 1]), sub)
         names.append(id_ if shown is None else f"{id_} {shown}")
     return " › ".join(names[1:] or names)
