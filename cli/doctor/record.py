@@ -14,11 +14,13 @@ from holdfast.cli.doctor.server import Deployment
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import RecordError
-from holdfast.server.record.progress import Progress, list_closed_workflows, make_scope
+from holdfast.server.record.jobs import Lease
+from holdfast.server.record.progress import Progress, list_closed_workflows, make_scope, name_lease
 from holdfast.server.record.record import Lag
 from holdfast.server.record.store import RecordStore, read_store
 
 START = "Run holdfast serve where the record is; one such process fills it."
+MOST_NAMES = 5
 LATE = timedelta(minutes=5)
 """The lag that is told: recorders look every few seconds."""
 
@@ -32,12 +34,28 @@ async def check_record(deployment: Deployment) -> list[Finding]:
             return [Finding("record", "warning", message, START)]
         try:
             await asyncio.to_thread(store.check_writable)
-            return [_check_lag(store, await _measure_lag(store, deployment), deployment)]
+            lag = _check_lag(store, await _measure_lag(store, deployment), deployment)
+            return [lag, *await asyncio.to_thread(_check_recorder, store, deployment)]
         finally:
             store.close()
     except (ConfigError, RecordError) as error:
         way = "Make space on its disk, make the database reachable, or correct [record] of holdfast.toml."
         return [Finding("record", "fault", str(error), way)]
+
+
+def _check_recorder(store: RecordStore, deployment: Deployment) -> list[Finding]:
+    """Return what is wrong with the recorder: it has stopped, or reads of it take long."""
+    scope = make_scope(deployment.client.namespace, deployment.config.worker.task_queue)
+    is_held = Lease(store, name_lease(scope)).is_held()
+    if is_held is False:
+        message = "the recorder has stopped without giving up its lease: nothing is recorded, and nobody is notified"
+        return [Finding("record", "warning", message, START)]
+    slow = Progress(store, deployment.client.namespace, scope).slow_reads if is_held else []
+    if not slow:
+        return []
+    more = f" and {len(slow) - MOST_NAMES} more" if len(slow) > MOST_NAMES else ""
+    message = f"reading takes long: {', '.join(slow[:MOST_NAMES])}{more}; what is new there is not recorded yet"
+    return [Finding("record", "warning", message, "See their workflow tasks in Temporal's UI.")]
 
 
 async def _measure_lag(store: RecordStore, deployment: Deployment) -> timedelta:

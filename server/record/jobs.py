@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from sqlalchemy import delete, insert, or_, update
+from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
 from holdfast.blueprint.durations import say_duration
@@ -62,6 +62,13 @@ class Lease:
         except IntegrityError:  # another process was first with a new name
             return False
         return True
+
+    def is_held(self) -> bool | None:
+        """Return whether any process holds it; None if it was given up, or never taken. Blocks; see `RecordStore`."""
+        query = select(LEASES.c.until >= DatabaseTime()).where(LEASES.c.name == self.name)
+        with self.store.engine.connect() as connection:
+            held = connection.execute(query).scalar_one_or_none()
+        return None if held is None else bool(held)
 
     def release(self) -> None:
         """Give the lease up, so that another process need not wait for its end."""

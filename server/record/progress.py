@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, get_args
@@ -97,6 +97,11 @@ async def _list(client: Client, query: str) -> AsyncIterator[WorkflowExecutionIn
 def make_scope(namespace: str, task_queue: str | None) -> str:
     """Return the name of the runs that a recorder lists: those of a task queue, or of the whole namespace."""
     return namespace if task_queue is None else f"{namespace}/{task_queue}"
+
+
+def name_lease(scope: str) -> str:
+    """Return the name of the lease of the recorder of these runs."""
+    return f"recorder:{scope}"
 
 
 def _on(task_queue: str | None) -> str:
@@ -245,6 +250,16 @@ class Progress:
         """Note that every workflow that was closed before this time is known."""
         with begin_write(self.store.engine) as connection:
             set_mark(connection, f"closed:{self.scope or self.namespace}", format_time(upto))
+
+    def note_slow_reads(self, workflows: Sequence[str]) -> None:
+        """Note the workflows that the recorder has been reading for longer than others wait."""
+        self.store.set_mark(f"slow:{self.scope or self.namespace}", json.dumps(workflows))
+
+    @property
+    def slow_reads(self) -> list[str]:
+        """Return the ids of those workflows; they are of no account where no recorder is at work."""
+        workflows: list[str] = json.loads(self.store.mark(f"slow:{self.scope or self.namespace}") or "[]")
+        return workflows
 
     def of(self, run: RecordedRun, workflow: str) -> WorkflowProgress | None:
         """Return the progress of a workflow; None if it is new."""

@@ -34,9 +34,11 @@ from holdfast.server.record.progress import (
     list_closed_workflows,
     list_open_workflows,
     make_scope,
+    name_lease,
     read_listed,
 )
 from holdfast.server.record.reader import Reader
+from holdfast.server.record.reads import ReadJob, WorkflowReads
 from holdfast.server.record.store import RecordStore
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ IDLE_SHARE = 10
 """Times the length of a round that is the pause after one that had nothing to record: looking is not to take a server's
 time. After one that had, it is as long as the round: with ten times that, 320 answers were recorded 77 s after them."""
 AT_ONCE = 8
-"""Workflows that are read at the same time."""
+"""Workflows that are begun to be read at the same time."""
 A_ROUND = 200
 """Workflows that are read in one round: what has changed comes before what may have."""
 STUCK_AFTER = timedelta(hours=1)
@@ -90,11 +92,14 @@ class Recorder:
         namespace = tree.client.namespace
         scope = make_scope(namespace, task_queue)
         self.progress = Progress(store, namespace, scope)
-        self.lease = Lease(store, f"recorder:{scope}")
+        self.lease = Lease(store, name_lease(scope))
         self._reader = Reader(tree, store)
         self._trouble = LastingTrouble(log, "bringing the record up to date")
         self._runs = FirstRuns(tree.client, store)
         self._watches: dict[str, WorkflowWatch] = {}
+        self._reads = WorkflowReads()
+        self._slow: list[str] | None = None
+        """The slow reads that are noted; None before the first round, as another process may have noted some."""
         self._listed: set[str] = set()
         self._has_closed = False
         self._put_off: dict[str, WorkflowWatch] = {}
@@ -108,6 +113,7 @@ class Recorder:
                 recorded = await self._round_if_ours()
                 await asyncio.sleep(choose_pause(time.monotonic() - began, recorded))
         finally:
+            await self._reads.close()
             with suppress(SQLAlchemyError):  # then the lease ends by itself
                 await asyncio.to_thread(self.lease.release)
 
@@ -120,17 +126,29 @@ class Recorder:
     async def round(self) -> int:
         """Read what has changed, then some of what may have; return the number of new entries."""
         await self._list_closed()
-        jobs = [partial(self._read_open, sighting) for sighting in await self._list_due()]
-        jobs += [partial(self._read_closed, progress) for progress in await self._unread()]
+        jobs = [
+            ReadJob(found.workflow, found.temporal_run, partial(self._read_open, found))
+            for found in await self._list_due()
+        ]
+        jobs += [
+            ReadJob(progress.workflow, progress.temporal_run, partial(self._read_closed, progress))
+            for progress in await self._unread()
+        ]
         recorded = 0
-        for start in range(0, len(jobs), AT_ONCE):
-            recorded += sum(await asyncio.gather(*(job() for job in jobs[start : start + AT_ONCE])))
+        for start in range(0, max(len(jobs), 1), AT_ONCE):
+            recorded += await self._reads.read(jobs[start : start + AT_ONCE])
             # A round may last longer than the lease is good for, and the end of a run waits for no other run.
             await asyncio.to_thread(self.lease.hold)
-            await self._seal()
-        if not jobs:
+            await self._note_slow_reads()
             await self._seal()
         return recorded
+
+    async def _note_slow_reads(self) -> None:
+        """Note which workflows take long to be read, if they are others than before: `doctor` and metrics tell."""
+        slow = self._reads.workflows
+        if slow != self._slow:
+            await asyncio.to_thread(self.progress.note_slow_reads, slow)
+            self._slow = slow
 
     async def _seal(self) -> None:
         """Write a checkpoint if one is due."""
@@ -276,7 +294,7 @@ class Recorder:
 
     async def _read_closed(self, progress: WorkflowProgress) -> int:
         """Read the rest of a closed workflow, and the end of its run; return the number of new entries."""
-        closed = progress.closed or datetime.now(UTC)
+        closed, watch = progress.closed or datetime.now(UTC), self._put_off[progress.temporal_run]
         try:
             recorded = await self._finish(progress, closed)
         except UnknownRun:
@@ -284,7 +302,7 @@ class Recorder:
             await self._reader.finish(progress)
         except (NoWorker, RPCError) as error:
             log.info("closed workflow %s could not be read into the record yet: %s", progress.workflow, error)
-            self._put_off[progress.temporal_run].put_off(moved=False)
+            watch.put_off(moved=False)
             return await self._end_if_stuck(progress, closed)
         return recorded
 

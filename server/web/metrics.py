@@ -37,7 +37,8 @@ from holdfast.protocol.people import MANY, MOST_AWAITED
 from holdfast.server.notices.backlog import Backlog, measure_backlogs
 from holdfast.server.notices.channels import make_usable_channels
 from holdfast.server.record.entries import ENDED, REFUSED
-from holdfast.server.record.jobs import LastingTrouble
+from holdfast.server.record.jobs import LastingTrouble, Lease
+from holdfast.server.record.progress import Progress, make_scope, name_lease
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
 from holdfast.server.web.gate import Identity
@@ -216,6 +217,34 @@ class NoticeBacklogs:
 
 
 @dataclass(eq=False)
+class RecorderState:
+    """Whether the record is being filled, by this replica or another one."""
+
+    is_at_work: bool
+    slow: int
+    behind: float
+
+    @staticmethod
+    def read(store: RecordStore, namespace: str, task_queue: str) -> RecorderState:
+        """Return it from the record. Blocks; see `RecordStore`."""
+        scope = make_scope(namespace, task_queue)
+        progress = Progress(store, namespace, scope)
+        held = bool(Lease(store, name_lease(scope)).is_held())
+        return RecorderState(held, len(progress.slow_reads) if held else 0, progress.behind().total_seconds())
+
+    def collect(self) -> Iterable[Metric]:
+        """See prometheus_client."""
+        yield GaugeMetricFamily("holdfast_recorder_up", "1 if a recorder is at work, else 0", float(self.is_at_work))
+        yield GaugeMetricFamily("holdfast_slow_reads", "Workflows whose read takes the recorder long", self.slow)
+        yield GaugeMetricFamily(
+            "holdfast_record_lag_seconds",
+            "Time since the longest closed workflow was closed that is not recorded",
+            self.behind,
+            unit="seconds",
+        )
+
+
+@dataclass(eq=False)
 class PartsUp:
     """Which of the parts that the figures come from have answered."""
 
@@ -267,11 +296,13 @@ class Metrics:
 
     async def _read_record(self, happened: RecordCounts) -> Sequence[Collector] | None:
         """Return the figures of the record; None if its database does not answer."""
-        backlogs = None
+        backlogs = state = None
         with self._reading_record.note_failure(SQLAlchemyError):
             await asyncio.to_thread(happened.catch_up)
             backlogs = await asyncio.to_thread(self._read_backlogs, happened.store)
-        return None if backlogs is None else [happened, backlogs]
+            runs = self._site.runs
+            state = await asyncio.to_thread(RecorderState.read, happened.store, runs.client.namespace, runs.task_queue)
+        return None if backlogs is None or state is None else [happened, backlogs, state]
 
     def _read_backlogs(self, store: RecordStore) -> NoticeBacklogs:
         channels = make_usable_channels(self._site.config).by_name

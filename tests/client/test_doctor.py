@@ -27,7 +27,8 @@ from holdfast.runtime.encryption import derive_check_keys, load_key_ring
 from holdfast.runtime.secrets import open_backends
 from holdfast.runtime.workers import find_last_poll
 from holdfast.server.record.entries import RecordedRun
-from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.jobs import Lease
+from holdfast.server.record.progress import Progress, WorkflowProgress, make_scope, name_lease
 from holdfast.server.record.store import open_store
 from holdfast.worker import create_worker
 from tests.record.ground import full_disk
@@ -291,6 +292,21 @@ async def test_a_run_that_is_not_recorded_in_time(server: WorkflowEnvironment) -
     Progress(store, "default").keep(WorkflowProgress(run, "late", 0, "first-run", closed, complete=False))
     store.close()
     assert (await only("record")).status == "fault"
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(3600.0, "late/loop:a"), (-1.0, "has stopped")])
+async def test_a_recorder_that_reads_slowly_or_has_stopped(
+    server: WorkflowEnvironment, seconds: float, told: str
+) -> None:
+    configure("")
+    config = load_config()
+    store = open_store(config.record_place())
+    scope = make_scope("default", config.worker.task_queue)
+    Progress(store, "default", scope).note_slow_reads(["late/loop:a"])
+    assert Lease(store, name_lease(scope), seconds).hold()
+    store.close()
+    finding = await only("record")
+    assert (finding.status, told in finding.message) == ("warning", True)
 
 
 async def test_a_record_that_cannot_be_written(server: WorkflowEnvironment) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NoReturn
 from uuid import uuid4
 
@@ -11,12 +12,14 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import ResetReapplyExcludeType
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import WorkflowExecutionDescription
 
 from holdfast.client.tree import Tree
 from holdfast.protocol.names import WAITING_ATTRIBUTE
-from holdfast.server.record import progress
+from holdfast.server.record import progress, reads
 from holdfast.server.record.entries import ASKED, ENDED, GAP
-from holdfast.server.record.progress import first_run, read_listed
+from holdfast.server.record.progress import WorkflowProgress, first_run, read_listed
+from holdfast.server.record.reader import ReadWorkflow
 from holdfast.server.record.record import Record
 from holdfast.server.record.recorder import Recorder, choose_pause
 from holdfast.server.record.story import story
@@ -294,6 +297,32 @@ async def test_of_two_recorders_one_records(recording: Recording) -> None:
     await recording.house.one(run)
     await other._round_if_ours()
     assert recording.entries(run) == []
+
+
+async def test_a_read_that_does_not_end_holds_up_no_other(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "SLOW_SECONDS", 0.5)
+    recorder, stuck = recording.recorder, await recording.house.start(ASK)
+    await recording.house.one(stuck)
+    read = recorder._reader.read
+
+    async def hang(progress: WorkflowProgress, described: WorkflowExecutionDescription | None = None) -> ReadWorkflow:
+        if progress.workflow == stuck:
+            await asyncio.Event().wait()
+        return await read(progress, described)
+
+    monkeypatch.setattr(recorder._reader, "read", hang)
+    assert recorder.lease.hold()
+    await recorder.round()
+    run = await recording.ended(ASK, "Rome")
+    assert await recording.until_recorded(run, ENDED)
+    assert stuck in recorder.progress.slow_reads and recorder.lease.is_held()
+    assert recording.entries(stuck) == []
+    await recorder._reads.close()
+    monkeypatch.setattr(recorder._reader, "read", read)
+    assert await recording.until_recorded(stuck, "question.asked")
+    assert stuck not in recorder.progress.slow_reads
 
 
 async def is_listed(recording: Recording, run: str) -> bool:

@@ -20,7 +20,14 @@ from holdfast.runtime.config import NotifySection, NotifyTable
 from holdfast.runtime.supervisor import PROCESSES, RESTARTS
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import RecordStore
-from holdfast.server.web.metrics import Metrics, NoticeBacklogs, OpenQuestionCounts, PartsUp, RecordCounts
+from holdfast.server.web.metrics import (
+    Metrics,
+    NoticeBacklogs,
+    OpenQuestionCounts,
+    PartsUp,
+    RecordCounts,
+    RecorderState,
+)
 from holdfast.server.web.site import Site
 from tests.conftest import Harness, until
 from tests.record.conftest import recording, store
@@ -134,7 +141,8 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     panels = json.loads(Path("deploy/grafana.json").read_text())["panels"]
     asked = {name for panel in panels for name in re.findall(r"holdfast_\w+", panel["targets"][0]["expr"])}
     told = set(re.findall(r"`(holdfast_\w+)`", Path("docs/observing.md").read_text()))
-    served = (OpenQuestionCounts(), RecordCounts(None, ""), NoticeBacklogs(), PartsUp({}))  # type: ignore[arg-type]
+    counts, state = RecordCounts(None, ""), RecorderState(True, 0, 0.0)  # type: ignore[arg-type]
+    served = (OpenQuestionCounts(), counts, NoticeBacklogs(), state, PartsUp({}))
     ours = {family.name for metrics in served for family in metrics.collect()}
     assert asked <= told
     assert {name.removesuffix("_total") for name in told} == ours | {
@@ -153,6 +161,18 @@ async def test_a_scrape_tells_how_far_each_channel_lags(site: Site) -> None:
     text = await Metrics(site).text()
     assert figures(text, "holdfast_waiting_notices") == {("team",): 0}
     assert set(figures(text, "holdfast_notice_lag_seconds")) == {("team",)}
+
+
+async def test_a_scrape_tells_of_the_recorder(site: Site) -> None:
+    assert site.record is not None
+    recorder = site.record.recorder(site.runs.tree, site.runs.task_queue)
+    metrics = Metrics(site)
+    assert figures(await metrics.text(), "holdfast_recorder_up") == {(): 0}
+    assert recorder.lease.hold()
+    recorder.progress.note_slow_reads(["long-1"])
+    text = await metrics.text()
+    assert (figures(text, "holdfast_recorder_up"), figures(text, "holdfast_slow_reads")) == ({(): 1}, {(): 1})
+    recorder.lease.release()
 
 
 async def test_while_the_record_is_away_a_scrape_has_what_temporal_knows(
