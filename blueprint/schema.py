@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 
 from holdfast.blueprint.json_values import JSON
@@ -19,10 +20,46 @@ from holdfast.blueprint.kinds.schema_forms import (
     object_form,
     set_form,
 )
-from holdfast.blueprint.parts import Part
+from holdfast.blueprint.parts import Part, Template
 from holdfast.blueprint.questions import QuestionKind
 from holdfast.blueprint.reducers import REDUCERS
-from holdfast.blueprint.shorthand import SHORTHAND
+
+
+class FromFile(Part):
+    """A text that stands in a file, in the place of the text."""
+
+    from_file: str = Field(description="The file's path, relative to the blueprint.", examples=["editor.md"])
+
+
+class ToolById(Part):
+    """A tool, in the place of an agent."""
+
+    id: str = Field(description="The tool's name.", examples=["search"])
+
+
+class StartWith(Part):
+    """The start of a conversation: the output of a step before the loop."""
+
+    from_step: str = Field(description="The step's name.", examples=["get_goal"])
+    prefix: str = Field("", description="What stands before the output.", examples=["User: "])
+
+
+class FirstTurn(Part):
+    """The first turn of a conversation."""
+
+    start_with: StartWith = Field(
+        description="Where it comes from.", examples=[{"from_step": "get_goal", "prefix": "User: "}]
+    )
+
+
+class FirstNotes(Part):
+    """The value of `context.scratchpad.notes` before iteration 1."""
+
+    set: Template = Field(description="A template, or a mapping of them.", examples=["{{ input.notes }}"])
+
+
+SHORTHAND: tuple[type[Part], ...] = (FromFile, ToolById, StartWith, FirstTurn, FirstNotes)
+
 
 _STEP: Schema = {"$ref": "#/$defs/Step"}
 _STEPS: Schema = {"$ref": "#/$defs/Steps"}

@@ -12,8 +12,7 @@ from typing import Any
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.failed_steps import FailedSteps, list_calls, list_failed
-from holdfast.client.open_failures import find_open_failures
+from holdfast.client.failed_steps import FailedSteps, find_open_failures, list_calls, list_failed
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, is_inside, parts, segment, within

@@ -36,7 +36,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config
-from holdfast.testkit.fakes import OwnCaches
+from holdfast.testkit.environment import OwnCaches
 from holdfast.worker import create_worker, make_activities
 
 SUITES = "v1.2.2"

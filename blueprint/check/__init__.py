@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from holdfast.blueprint.check.agents import check_agents, check_references
 from holdfast.blueprint.check.names import check_names
-from holdfast.blueprint.check.people import check_access
 from holdfast.blueprint.check.plans import check_plan
 from holdfast.blueprint.check.schemas import check_schemas, check_step_schemas
 from holdfast.blueprint.check.undos import check_undos
@@ -13,6 +12,7 @@ from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.deadlines import check_deadline
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.walk import placed_steps
+from holdfast.blueprint.people import is_person, name_hint
 from holdfast.blueprint.positions import Parts
 from holdfast.blueprint.shapes import judge
 from holdfast.blueprint.source import PlacedDict
@@ -46,3 +46,11 @@ def _check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Findin
     if step.plan_body is not None:
         check_plan(step.plan_body, f"{path}.plan", blueprint, findings)
     check_step_schemas(step, path, findings)
+
+
+def check_access(blueprint: Blueprint, findings: Findings) -> None:
+    for capability, names in blueprint.access or ():
+        for index, name in enumerate(names or ()):
+            if not is_person(name):
+                message = f"{name[:40]!r} is neither a user nor a group"
+                findings.add(f"access.{capability}[{index}]", "bad_value", message, name_hint(name, capability))

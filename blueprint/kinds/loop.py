@@ -21,9 +21,8 @@ from holdfast.blueprint.kinds.keys import hint_of_block
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS, LoopBlock, check_block
 from holdfast.blueprint.kinds.loop_forms import expanded_block
-from holdfast.blueprint.kinds.loop_words import conversation_sentence, next_input_sentences
 from holdfast.blueprint.kinds.operations import Operation
-from holdfast.blueprint.kinds.phrases import AT_MOST, result_sentences, writes_sentences
+from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, result_sentences, writes_sentences
 from holdfast.blueprint.kinds.schema_forms import (
     CONDITION,
     Schema,
@@ -36,7 +35,7 @@ from holdfast.blueprint.parts import Template
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, make_number
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.amounts import Amount
-from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, say_template
+from holdfast.blueprint.words.text import Vocabulary, as_sentence, condition, enumerate_words, say_template
 
 MOST_ITERATIONS_KEPT = 50
 """Rounds of a conversation whose turns are few enough to keep them all."""
@@ -262,3 +261,32 @@ def _warn_of_growth(step: Loop, path: str, findings: Findings) -> None:
         message = "the list of turns grows with every iteration, and all of it goes to the model"
         hint = f"add history_management, or a max_loops of at most {MOST_ITERATIONS_KEPT}"
         findings.add_key(f"{path}.loop.conversation", "unlimited_history", message, hint)
+
+
+def conversation_sentence(block: LoopBlock) -> str:
+    """Return the sentence about the conversation a loop keeps."""
+    source = f" and of {block.ai_turn_source}" if block.ai_turn_source is not None else ""
+    kept = f"It keeps the conversation: the turns of the person{source}"
+    shorter = block.history_management
+    if shorter is None:
+        return f"{kept}."
+    amounts = [say_count(shorter.max_turns, "turn")] if shorter.max_turns is not None else []
+    amounts += [say_count(shorter.max_tokens, "token")] if shorter.max_tokens is not None else []
+    summary = f"{agent_phrase(shorter.agent or '')} summarises older turns"
+    rest = summary if shorter.strategy == "summarize" else "older turns are dropped"
+    return f"{kept}; above {enumerate_words(amounts, 'or')}, {rest}."
+
+
+def next_input_sentences(block: LoopBlock, names: Vocabulary) -> list[str]:
+    """Return the sentence about the input of later iterations, unless it is the previous result."""
+    if block.iteration_input_mapper is not None:
+        return [f"Each further iteration begins with the result of the function {block.iteration_input_mapper}."]
+    match block.propagation.next_input:
+        case "previous_output":
+            return []
+        case "context":
+            return ["Each further iteration begins with the context."]
+        case "auto":
+            return ["Each further iteration begins with the context if a step writes it, else with the last result."]
+        case template:
+            return [f"Each further iteration begins with {say_template(template, names)}."]

@@ -18,7 +18,7 @@ from temporalio import workflow
 
 from holdfast.client.past_runs import PastReader
 from holdfast.protocol.answers import Refusal
-from holdfast.workflows import activation, approvals, interpreter, items, races, run, tools
+from holdfast.workflows import activation, approvals, interpreter, items, run, tools
 from holdfast.workflows.activation import OneJobInstance
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Child, Children
@@ -246,7 +246,7 @@ BREAKS: tuple[Break, ...] = (
     Break("iterations are counted anew at continue-as-new", [run.RunWorkflow], "advance", _count_anew),
     Break("events are numbered anew at continue-as-new", [Host], "next_state", _replace_state(next_offset=0)),
     Break("what is done is not undone", [UndoLog], "take", _return([])),
-    Break("the branches that have lost go on", [races], "_supersede", lambda _: _do_nothing),
+    Break("the branches that have lost go on", [parallel], "_supersede", lambda _: _do_nothing),
     Break("what runs at once starts in any order", [parallel, items], "run_together", _shuffle),
     Break("the ids of calls are drawn by lot", [Activities], "_next_id", _draw_id),
     Break("search attributes are not written again in replay", [View], "_write_attributes", _skip_in_replay),

@@ -15,7 +15,7 @@ from holdfast.blueprint.load import parse
 from holdfast.blueprint.plan.output import PLAN_OUTPUT
 from holdfast.protocol.agents import ToolSpec
 from holdfast.workflows.plan.control_tools import CONTROL_TOOLS
-from holdfast.workflows.verification import VERDICT
+from holdfast.workflows.steps.hitl import VERDICT
 from tests.activities.model_calls import alias, asked, call
 from tests.activities.provider import Provider, Reply
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from holdfast.blueprint.load import loads
-from holdfast.client.open_failures import find_open_failures
+from holdfast.client.failed_steps import find_open_failures
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import AnyEvent, BranchCompleted, Event, StepCompleted, StepFailed, StepStarted
 

@@ -1,11 +1,18 @@
-"""The `parallel` kind: branches at once, each on its own fork of the context, joined in declared order."""
+"""The `parallel` kind: branches at once, each on its own fork of the context, joined in declared order.
+
+A race ends once enough branches have completed with a result; the others are cancelled. Jobs come one at a time
+(`activation`), so who comes first follows from the order of events, live and in replay. Of branches that one job
+completes, the one that is declared first comes first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.expressions.bounds import MAX_VALUE
@@ -14,14 +21,14 @@ from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.blueprint.questions import brief
 from holdfast.blueprint.reducers import is_below, split_keys
 from holdfast.protocol.context import Path, changes, with_changes
-from holdfast.protocol.events import BranchCompleted, BranchStarted
+from holdfast.protocol.events import BranchCompleted, BranchStarted, BranchSuperseded
 from holdfast.protocol.runs import Failure
-from holdfast.workflows.concurrency import is_cancelled, run_together
+from holdfast.workflows.concurrency import end, is_cancelled, raise_if_cancelled, run_together
 from holdfast.workflows.failures import HANDLED, StepFailure, failure, find_context, find_failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.items import take_changes
 from holdfast.workflows.limits import Meter
-from holdfast.workflows.races import run_race
+from holdfast.workflows.rest import await_rest
 from holdfast.workflows.sizes import check_weight
 from holdfast.workflows.undoing import undo_all
 
@@ -236,3 +243,52 @@ REDUCERS: dict[str, Callable[[JSONObject], Any]] = {
     "last": lambda outputs: next(reversed(outputs.values()), None),
     "majority_vote": _majority,
 }
+
+
+Result = TypeVar("Result")
+
+
+async def run_race(
+    frame: Frame,
+    works: Mapping[str, Coroutine[Any, Any, Result]],
+    counts: Callable[[Result], bool],
+    is_over: Callable[[Mapping[str, Result]], bool],
+) -> tuple[dict[str, Result], dict[str, Result]]:
+    """Return the results of the winners, the first one first, and those of the branches that ended without.
+
+    The first failure of a branch cancels the others, and is raised as itself.
+
+    Args:
+        frame: The frame of the step whose branches they are.
+        works: The branches by name, in declared order.
+        counts: Whether the branch that gave a result is a winner.
+        is_over: Whether the winners so far are enough.
+    """
+    tasks = {name: asyncio.create_task(work) for name, work in works.items()}
+    winners: dict[str, Result] = {}
+    others: dict[str, Result] = {}
+    try:
+        while running := {name: task for name, task in tasks.items() if name not in winners and name not in others}:
+            await workflow.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
+            await await_rest(whole_task=False)  # a job may complete several
+            ended = [name for name, task in running.items() if task.done()]
+            for name in frame.host.earlier.sort_branches(frame.address, ended):
+                result = tasks[name].result()
+                (winners if counts(result) else others)[name] = result
+                if name in winners and is_over(winners):
+                    await _supersede({name: task for name, task in tasks.items() if not task.done()}, frame)
+                    return winners, others
+    except (asyncio.CancelledError, *HANDLED):
+        await end(tasks.values())
+        raise
+    return winners, others
+
+
+async def _supersede(losers: Mapping[str, asyncio.Task[Result]], frame: Frame) -> None:
+    """Cancel the branches that have lost, and wait for their end."""
+    frames = {name: frame.at("branch", name) for name in losers}
+    with frame.host.superseding.supersede([each.address for each in frames.values()]):
+        await end(losers.values())
+    for name, each in frames.items():
+        each.note(BranchSuperseded(branch=name))
+    raise_if_cancelled()  # meanwhile: `end` waits on
