@@ -9,13 +9,14 @@ import sys
 
 import typer
 from rich.text import Text
+from temporalio.service import RPCError
 
 from holdfast.cli.command import perform
 from holdfast.cli.doctor.access import check_open_runs, check_rules
 from holdfast.cli.doctor.findings import Finding, Status
 from holdfast.cli.doctor.machine import check_machine
 from holdfast.cli.doctor.runs import check_runs
-from holdfast.cli.doctor.server import Deployment, check_server, reach
+from holdfast.cli.doctor.server import Deployment, check_server, explain_silence, reach
 from holdfast.cli.doctor.worker import check_workers
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, FAILED, print_json
@@ -24,6 +25,7 @@ from holdfast.cli.tables import console
 from holdfast.client.archive import is_record_installed
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.connection import is_server_named
+from holdfast.runtime.errors import SILENT_STATUSES
 
 __all__ = ["Deployment", "Finding", "Status", "app", "examine"]
 
@@ -56,11 +58,15 @@ async def examine(config: Config) -> list[Finding]:
     if deployment is None:
         return findings
     findings += await check_server(deployment)
-    if not any(finding.check == "search_attributes" and finding.status != "ok" for finding in findings):
-        findings += await check_open_runs(deployment)
-    findings += await check_workers(deployment)
-    findings += await check_runs(deployment)
-    return [*findings, *await _check_record(deployment)]
+    is_set_up = not any(finding.check == "search_attributes" and finding.status != "ok" for finding in findings)
+    for check in (*([check_open_runs] if is_set_up else []), check_workers, check_runs, _check_record):
+        try:
+            findings += await check(deployment)
+        except RPCError as error:
+            if error.status not in SILENT_STATUSES:
+                raise
+            return [*findings, explain_silence(error)]
+    return findings
 
 
 def _check_hooks(config: Config) -> list[Finding]:

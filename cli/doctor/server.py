@@ -54,6 +54,15 @@ async def reach(config: Config) -> tuple[Deployment | None, list[Finding]]:
     return Deployment(client, config, embedded, retention), findings
 
 
+def explain_silence(error: RPCError) -> Finding:
+    """Return the fault of a server that is there, and does not do what it is asked: its database, as a rule."""
+    remedy = (
+        "As a rule its database cannot be written, as on a full disk: make room there. It then goes on by itself,"
+        " and no run is lost."
+    )
+    return Finding("server", "fault", f"it is there, and does no work ({error.message})", remedy)
+
+
 async def check_server(deployment: Deployment) -> list[Finding]:
     """Return what is wrong with the namespace."""
     return [await _check_attributes(deployment.client), _check_retention(deployment.retention)]

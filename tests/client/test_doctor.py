@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.activities import CacheStore, all_activities, store_at
 from holdfast.activities.checkup import CheckActivities
-from holdfast.cli.doctor import Finding, examine
+from holdfast.cli.doctor import Deployment, Finding, examine
 from holdfast.cli.doctor.access import check_rules
 from holdfast.cli.doctor.machine import check_machine
 from holdfast.protocol.guard import DEPLOYMENT, Key
@@ -102,6 +103,21 @@ async def test_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_local_server_is_not_started() -> None:
     assert (await only("server")).status == "fault"
     assert not Path(".holdfast").exists()
+
+
+async def test_what_was_found_is_told_where_the_server_does_no_work(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(deployment: Deployment) -> list[Finding]:
+        raise RPCError("shard status unknown", RPCStatusCode.UNAVAILABLE, b"")
+
+    monkeypatch.setattr("holdfast.cli.doctor.check_workers", fail)
+    configure("")
+    findings = await examine(load_config())
+    assert (findings[-1].check, findings[-1].status) == ("server", "fault")
+    assert "shard status unknown" in findings[-1].message
+    assert "full disk" in (findings[-1].remedy or "")
+    assert "storage" in {finding.check for finding in findings}
 
 
 async def test_a_wrong_namespace(server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
