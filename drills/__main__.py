@@ -156,7 +156,7 @@ async def drill(
     async with SlowProvider() as provider:
         provider.always(reply)
         try:
-            processes.disk.mount()
+            processes.mount_disks()
             await processes.begin(dice)
             house = await processes.house()
             whole = Drill(processes, house, provider.url, kinds)

@@ -109,6 +109,7 @@ class ClusterProcesses(Processes):
 
     def __init__(self, folder: Path, built: Path) -> None:
         super().__init__(folder)
+        del self.disks["server's disk"]  # PostgreSQL's is the machine's
         self._built = built
         self._postgres = find_postgres()
         self._sql_port = find_free_port()

@@ -1,4 +1,4 @@
-"""A small disk in memory that can be filled up, for the record and the payload store of a drill."""
+"""Small disks in memory that can be filled up: of a drill's record and payload store, and of its server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-SIZE = "64m"
 PIECE = bytes(1 << 20)
 
 
@@ -16,10 +15,11 @@ class Disk:
 
     Args:
         folder: Where it is.
+        size: In megabytes.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, size: int = 64) -> None:
+        self.folder, self._size = folder, size
         self.is_mounted = False
 
     @property
@@ -29,7 +29,7 @@ class Disk:
     def mount(self) -> None:
         """Mount the disk; where that is not allowed the folder stays one of the machine's disk, which nobody fills."""
         self.folder.mkdir(exist_ok=True)
-        command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "drill", str(self.folder)]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={self._size}m", "drill", str(self.folder)]
         with suppress(FileNotFoundError):
             self.is_mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
 

@@ -1,5 +1,5 @@
 """What happens to the processes under drill, for seconds: killed, told to end, frozen, cut off from the server, their
-disk full; and until the next time: their clock wrong."""
+disk or the server's full; and until the next time: their clock wrong."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ GRACE = "1"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
 LONGEST_FREEZE = 6.0
 LOOK_SECONDS = 0.5
+SERVER_MEGABYTES = 256
+"""The disk of the server's database: runs of ten minutes fit on it."""
 SHARES = {"process": 0.5, "link": 0.25, "clock": 0.15, "disk": 0.1}
 """The share of the disturbances that are of each kind."""
 CLOCKS = ("worker", "serve", "client")
@@ -44,12 +46,15 @@ class Processes(Machines):
         super().__init__(folder)
         self.links: dict[str, Link] = {}
         self.disk = Disk(folder / "disk")
+        self.disks = {"disk": self.disk, "server's disk": Disk(folder / "server", SERVER_MEGABYTES)}
+        self.database = self.disks["server's disk"].folder / "temporal.db"
         self._payloads = f"dir:{self.disk.folder / 'payloads'}"
         self.converter = make_converter(self._payloads)
 
     async def begin(self, dice: random.Random) -> None:
         """Start everything."""
-        self.disk.folder.mkdir(exist_ok=True)
+        for disk in self.disks.values():
+            disk.folder.mkdir(exist_ok=True)
         (self.folder / "holdfast.toml").write_text(f"[record]\n{self.record}\n")
         self.links = {name: Link(self.port, dice) for name in LINKED}
         for link in self.links.values():
@@ -102,13 +107,23 @@ class Processes(Machines):
         """Have the clock of a process be off by so many seconds."""
         set_clock(self._find_clock(name), seconds)
 
-    async def fill_disk(self, seconds: float) -> None:
-        """Have the disk of the record and the payload store be full for so long."""
-        self.disk.fill()
+    def mount_disks(self) -> None:
+        """Have disks of their own that can be filled, where they may be mounted; before `begin`."""
+        for disk in self.disks.values():
+            disk.mount()
+
+    @property
+    def mounted(self) -> list[str]:
+        """The names of the disks that can be filled."""
+        return [name for name, disk in self.disks.items() if disk.is_mounted]
+
+    async def fill_disk(self, name: str, seconds: float) -> None:
+        """Have a disk be full for so long."""
+        self.disks[name].fill()
         try:
             await asyncio.sleep(seconds)
         finally:
-            self.disk.free()
+            self.disks[name].free()
 
     def _find_address(self, name: str) -> str:
         return f"{HOST}:{self.links[name].port}" if name in self.links else self.address
@@ -129,7 +144,8 @@ class Processes(Machines):
         super().stop()
         for link in self.links.values():
             link.stop()
-        self.disk.unmount()
+        for disk in self.disks.values():
+            disk.unmount()
 
     async def revive(self) -> None:
         """Start each process again that ends by itself, until cancelled: killed by a call, or as it met no server."""
@@ -149,7 +165,7 @@ async def disturb_all(
 ) -> Counter[str]:
     """Disturb something of these kinds after each pause, for so long; return how often, by name and how."""
     counts: Counter[str] = Counter()
-    possible = [kind for kind in SHARES if kind in kinds and (kind != "disk" or processes.disk.is_mounted)]
+    possible = [kind for kind in SHARES if kind in kinds and (kind != "disk" or processes.mounted)]
     shares = {kind: SHARES[kind] for kind in possible or ["process"]}
     end = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < end:
@@ -171,8 +187,9 @@ async def _disturb(processes: Processes, kind: str, dice: random.Random) -> str:
             processes.set_clock(name, dice.choice((0, dice.uniform(-FARTHEST, FARTHEST))))
             return f"{name} clock"
         case "disk":
-            await processes.fill_disk(dice.uniform(1, LONGEST_FREEZE))
-            return "disk full"
+            name = dice.choice(processes.mounted)
+            await processes.fill_disk(name, dice.uniform(1, LONGEST_FREEZE))
+            return f"{name} full"
     name, by = dice.choice(processes.names), dice.choice(SIGNALS)
     sent = await processes.disturb(name, by, dice)
     return f"{name} {sent.name}"

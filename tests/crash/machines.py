@@ -35,6 +35,7 @@ class Machines:
         self.folder = folder
         self.port = find_free_port()
         self.address = f"127.0.0.1:{self.port}"
+        self.database = folder / "temporal.db"
         self.converter = DATA_CONVERTER
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -43,7 +44,7 @@ class Machines:
         ports = ["--port", str(self.port), "--headless"]
         flags = [word for name, type_ in ATTRIBUTE_TYPES.items() for word in ("--search-attribute", f"{name}={type_}")]
         flags += [word for setting in (UNTHROTTLED, *settings) for word in ("--dynamic-config-value", setting)]
-        file = ["--db-filename", str(self.folder / "temporal.db")]
+        file = ["--db-filename", str(self.database)]
         self._start("server", [find_temporal_binary(), "server", "start-dev", *ports, *flags, *file])
 
     def start_worker(self, *arguments: str, **environment: str) -> None:
