@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from holdfast.blueprint.amounts import say_count
-from holdfast.client.step_kinds import find_step_kind
+from holdfast.blueprint.step_traits import find_traits
 from holdfast.client.texts import name_by, preview
 from holdfast.protocol.address import name_at, parts
 from holdfast.protocol.display import one_line
@@ -74,7 +74,7 @@ def _describe_work(event: Event) -> Text | None:
 def _describe_step(event: Event, name: str) -> Text | None:
     line: Text | None = None
     match event.data:
-        case StepCompleted(kind=step_kind, output=output) if find_step_kind(step_kind).shows_output:
+        case StepCompleted(kind=step_kind, output=output) if find_traits(step_kind).shows_output:
             line = Text(f"✓ {name}  ").append(preview(output), "dim")
         case CacheWasHit():
             line = Text(f"✓ {name}  ").append("from the cache", "dim")

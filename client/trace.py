@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
+from holdfast.blueprint.step_traits import find_traits
 from holdfast.client.states import RunState
-from holdfast.client.step_kinds import find_step_kind
 from holdfast.client.tree import CLOSED
 from holdfast.client.views import GroupView, ItemCount, Mark, Spending, StepAnswer, StepError, StepView
 from holdfast.client.views.steps import STRONGEST
@@ -247,7 +247,7 @@ class Trace:
         step = self._spans.get(address.rpartition(";")[0])
         if step is None:
             return
-        if find_step_kind(step.kind).runs_branches_at_once:
+        if find_traits(step.kind).runs_branches_at_once:
             self._lists[address] = step.branches.setdefault(branch, [])
         else:
             step.branch, self._lists[address] = branch, step.steps

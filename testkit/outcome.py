@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.kinds import kind_named
 from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.blueprint.step_traits import find_traits
 from holdfast.client.states import Outcome
 from holdfast.client.texts import shown_raise
 from holdfast.client.views import StepView
@@ -163,7 +163,7 @@ def _span(name: str, trace: StepView) -> JSONObject:
     facts: JSONObject = {"status": last.status, "times": len(ran), "output": last.output}
     if last.branch is not None:
         facts["branch"] = last.branch
-    if kind_named(last.kind).iterates:
+    if find_traits(last.kind).iterates:
         facts["iterations"] = len(last.iterations)
     if items := last.map_items:
         facts["items"] = len(items)

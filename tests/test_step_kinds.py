@@ -9,12 +9,15 @@ import pytest
 
 from benchmarks.measure import tree_of
 from holdfast.blueprint.kinds import KINDS
+from holdfast.blueprint.step_traits import TRAITS, StepTraits
 from tests.repository import ROOT
 
 ROOMS = ("activities", "blueprint", "cli", "client", "protocol", "runtime", "server", "testkit", "workflows")
 NAMES = set(KINDS)
 CLASSES = {kind.__name__ for kind in KINDS.values()}
 ALLOWED = {"blueprint/kinds", "workflows/steps"}
+TRAITS_FILE = "blueprint/step_traits.py"
+"""The only table by kind: its rows are asked where no class is loaded."""
 RUNNERS = {"workflows/loop.py", "workflows/map.py", "workflows/clarify.py", "workflows/plan/definitions.py"}
 """Workflows that run one kind, and find its step in the blueprint they are given."""
 FILES = sorted(
@@ -22,7 +25,7 @@ FILES = sorted(
     for room in ROOMS
     for path in (ROOT / room).rglob("*.py")
     if not {str(parent.relative_to(ROOT)) for parent in path.parents if parent.is_relative_to(ROOT)} & ALLOWED
-    and str(path.relative_to(ROOT)) not in RUNNERS
+    and str(path.relative_to(ROOT)) not in {*RUNNERS, TRAITS_FILE}
 )
 
 
@@ -71,6 +74,11 @@ def branches(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def test_no_file_branches_on_the_kind_of_a_step() -> None:
     found = [(path.relative_to(ROOT), *branch) for path in FILES for branch in branches(tree_of(path))]
     assert found == []
+
+
+def test_the_traits_are_of_kinds_that_are_not_as_most_are() -> None:
+    assert set(TRAITS) <= NAMES
+    assert StepTraits() not in TRAITS.values()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Every step kind as data, one file a kind. Read them and you know the language.
 
 A kind says of itself what the rest of the code needs to know (`base.py`): nothing else names one.
-It is registered by its place in the union `AnyStep`.
+It is registered by its place in the union `AnyStep`. What a view of a run asks of it is in `step_traits.py`.
 """
 
 from __future__ import annotations
@@ -63,11 +63,6 @@ KINDS: dict[str, type[Step]] = {
 }
 
 
-def kind_named(name: str) -> type[Step]:
-    """Return the class of a kind, or the base of all for what is no step: a run, a call of a tool."""
-    return KINDS.get(name, Step)
-
-
 # A step holds steps: each module of a model that does gets the name here, where every kind is known. The models are
 # built when they are first used, as it takes a tenth of a second that a command which lists runs does not have.
 _HOLDERS: tuple[type[Part], ...] = (Fallback, LoopBlock, MapBlock, MachineState, *KINDS.values(), Blueprint)
@@ -120,5 +115,4 @@ __all__ = [
     "Wait",
     "WorkflowBlock",
     "Write",
-    "kind_named",
 ]

@@ -70,21 +70,10 @@ class Step(Part):
     """The instructions of the agents that the step names are rendered in its own scope."""
     input_schema_describes_answer: ClassVar[bool] = False
     """The input schema is the form of an answer, and not of the step's input."""
-    shows_kind: ClassVar[bool] = True
-    """The kind stands beside the name in a trace."""
-    shows_output: ClassVar[bool] = False
-    """A line of progress shows the output when the step has completed."""
-    iterates: ClassVar[bool] = False
-    """The steps inside run in iterations."""
-    runs_steps_in_child: ClassVar[bool] = False
-    """The steps inside run in a child workflow."""
     passes_input: ClassVar[bool] = False
     """The output is the input: that the step has ended is what others wait for."""
     undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "handed_on"
     """What becomes of the undos of steps inside: kept until the step has ended, or handed on to a block around it."""
-    runs_branches_at_once: ClassVar[bool] = False
-    skips_known_results: ClassVar[bool] = False
-    """The steps inside do not run where their result is stored already."""
     keeps_partial_context: ClassVar[bool] = False
     """What the steps inside wrote before one of them failed stays in the context."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 class Cache(Step):
     """Run the wrapped step, or return its earlier output for the same key; a hit writes to the context like a run."""
 
-    skips_known_results: ClassVar[bool] = True
-
     undos_inside: ClassVar[Literal["kept", "handed_on", "none"]] = "none"
 
     kind: Literal["cache"]

@@ -40,7 +40,6 @@ class Hitl(HitlFields):
     }
     other_names: ClassVar[tuple[str, ...]] = ("human", "human_input", "user", "ask", "question", "input", "approval")
     input_schema_describes_answer: ClassVar[bool] = True
-    shows_kind: ClassVar[bool] = False
 
     @property
     def stops(self) -> bool:

@@ -45,8 +45,6 @@ class Loop(Step):
     """Repeat the body in a history of its own; the output is the last iteration's unless `output` says otherwise."""
 
     other_names: ClassVar[tuple[str, ...]] = ("while", "until", "repeat", "for")
-    iterates: ClassVar[bool] = True
-    runs_steps_in_child: ClassVar[bool] = True
     keeps_partial_context: ClassVar[bool] = True
 
     kind: Literal["loop"]

@@ -59,7 +59,6 @@ class Parallel(Step):
     """Run branches at once, each on its own fork of the context; the output is an object of theirs."""
 
     other_names: ClassVar[tuple[str, ...]] = ("fork", "concurrent", "gather")
-    runs_branches_at_once: ClassVar[bool] = True
 
     kind: Literal["parallel"]
     branches: dict[str, list[AnyStep]] = Field(

@@ -38,7 +38,6 @@ class Plan(AskingStep):
     """Work off a plan: steps in the order of their dependencies, loops over lists, questions to people."""
 
     renders_agents: ClassVar[bool] = False
-    runs_steps_in_child: ClassVar[bool] = True
 
     kind: Literal["plan"]
     plan: PlanBody = Field(

@@ -88,8 +88,6 @@ class States(Step):
     """Go from state to state until an end is reached; each visit is an iteration of a loop in a history of its own."""
 
     other_names: ClassVar[tuple[str, ...]] = ("statemachine", "state_machine", "machine", "fsm")
-    iterates: ClassVar[bool] = True
-    runs_steps_in_child: ClassVar[bool] = True
     keeps_partial_context: ClassVar[bool] = True
 
     kind: Literal["states"]

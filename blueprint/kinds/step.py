@@ -63,8 +63,6 @@ class PlainStep(AskingStep):
         "prompt": "input",
     }
     other_names: ClassVar[tuple[str, ...]] = ("agent", "tool", "task", "function", "llm", "action")
-    shows_kind: ClassVar[bool] = False
-    shows_output: ClassVar[bool] = True
 
     @classmethod
     def hint_for(cls, key: str) -> str | None:

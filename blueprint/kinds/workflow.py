@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -65,8 +65,6 @@ class WorkflowBlock(Part):
 
 class OwnWorkflow(Step):
     """Start a workflow of your own as a child, whose result is the output; or send one a signal."""
-
-    shows_output: ClassVar[bool] = True
 
     kind: Literal["workflow"]
     workflow: WorkflowBlock = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.expressions.error import did_you_mean
@@ -12,18 +13,24 @@ from holdfast.blueprint.plan.layout import Fault
 
 MOST_RETRIES = 2
 """Largest number of retries of a step whose tools fail, for each item."""
-TOOL_ERRORS = ToolErrors(
-    authorization=AskForAccess(ask=1),
-    missing="find",
-    bad_arguments=CallAgain(retry=2),
-    timeout="fail",  # it may have taken effect all the same
-    business=CallAgain(retry=1),
-    other="fail",
-    total=MOST_RETRIES,
-)
-"""What follows errors of the tools of a step."""
-TOOL_ERRORS_AS_WRITTEN = TOOL_ERRORS.model_copy(update={"bad_arguments": "fail", "business": "fail"})
-"""The same where the plan gives the arguments: there is no model to correct them."""
+
+
+@cache  # made of a plan's steps only, as it builds models
+def make_tool_errors(*, by_model: bool = True) -> ToolErrors:
+    """Return what follows errors of the tools of a step.
+
+    Args:
+        by_model: A model gives the arguments. Where the plan does, there is none to correct them.
+    """
+    return ToolErrors(
+        authorization=AskForAccess(ask=1),
+        missing="find",
+        bad_arguments=CallAgain(retry=2) if by_model else "fail",
+        timeout="fail",  # it may have taken effect all the same
+        business=CallAgain(retry=1) if by_model else "fail",
+        other="fail",
+        total=MOST_RETRIES,
+    )
 
 
 class Lack(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Literal
 from holdfast.blueprint.kinds import Agent, PlainStep
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
 from holdfast.blueprint.plan.layout import Layout, StepUnit
-from holdfast.blueprint.plan.tools import TOOL_ERRORS, TOOL_ERRORS_AS_WRITTEN
+from holdfast.blueprint.plan.tools import make_tool_errors
 
 DEFAULT_MODEL = "default"
 """Name in the worker's `[models]` of the model for a plan without an agent."""
@@ -36,7 +36,6 @@ def compile_work(unit: StepUnit, plan: PlanBody, layout: Layout) -> PlanWork:
     the step, or, where it has none, with its output.
     """
     step, is_call = unit.step, unit.step.arguments is not None
-    agent_errors = TOOL_ERRORS if step.tools else None
     return PlanWork.model_construct(  # its parts were checked with the plan
         name=unit.id,
         title=unit.description,
@@ -46,7 +45,7 @@ def compile_work(unit: StepUnit, plan: PlanBody, layout: Layout) -> PlanWork:
         agent=None if is_call else choose_agent(step, plan),
         input=layout.write_template(step.instruction, unit),
         ends_with_tool=bool(step.tools) and not is_call,
-        tool_errors=TOOL_ERRORS_AS_WRITTEN if is_call else agent_errors,
+        tool_errors=make_tool_errors(by_model=not is_call) if step.tools or is_call else None,
     )
 
 

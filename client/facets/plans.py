@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.kinds import Agent, PlanBody, kind_named
+from holdfast.blueprint.kinds import Agent, PlanBody
 from holdfast.blueprint.load.plans import read_plan
+from holdfast.blueprint.step_traits import find_traits
 from holdfast.client.answering import Answering
 from holdfast.client.facets.access import AccessControl
 from holdfast.client.facets.watch import RunWatch
@@ -112,7 +113,7 @@ async def find_plan(tree: Tree, run: StepView, id_: str, wanted: str | None) -> 
     """
     steps = {step.address: step for step in run.below()}
     workflows = {address: step.workflow for address, step in steps.items() if step.workflow is not None}
-    plans = [address for address in workflows if not kind_named(steps[address].kind).iterates]
+    plans = [address for address in workflows if not find_traits(steps[address].kind).iterates]
     chosen = _choose(id_, plans, wanted)
     loops = [workflow for address, workflow in workflows.items() if address.startswith(f"{chosen};")]
     return PlanView(id_, await _read_snapshot(tree, workflows[chosen], loops), steps[chosen])

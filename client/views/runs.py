@@ -9,9 +9,9 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.step_traits import find_traits
 from holdfast.client.obstacles import Obstacle
 from holdfast.client.states import ErrorJSON, Outcome, RunState
-from holdfast.client.step_kinds import find_step_kind
 from holdfast.client.views.steps import StepView
 from holdfast.protocol.address import Address, child_workflow_id
 from holdfast.protocol.views import Status
@@ -86,7 +86,7 @@ class RunView:
         ended = {
             step.workflow or child_workflow_id(self.state.run, Address(step.address)): {"status": step.status}
             for step in self.trace.below()
-            if find_step_kind(step.kind).runs_steps_in_child and step.mark != "skipped"
+            if find_traits(step.kind).runs_steps_in_child and step.mark != "skipped"
         }
         running = {view.workflow: {"status": view.status, "iteration": view.iteration} for view in self.state.views[1:]}
         return [{"workflow": workflow, **child} for workflow, child in (ended | running).items()]

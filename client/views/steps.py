@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.client.step_kinds import find_step_kind
+from holdfast.blueprint.step_traits import find_traits
 from holdfast.protocol.address import find_opaque
 from holdfast.protocol.questions import Question
 from holdfast.protocol.tracebacks import find_raise
@@ -212,12 +212,12 @@ class StepView:
     @property
     def shown_kind(self) -> str | None:
         """Its kind; None where the name says enough."""
-        return self.kind if find_step_kind(self.kind).shows_kind else None
+        return self.kind if find_traits(self.kind).shows_kind else None
 
     @property
     def is_cached(self) -> bool:
         """True if its result came from the cache."""
-        return find_step_kind(self.kind).skips_known_results and self.mark == "completed" and not self.steps
+        return find_traits(self.kind).skips_known_results and self.mark == "completed" and not self.steps
 
     @property
     def waits_until(self) -> datetime | None:
@@ -314,7 +314,7 @@ class StepView:
         inner: JSONObject = {}
         if self.steps or self.branch is not None or self.kind in ("pipeline", "tool"):
             inner["steps"] = [step.to_json() for step in self.steps]
-        if find_step_kind(self.kind).iterates:
+        if find_traits(self.kind).iterates:
             inner["iterations"] = [iteration.to_json() for iteration in self.iterations]
         if self.map_items:
             inner["items"] = [item.to_json() for item in self.map_items]

@@ -82,6 +82,12 @@ def test_who_reads_a_history_loads_no_language() -> None:
     assert set(done.stdout.split()).isdisjoint({*LANGUAGE, "holdfast.blueprint.kinds", "jinja2", "yaml"})
 
 
+@pytest.mark.parametrize("name", ["show", "follow"])
+@pytest.mark.first_row
+def test_a_command_that_shows_a_run_loads_no_kinds(name: str) -> None:
+    assert read_loaded(None, name).isdisjoint({*LANGUAGE, *HEAVY} - {"holdfast.protocol.events"})
+
+
 def test_who_starts_a_run_loads_neither_prompts_nor_events() -> None:
     attending = {"rich.console", "holdfast.cli.prompts", "holdfast.protocol.events", "holdfast.client.trace"}
     assert read_loaded(None, "start").isdisjoint(attending)

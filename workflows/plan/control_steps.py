@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.expressions.lists import find_structure, list_in
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.parts import CallAgain, Option
+from holdfast.blueprint.parts import CallAgain, Option, ToolErrors
 from holdfast.blueprint.plan import StepUnit, asks
-from holdfast.blueprint.plan.tools import TOOL_ERRORS
+from holdfast.blueprint.plan.tools import make_tool_errors
 from holdfast.blueprint.questions import Clarification
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.plans import UnitResult
@@ -36,8 +36,6 @@ from holdfast.workflows.plan.units import ask_for_driver, compile_step_question
 from holdfast.workflows.tool_calls import ToolErrorFailure
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
-_TOOL_ERRORS = TOOL_ERRORS.model_copy(update={"missing": CallAgain(retry=1)})
-"""What follows errors of tools: for a missing one it is the model that finds another."""
 _RETRY = {
     "missing": "call find_tool, then execute_step_tool with the tool that it names",
     "bad_arguments": "correct the parameters, and call execute_step_tool again",
@@ -60,6 +58,12 @@ def _workable(at: ControlCall, step_id: str) -> StepRun:
     return run
 
 
+@cache
+def _make_tool_errors() -> ToolErrors:
+    """Return what follows errors of tools: for a missing one it is the model that finds another."""
+    return make_tool_errors().model_copy(update={"missing": CallAgain(retry=1)})
+
+
 async def _begin(run: StepRun) -> None:
     if run.result.status == "pending":
         run.mark()
@@ -76,7 +80,7 @@ async def execute_step_tool(at: ControlCall, step_id: str, tool_name: str, param
     if asks(run.step) and run.result.data is None:
         text = f"step {run.id!r} asks a person first: call request_user_info"
         raise ControlError("answer_missing", text)
-    tools = run.bind_tools(_TOOL_ERRORS, by_model=True)
+    tools = run.bind_tools(_make_tool_errors(), by_model=True)
     spec = await _tool_named(at, tool_name, run, tools)
     if run.step.arguments is not None:
         parameters = _arguments_in_plan(run, parameters)
