@@ -19,11 +19,11 @@ from holdfast.protocol.address import parts, root
 from holdfast.protocol.events import (
     AgentShortened,
     AgentTold,
-    AnyEvent,
     BranchStarted,
     BranchSuperseded,
     DeadlinePassed,
     Event,
+    EventData,
     ItemCompleted,
     ItemStarted,
     LoopCompleted,
@@ -46,7 +46,6 @@ from holdfast.protocol.events import (
     ToolDenied,
     ToolFailed,
     ToolReturned,
-    UnknownEvent,
 )
 from holdfast.protocol.questions import Question
 
@@ -273,7 +272,7 @@ class Trace:
         return self._lists[address]
 
 
-def _change(span: Span, data: AnyEvent | UnknownEvent) -> None:
+def _change(span: Span, data: EventData) -> None:
     """Record in a span what happened at its address."""
     match data:
         case StepCompleted(output=output):

@@ -21,7 +21,7 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.values import Value
 
 if TYPE_CHECKING:
-    from holdfast.protocol.events import AnyEvent
+    from holdfast.protocol.events import EventData
 
 CLAIM = "claim"
 RELEASE = "release"
@@ -80,7 +80,7 @@ class AssignmentCommand(Value):
         """Return the fields of the question that it changes, with their new values."""
         raise NotImplementedError
 
-    def event(self, question: Question) -> AnyEvent:
+    def event(self, question: Question) -> EventData:
         """Return the event, of the question as the command has left it."""
         raise NotImplementedError
 
@@ -97,7 +97,7 @@ class Claim(AssignmentCommand):
         """See base class."""
         return {"claimed_by": self.user, "claimed_until": now + timedelta(seconds=self.seconds)}
 
-    def event(self, question: Question) -> AnyEvent:
+    def event(self, question: Question) -> EventData:
         """See base class."""
         from holdfast.protocol.events import QuestionClaimed  # noqa: PLC0415  see the head of this file
 
@@ -116,7 +116,7 @@ class Release(AssignmentCommand):
         """See base class."""
         return dict(UNCLAIMED)
 
-    def event(self, question: Question) -> AnyEvent:
+    def event(self, question: Question) -> EventData:
         """See base class."""
         from holdfast.protocol.events import QuestionReleased  # noqa: PLC0415  see the head of this file
 
@@ -150,7 +150,7 @@ class Delegation(AssignmentCommand):
         standing = {name: to for name, to in question.delegations.items() if name != self.to}
         return {"assignees": [*assignees, self.to], "delegations": {**standing, str(self.user): self.to}, **UNCLAIMED}
 
-    def event(self, question: Question) -> AnyEvent:
+    def event(self, question: Question) -> EventData:
         """See base class."""
         from holdfast.protocol.events import QuestionDelegated  # noqa: PLC0415  see the head of this file
 
@@ -182,7 +182,7 @@ class Reassignment(AssignmentCommand):
         """See base class."""
         return {"assignees": self.to, "delegations": {}, **UNCLAIMED}
 
-    def event(self, question: Question) -> AnyEvent:
+    def event(self, question: Question) -> EventData:
         """See base class."""
         from holdfast.protocol.events import QuestionReassigned  # noqa: PLC0415  see the head of this file
 

@@ -1,7 +1,7 @@
 """The events of a run, one class each: workflows raise them, clients read them.
 
 On the wire an event is `{offset, time, type, address, data}`. The class of `data` follows from `type`, so what is
-raised and what is read cannot differ. To add an event, write its class and add it to `AnyEvent`.
+raised and what is read cannot differ. To add an event, write its class.
 
 A field of type `object` holds a JSON value. Of a value of more than 256 characters the journal keeps the beginning of
 its text, whatever the value was: a list of names may be a text, too. Why something failed is kept up to 4,000.
@@ -9,7 +9,7 @@ its text, whatever the value was: a list of names may be a text, too. Why someth
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, Unpack
 
 from pydantic import ConfigDict, SerializeAsAny, ValidationError, ValidationInfo, field_validator
 
@@ -23,12 +23,22 @@ LONGEST_TEXT = 4_000
 """Characters up to which a text stands whole that nothing else has: why something failed, what an agent was told."""
 
 
+EVENT_TYPES: dict[str, type["EventData"]] = {}
+"""The classes of events by their types."""
+
+
 class EventData(Value):
-    """The base class of the data of all events."""
+    """The base class of the data of all events. A class without a `type` is a base of several."""
 
     type: ClassVar[str]
     long_texts: ClassVar[Collection[str]] = ("message", "reason", "note", "text", "traceback")
     """Fields that stand whole up to `LONGEST_TEXT`."""
+
+    def __init_subclass__(cls, *, type: str = "", **config: Unpack[ConfigDict]) -> None:
+        super().__init_subclass__(**config)
+        cls.type = type
+        if type:
+            EVENT_TYPES[type] = cls
 
     def to_json(self) -> dict[str, object]:
         """Return the fields that have a value, those of a newer version too."""
@@ -41,8 +51,7 @@ def is_beginning(value: object) -> bool:
     return isinstance(value, str) and len(value) == LONGEST_VALUE + 1 and value.endswith("…")
 
 
-class RunStarted(EventData):
-    type: ClassVar[str] = "run.started"
+class RunStarted(EventData, type="run.started"):
     blueprint: str
     digest: str
     by: str | None = None
@@ -53,13 +62,11 @@ class RunStarted(EventData):
     """Who goes on from it."""
 
 
-class RunCompleted(EventData):
-    type: ClassVar[str] = "run.completed"
+class RunCompleted(EventData, type="run.completed"):
     output: object = None
 
 
-class RunFailed(EventData):
-    type: ClassVar[str] = "run.failed"
+class RunFailed(EventData, type="run.failed"):
     error: str
     message: str
     at: str
@@ -67,16 +74,16 @@ class RunFailed(EventData):
     reason: str | None = None
 
 
-class RunCancelled(EventData):
-    type: ClassVar[str] = "run.cancelled"
+class RunCancelled(EventData, type="run.cancelled"):
+    pass
 
 
-class RunPaused(EventData):
-    type: ClassVar[str] = "run.paused"
+class RunPaused(EventData, type="run.paused"):
+    pass
 
 
-class RunResumed(EventData):
-    type: ClassVar[str] = "run.resumed"
+class RunResumed(EventData, type="run.resumed"):
+    pass
 
 
 class StepEvent(EventData):
@@ -88,25 +95,22 @@ class StepEvent(EventData):
     """What a step or a loop of a plan does, where this may be its first event."""
 
 
-class StepStarted(StepEvent):
-    type: ClassVar[str] = "step.started"
+class StepStarted(StepEvent, type="step.started"):
+    pass
 
 
-class StepCompleted(StepEvent):
-    type: ClassVar[str] = "step.completed"
+class StepCompleted(StepEvent, type="step.completed"):
     output: object = None
 
 
-class StepSkipped(StepEvent):
-    type: ClassVar[str] = "step.skipped"
+class StepSkipped(StepEvent, type="step.skipped"):
     when: str | None = None
     """The condition that did not hold."""
     reason: str | None = None
     """Why, if it was not the condition."""
 
 
-class StepFailed(StepEvent):
-    type: ClassVar[str] = "step.failed"
+class StepFailed(StepEvent, type="step.failed"):
     error: str
     message: str
     traceback: str | None = None
@@ -115,8 +119,7 @@ class StepFailed(StepEvent):
     """File, line and function in that code, of a failure that comes without its traceback."""
 
 
-class StepRetrying(EventData):
-    type: ClassVar[str] = "step.retrying"
+class StepRetrying(EventData, type="step.retrying"):
     tool: str | None = None
     instead_of: str | None = None
     """The tool that was missing."""
@@ -131,71 +134,64 @@ class ChildStarted(EventData):
     """The child's id."""
 
 
-class LoopStarted(ChildStarted):
-    type: ClassVar[str] = "loop.started"
+class LoopStarted(ChildStarted, type="loop.started"):
+    pass
 
 
-class AgentStarted(ChildStarted):
-    type: ClassVar[str] = "agent.started"
+class AgentStarted(ChildStarted, type="agent.started"):
+    pass
 
 
-class MapStarted(ChildStarted):
-    type: ClassVar[str] = "map.started"
+class MapStarted(ChildStarted, type="map.started"):
+    pass
 
 
-class ClarifyStarted(ChildStarted):
-    type: ClassVar[str] = "clarify.started"
+class ClarifyStarted(ChildStarted, type="clarify.started"):
+    pass
 
 
-class PlanStarted(ChildStarted):
-    type: ClassVar[str] = "plan.started"
+class PlanStarted(ChildStarted, type="plan.started"):
+    pass
 
 
-class OwnChildStarted(ChildStarted):
+class OwnChildStarted(ChildStarted, type="child.started"):
     """A child workflow of the author's own."""
 
-    type: ClassVar[str] = "child.started"
 
-
-class StepUndoing(EventData):
+class StepUndoing(EventData, type="step.undoing"):
     """What the step did is about to be undone."""
 
-    type: ClassVar[str] = "step.undoing"
     tool: str
     number: int
     """Of those that are undone together, from 1."""
     total: int
 
 
-class StepUndone(EventData):
+class StepUndone(EventData, type="step.undone"):
     """What the step did was undone; with an error it could not be."""
 
-    type: ClassVar[str] = "step.undone"
     tool: str
     error: str | None = None
     message: str | None = None
 
 
-class DeadlinePassed(EventData):
+class DeadlinePassed(EventData, type="deadline.passed"):
     """The deadline of a run, a loop or a block has ended it."""
 
-    type: ClassVar[str] = "deadline.passed"
     until: datetime
 
 
-class LoopIteration(EventData):
+class LoopIteration(EventData, type="loop.iteration"):
     """The start of an iteration."""
 
-    type: ClassVar[str] = "loop.iteration"
     iteration: int
     item: object = None
     """For a loop of a plan."""
 
 
-class StateLeft(EventData):
+class StateLeft(EventData, type="state.left"):
     """A transition of a machine."""
 
-    type: ClassVar[str] = "state.left"
     state: str
     next: str
     """The state or the end that follows."""
@@ -203,8 +199,7 @@ class StateLeft(EventData):
     """The value that chose it."""
 
 
-class LoopCompleted(EventData):
-    type: ClassVar[str] = "loop.completed"
+class LoopCompleted(EventData, type="loop.completed"):
     reason: str
     iterations: int
     output: object = None
@@ -214,8 +209,7 @@ class LoopCompleted(EventData):
     """The value of that condition."""
 
 
-class ItemStarted(EventData):
-    type: ClassVar[str] = "item.started"
+class ItemStarted(EventData, type="item.started"):
     index: int
     total: int | None = None
     """Number of items of the map."""
@@ -223,40 +217,34 @@ class ItemStarted(EventData):
     """What people read of the item, if the author says it."""
 
 
-class ItemCompleted(EventData):
-    type: ClassVar[str] = "item.completed"
+class ItemCompleted(EventData, type="item.completed"):
     index: int
     output: object = None
     error: str | None = None
     message: str | None = None
 
 
-class BranchStarted(EventData):
-    type: ClassVar[str] = "branch.started"
+class BranchStarted(EventData, type="branch.started"):
     branch: str
 
 
-class BranchCompleted(EventData):
-    type: ClassVar[str] = "branch.completed"
+class BranchCompleted(EventData, type="branch.completed"):
     branch: str
     error: str | None = None
     message: str | None = None
 
 
-class BranchSuperseded(EventData):
+class BranchSuperseded(EventData, type="branch.superseded"):
     """The end of a branch that lost: others came first, and what was under way in it is cancelled."""
 
-    type: ClassVar[str] = "branch.superseded"
     branch: str
 
 
-class ModelRequested(EventData):
-    type: ClassVar[str] = "model.requested"
+class ModelRequested(EventData, type="model.requested"):
     model: str
 
 
-class ModelReplied(EventData):
-    type: ClassVar[str] = "model.replied"
+class ModelReplied(EventData, type="model.replied"):
     tokens: int
     cost_usd: float | None = None
     """None: the price is not known."""
@@ -264,24 +252,21 @@ class ModelReplied(EventData):
     """How the reply ended; see `agents.Finish`."""
 
 
-class AgentCompleted(EventData):
-    type: ClassVar[str] = "agent.completed"
+class AgentCompleted(EventData, type="agent.completed"):
     turns: int
     output: object = None
 
 
-class AgentTold(EventData):
+class AgentTold(EventData, type="agent.told"):
     """A person's message to an agent."""
 
-    type: ClassVar[str] = "agent.told"
     text: str
     by: str | None = None
 
 
-class AgentShortened(EventData):
+class AgentShortened(EventData, type="agent.shortened"):
     """Turns that the model of an agent is not sent any more."""
 
-    type: ClassVar[str] = "agent.shortened"
     turns: int
     reason: Literal["rule", "size", "model"]
     """`rule`: the author's; `size`: no request can hold more; `model`: its model takes no more."""
@@ -289,25 +274,21 @@ class AgentShortened(EventData):
     """A summary stands in their place."""
 
 
-class ToolCalled(EventData):
-    type: ClassVar[str] = "tool.called"
+class ToolCalled(EventData, type="tool.called"):
     tool: str
 
 
-class ToolReturned(EventData):
-    type: ClassVar[str] = "tool.returned"
+class ToolReturned(EventData, type="tool.returned"):
     tool: str
     result: object = None
 
 
-class ToolDenied(EventData):
-    type: ClassVar[str] = "tool.denied"
+class ToolDenied(EventData, type="tool.denied"):
     tool: str
     reason: str
 
 
-class ToolFailed(EventData):
-    type: ClassVar[str] = "tool.failed"
+class ToolFailed(EventData, type="tool.failed"):
     tool: str
     error: str
     message: str
@@ -321,22 +302,19 @@ class QuestionEvent(EventData):
     id: str
 
 
-class QuestionAsked(QuestionEvent):
-    type: ClassVar[str] = "question.asked"
+class QuestionAsked(QuestionEvent, type="question.asked"):
     long_texts: ClassVar[Collection[str]] = ()
     kind: str
     message: str
     assignees: Names | None = None
 
 
-class QuestionReminded(QuestionEvent):
-    type: ClassVar[str] = "question.reminded"
+class QuestionReminded(QuestionEvent, type="question.reminded"):
     n: int
     assignees: Names | None = None
 
 
-class QuestionEscalated(QuestionEvent):
-    type: ClassVar[str] = "question.escalated"
+class QuestionEscalated(QuestionEvent, type="question.escalated"):
     assignees: Names
 
 
@@ -347,26 +325,23 @@ class QuestionMoved(QuestionEvent):
     comment: str | None = None
 
 
-class QuestionClaimed(QuestionMoved):
+class QuestionClaimed(QuestionMoved, type="question.claimed"):
     """Until then nobody else may answer. No event tells that the time has passed."""
 
-    type: ClassVar[str] = "question.claimed"
     until: datetime
 
 
-class QuestionReleased(QuestionMoved):
-    type: ClassVar[str] = "question.released"
+class QuestionReleased(QuestionMoved, type="question.released"):
+    pass
 
 
-class QuestionDelegated(QuestionMoved):
-    type: ClassVar[str] = "question.delegated"
+class QuestionDelegated(QuestionMoved, type="question.delegated"):
     to: str
     assignees: Names
     """All who may answer now."""
 
 
-class QuestionReassigned(QuestionMoved):
-    type: ClassVar[str] = "question.reassigned"
+class QuestionReassigned(QuestionMoved, type="question.reassigned"):
     assignees: Names
 
 
@@ -392,20 +367,18 @@ class QuestionReplied(QuestionEvent):
         return [self.by] if self.by else []
 
 
-class QuestionMet(QuestionReplied):
+class QuestionMet(QuestionReplied, type="question.met"):
     """A question that is not asked, as it was closed in the run that this one goes on from; `id` is the one there."""
 
-    type: ClassVar[str] = "question.met"
     status: str
     at: datetime
     secret: bool | None = None
     """True for a secret; `content` is then a reference."""
 
 
-class QuestionAccepted(QuestionReplied):
+class QuestionAccepted(QuestionReplied, type="question.accepted"):
     """An answer below the quorum: the question stays open."""
 
-    type: ClassVar[str] = "question.accepted"
     so_far: int
     quorum: int
 
@@ -420,9 +393,7 @@ class QuestionClosed(QuestionReplied):
     accepted_by: Names | None = None
 
 
-class QuestionAnswered(QuestionClosed):
-    type: ClassVar[str] = "question.answered"
-
+class QuestionAnswered(QuestionClosed, type="question.answered"):
     @property
     def people(self) -> list[str]:
         """See base class."""
@@ -430,28 +401,25 @@ class QuestionAnswered(QuestionClosed):
         return list(dict.fromkeys([*before, *super().people]))
 
 
-class QuestionDeclined(QuestionClosed):
-    type: ClassVar[str] = "question.declined"
+class QuestionDeclined(QuestionClosed, type="question.declined"):
+    pass
 
 
-class QuestionExpired(QuestionClosed):
-    type: ClassVar[str] = "question.expired"
+class QuestionExpired(QuestionClosed, type="question.expired"):
+    pass
 
 
-class QuestionCancelled(QuestionClosed):
-    type: ClassVar[str] = "question.cancelled"
+class QuestionCancelled(QuestionClosed, type="question.cancelled"):
+    pass
 
 
-class QuestionSuperseded(QuestionClosed):
+class QuestionSuperseded(QuestionClosed, type="question.superseded"):
     """Its branch has lost, so that nobody needs to answer any more."""
 
-    type: ClassVar[str] = "question.superseded"
 
-
-class QuestionVerified(QuestionEvent):
+class QuestionVerified(QuestionEvent, type="question.verified"):
     """The verdict of an agent on an answer: it stands, or the question is asked again."""
 
-    type: ClassVar[str] = "question.verified"
     verified: bool
     """False also for an answer that stands because it may not be given back any more, or the agent has failed."""
     given_back: bool
@@ -460,31 +428,27 @@ class QuestionVerified(QuestionEvent):
     """Name of the agent, if it has one."""
 
 
-class QuestionReturned(QuestionEvent):
+class QuestionReturned(QuestionEvent, type="question.returned"):
     """The answer could not be used by what asked: it was given back, and the question is asked again."""
 
-    type: ClassVar[str] = "question.returned"
     reason: str
 
 
-class TimerStarted(EventData):
+class TimerStarted(EventData, type="timer.started"):
     """The begin of a wait for a moment; the end of its step ends it."""
 
-    type: ClassVar[str] = "timer.started"
     until: datetime
 
 
-class WorkflowStarted(EventData):
+class WorkflowStarted(EventData, type="workflow.started"):
     """The start of a workflow that is no part of the run: it is not asked for events."""
 
-    type: ClassVar[str] = "workflow.started"
     workflow: str
     """Its id."""
     name: str
 
 
-class WorkflowSignalled(EventData):
-    type: ClassVar[str] = "workflow.signalled"
+class WorkflowSignalled(EventData, type="workflow.signalled"):
     workflow: str
     signal: str
 
@@ -497,41 +461,34 @@ class SystemEventData(EventData):
     key: str
 
 
-class EventKept(SystemEventData):
-    type: ClassVar[str] = "event.kept"
+class EventKept(SystemEventData, type="event.kept"):
+    pass
 
 
-class EventDropped(SystemEventData):
+class EventDropped(SystemEventData, type="event.dropped"):
     """It was kept for a day, or the step that waits for it does not take its payload."""
 
-    type: ClassVar[str] = "event.dropped"
 
-
-class PlanCompleted(EventData):
-    type: ClassVar[str] = "plan.completed"
+class PlanCompleted(EventData, type="plan.completed"):
     status: str
     note: str | None = None
 
 
-class PlanRevised(EventData):
-    type: ClassVar[str] = "plan.revised"
+class PlanRevised(EventData, type="plan.revised"):
     revision: int
     by: str | None = None
     reason: str | None = None
 
 
-class CacheWasHit(EventData):
-    type: ClassVar[str] = "cache.hit"
+class CacheWasHit(EventData, type="cache.hit"):
     key: str
 
 
-class CacheFailed(EventData):
-    type: ClassVar[str] = "cache.failed"
+class CacheFailed(EventData, type="cache.failed"):
     message: str
 
 
-class LimitReached(EventData):
-    type: ClassVar[str] = "limit.reached"
+class LimitReached(EventData, type="limit.reached"):
     limit: str
     message: str
 
@@ -540,71 +497,6 @@ class UnknownEvent(EventData):
     """The data of an event that only a newer version knows, as it came."""
 
     model_config = ConfigDict(extra="allow")
-    type: ClassVar[str] = ""
-
-
-AnyChildStarted = LoopStarted | AgentStarted | MapStarted | ClarifyStarted | PlanStarted | OwnChildStarted
-AnyEvent = (
-    RunStarted
-    | RunCompleted
-    | RunFailed
-    | RunCancelled
-    | RunPaused
-    | RunResumed
-    | StepStarted
-    | StepCompleted
-    | StepSkipped
-    | StepFailed
-    | StepRetrying
-    | AnyChildStarted
-    | LoopIteration
-    | LoopCompleted
-    | StateLeft
-    | ItemStarted
-    | ItemCompleted
-    | BranchStarted
-    | BranchCompleted
-    | BranchSuperseded
-    | StepUndoing
-    | StepUndone
-    | DeadlinePassed
-    | ModelRequested
-    | ModelReplied
-    | AgentCompleted
-    | AgentTold
-    | AgentShortened
-    | ToolCalled
-    | ToolReturned
-    | ToolDenied
-    | ToolFailed
-    | QuestionAsked
-    | QuestionReminded
-    | QuestionEscalated
-    | QuestionClaimed
-    | QuestionReleased
-    | QuestionDelegated
-    | QuestionReassigned
-    | QuestionMet
-    | QuestionAccepted
-    | QuestionAnswered
-    | QuestionDeclined
-    | QuestionExpired
-    | QuestionCancelled
-    | QuestionSuperseded
-    | QuestionVerified
-    | QuestionReturned
-    | TimerStarted
-    | EventKept
-    | EventDropped
-    | WorkflowStarted
-    | WorkflowSignalled
-    | PlanCompleted
-    | PlanRevised
-    | CacheWasHit
-    | CacheFailed
-    | LimitReached
-)
-EVENT_TYPES: dict[str, type[EventData]] = {class_.type: class_ for class_ in get_args(AnyEvent)}
 
 
 CLOSING_TYPES = tuple(class_.type for class_ in EVENT_TYPES.values() if issubclass(class_, QuestionClosed))
@@ -619,7 +511,7 @@ class Event(Value):
     time: datetime
     type: str
     address: Address
-    data: SerializeAsAny[AnyEvent | UnknownEvent]
+    data: SerializeAsAny[EventData]
 
     @field_validator("data", mode="plain")
     @classmethod

@@ -25,7 +25,7 @@ from holdfast.blueprint.parts import Retry
 from holdfast.protocol.address import Address, child_workflow_id, name_at, nested_workflow_id, root
 from holdfast.protocol.events import (
     AgentStarted,
-    AnyChildStarted,
+    ChildStarted,
     ClarifyStarted,
     LoopStarted,
     MapStarted,
@@ -87,7 +87,7 @@ Handle = workflow.ChildWorkflowHandle[Any, Any]
 Start = Callable[..., Awaitable[Handle]]
 """Starts a child under the keyword argument `id`."""
 
-KINDS: dict[type[Definition], tuple[str, type[AnyChildStarted], type[ChildResult]]] = {
+KINDS: dict[type[Definition], tuple[str, type[ChildStarted], type[ChildResult]]] = {
     LoopDefinition: (LOOP_WORKFLOW, LoopStarted, LoopResult),
     AgentDefinition: (AGENT_WORKFLOW, AgentStarted, AgentResult),
     MapDefinition: (MAP_WORKFLOW, MapStarted, MapResult),
@@ -205,7 +205,7 @@ class Children:
         return result
 
     async def run_counted(
-        self, id_: str, start: Start, address: Address, event: type[AnyChildStarted], *, paused: bool
+        self, id_: str, start: Start, address: Address, event: type[ChildStarted], *, paused: bool
     ) -> Any:
         """Run a child as `run_as` does, and count what it used, however it ends; return its result."""
         return await self._count(id_, address, self.run_as(id_, start, address, event, paused=paused))
@@ -232,7 +232,7 @@ class Children:
         return result
 
     async def run_as(
-        self, id_: str, start: Start, address: Address, event: type[AnyChildStarted], *, paused: bool = False
+        self, id_: str, start: Start, address: Address, event: type[ChildStarted], *, paused: bool = False
     ) -> Any:
         """Run a child under this id, or the next that is free; return its result.
 
@@ -256,7 +256,7 @@ class Children:
             self._running.pop(id_, None)
 
     async def _has_started(
-        self, child: Child, address: Address, event: type[AnyChildStarted], hint_ids: list[str]
+        self, child: Child, address: Address, event: type[ChildStarted], hint_ids: list[str]
     ) -> None:
         """List a child, and send it what came meanwhile: a pause or resume, and hints of events beside those known.
 

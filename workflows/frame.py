@@ -27,7 +27,7 @@ from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import Message
 from holdfast.protocol.context import BadWrite, apply_operation, read
 from holdfast.protocol.elicitations import Elicited
-from holdfast.protocol.events import AnyEvent, LimitReached
+from holdfast.protocol.events import EventData, LimitReached
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.questions import QuestionRequest
@@ -107,7 +107,7 @@ class Runtime(Protocol):
     @property
     def hints(self) -> list[KeptHint]: ...
 
-    def note(self, address: Address, event: AnyEvent) -> None: ...
+    def note(self, address: Address, event: EventData) -> None: ...
     def count(self, usage: Usage) -> None: ...
     def permit(self, *tools: str) -> None: ...
     async def until_resumed(self) -> None: ...
@@ -388,7 +388,7 @@ class Frame:
         """Return the step's input unchecked: from a person who replaced it, else from its template."""
         return self.render(step.input_template) if self.new_input is None else self.new_input[0]
 
-    def note(self, event: AnyEvent) -> None:
+    def note(self, event: EventData) -> None:
         self.host.note(self.address, event)
 
     def write(self, value: JSONObject, added: int | None = None) -> None:

@@ -11,7 +11,7 @@ from temporalio import workflow
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import LONGEST_TEXT, LONGEST_VALUE, AnyEvent, Event, EventData
+from holdfast.protocol.events import LONGEST_TEXT, LONGEST_VALUE, Event, EventData
 from holdfast.protocol.names import PAGE_BYTES
 
 PROMINENT = ("run.", "question.", "step.failed", "tool.failed")
@@ -40,7 +40,7 @@ class Journal:
     def next(self) -> int:
         return self.first + len(self._entries)
 
-    def note(self, address: Address, event: AnyEvent) -> None:
+    def note(self, address: Address, event: EventData) -> None:
         """Append an event; of large values it keeps previews."""
         kind: type[EventData] = type(event)
         long = kind.long_texts

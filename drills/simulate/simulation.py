@@ -264,10 +264,10 @@ class Simulation:
             self.going.check(self.server, everything)
 
     def _check_questions(self, events: Sequence[Event]) -> None:
-        asked = Counter(event.data.id for event in events if event.type == "question.asked")  # type: ignore[union-attr]
+        asked = Counter(event.data.id for event in events if event.type == "question.asked")  # type: ignore[attr-defined]
         closings = [event.data for event in events if event.type in CLOSING_TYPES]
-        closed = Counter(data.id for data in closings)  # type: ignore[union-attr]
-        by = {data.id: _list_people(data.by, data.accepted_by) for data in closings}  # type: ignore[union-attr]
+        closed = Counter(data.id for data in closings)  # type: ignore[attr-defined]
+        by = {data.id: _list_people(data.by, data.accepted_by) for data in closings}  # type: ignore[attr-defined]
         for id_, count in closed.items():
             if count > 1:
                 raise Violation(f"question {id_} was closed {count} times")
@@ -341,15 +341,15 @@ def _check_order(events: Sequence[Event]) -> None:
     closed: set[str] = set()
     granted = False
     for event in events:
-        if event.type in ("question.reminded", "question.escalated") and event.data.id in closed:  # type: ignore[union-attr]
+        if event.type in ("question.reminded", "question.escalated") and event.data.id in closed:  # type: ignore[attr-defined]
             raise Violation(f"{event.type} after the end of a question at {event.address}")
         if event.type in CLOSING_TYPES:
-            closed.add(event.data.id)  # type: ignore[union-attr]
+            closed.add(event.data.id)  # type: ignore[attr-defined]
         if f";tool:{RING}:" not in event.address:
             continue
-        if event.type == "question.asked" and event.data.kind == "permission" and granted:  # type: ignore[union-attr]
+        if event.type == "question.asked" and event.data.kind == "permission" and granted:  # type: ignore[attr-defined]
             raise Violation(f"{event.address} asks for what was granted for the run")
-        if event.type == "question.answered" and isinstance(content := event.data.content, dict):  # type: ignore[union-attr]
+        if event.type == "question.answered" and isinstance(content := event.data.content, dict):  # type: ignore[attr-defined]
             granted |= content.get("scope") == "run"
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from sqlalchemy import Row, and_, func, insert, select, update
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
@@ -17,7 +17,7 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.listing import CALM_PAGE, OPEN, OURS
-from holdfast.protocol.events import AnyChildStarted
+from holdfast.protocol.events import ChildStarted
 from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.namespace import quote
@@ -327,7 +327,7 @@ class Progress:
         return None if row is None else _read_progress(row)
 
 
-_CHILD_STARTED = [kind.type for kind in get_args(AnyChildStarted)]
+_CHILD_STARTED = [kind.type for kind in ChildStarted.__subclasses__()]
 _SAME_RUN = RUNS.c.first_run == WORKFLOWS.c.first_run
 _SELECT = select(WORKFLOWS, RUNS.c.namespace, RUNS.c.run, RUNS.c.blueprint).join(RUNS, _SAME_RUN)
 

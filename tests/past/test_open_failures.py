@@ -11,7 +11,7 @@ import yaml
 from holdfast.blueprint.load import loads
 from holdfast.client.failed_steps import find_open_failures
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import AnyEvent, BranchCompleted, Event, StepCompleted, StepFailed, StepStarted
+from holdfast.protocol.events import BranchCompleted, Event, EventData, StepCompleted, StepFailed, StepStarted
 
 BLUEPRINT = """
 steps:
@@ -31,7 +31,7 @@ def failed(name: str) -> StepFailed:
     return StepFailed(name=name, kind="step", error="tool_error", message=f"{name} fell")
 
 
-def find(told: Sequence[tuple[str, AnyEvent]], broken: int = 9) -> list[tuple[str, str]]:
+def find(told: Sequence[tuple[str, EventData]], broken: int = 9) -> list[tuple[str, str]]:
     """Return address and message of what is open once so many of these events have happened."""
     events = [
         Event(offset=n, time=AT + timedelta(seconds=n), address=Address(address), type=data.type, data=data)
@@ -61,7 +61,7 @@ def test_what_failed_later_than_the_break_is_not() -> None:
     ],
     ids=["its parallel went on", "its branch may fail", "it ran again"],
 )
-def test_a_failure_that_was_handled_is_closed(at: str, after: AnyEvent) -> None:
+def test_a_failure_that_was_handled_is_closed(at: str, after: EventData) -> None:
     assert find([(FALLS, failed("falls")), (at, after)]) == []
 
 

@@ -13,7 +13,7 @@ from temporalio.common import RawValue
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address
-from holdfast.protocol.events import AnyEvent
+from holdfast.protocol.events import EventData
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.past import Past
 from holdfast.protocol.questions import Question, QuestionRequest
@@ -112,7 +112,7 @@ class Host:
         """Return the events that the run keeps."""
         return self.events.hints
 
-    def note(self, address: Address, event: AnyEvent) -> None:
+    def note(self, address: Address, event: EventData) -> None:
         """Append an event to the journal."""
         self.earlier.arrive(address)
         self.journal.note(address, event)

@@ -22,7 +22,7 @@ from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Receipt, Refu
 from holdfast.protocol.assignment import UNCLAIMED, AssignmentCommand
 from holdfast.protocol.attachments import AttachedData
 from holdfast.protocol.events import (
-    AnyEvent,
+    EventData,
     QuestionAccepted,
     QuestionAnswered,
     QuestionAsked,
@@ -288,7 +288,7 @@ class Questions:
             n, assignees = entry.times.reminders, entry.question.assignees or None
             self._note(entry, QuestionReminded(id=entry.question.id, n=n, assignees=assignees))
 
-    def _note(self, entry: OpenQuestion, event: AnyEvent) -> None:
+    def _note(self, entry: OpenQuestion, event: EventData) -> None:
         self._journal.note(entry.question.address, event)
 
     def check(self, answers: AnswerBatch) -> None:
