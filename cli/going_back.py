@@ -114,7 +114,7 @@ async def _retry(run: str, file: Path | None, wait: bool, attendant: Attendant) 
     retried = await session.runs.retry(run, person(attendant.by), blueprint=blueprint)
     at = f", at {place(retried.at)}" if retried.at else ""
     text = f"goes on from {run}{at}" if retried.is_new else f"has gone on from {run} before"
-    return await _go_on(session, retried, text, wait, attendant)
+    return await _go_on(session, retried, text, wait, attendant, is_new=retried.is_new)
 
 
 async def _fork(
@@ -126,19 +126,22 @@ async def _fork(
     run = await session.runs.resolve(run)
     by = person(attendant.by)
     forked = await session.runs.fork(run, at, by, changes=values, blueprint=blueprint, id=id_)
-    return await _go_on(session, forked, f"begins in {run}, at {place(forked.at)}", wait, attendant)
+    text = f"begins in {run}, at {place(forked.at)}"
+    return await _go_on(session, forked, text, wait, attendant, is_new=True)
 
 
 def _read(file: Path | None) -> Blueprint | None:
     return None if file is None else examine(file).valid()
 
 
-async def _go_on(session: Session, started: Retried | Forked, text: str, wait: bool, attendant: Attendant) -> int:
-    """Attend the new run, or print its id."""
+async def _go_on(
+    session: Session, started: Retried | Forked, text: str, wait: bool, attendant: Attendant, *, is_new: bool
+) -> int:
+    """Attend the new run, or print its id. `is_new`: it was started just now."""
     sources = answer_sources(attendant.answers) if wait else []
     await session.say_if_nobody_works()
     say(f"run {started.run} {text}")
     if wait:
-        return await attend(session, started.run, sources, attendant)
+        return await attend(session, started.run, sources, attendant, is_new=is_new)
     print_json(started.to_json()) if attendant.as_json else print_text(started.run)
     return DONE

@@ -140,6 +140,11 @@ class LaterRecord:
         self._config, self._client = config, client
         self._opened: Archive | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """See `Archive`."""
+        return self._opened is not None
+
     async def events(self, workflow: str, start: int, last_iterations: int | None) -> ArchivedEvents:
         """See `Archive`."""
         archive = self._open()

@@ -53,6 +53,10 @@ class ArchivedEnd:
 class Archive(Protocol):
     """A memory of runs. A run is read from it as far as it goes, and the rest from Temporal."""
 
+    @property
+    def is_open(self) -> bool:
+        """False while it would have to be opened first: what Temporal has whole is read from there then."""
+
     async def events(self, workflow: str, start: int, last_iterations: int | None) -> ArchivedEvents:
         """Return the events of a workflow from an offset on; with `last_iterations` at least those of so many."""
 

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -32,6 +33,7 @@ from holdfast.protocol.events import (
 from holdfast.protocol.names import EVENTS
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import BadInput
+from holdfast.runtime.workers import NoWorker
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -122,6 +124,10 @@ async def chain(
     """
     if view is not None and view.status not in CLOSED and view.first_offset <= start:
         return (await _back_from(tree, view, start, last_iterations)).events  # all in its present history
+    if tree.archive is not None and not tree.archive.is_open:
+        whole = await _read_whole(tree, workflow, start, last_iterations, view)
+        if whole is not None:
+            return whole
     archived = await _read_archived(tree, workflow, start, last_iterations)
     if archived.closed:
         return archived.events
@@ -132,6 +138,18 @@ async def chain(
         if archived.events:  # Temporal has forgotten the rest
             return archived.events
         raise
+
+
+async def _read_whole(
+    tree: Tree, workflow: str, start: int, last_iterations: int | None, view: WorkflowView | None
+) -> list[Event] | None:
+    """Return what `chain` does, from Temporal alone; None if it has forgotten some of it, or no worker answers."""
+    with suppress(UnknownRun, NoWorker):
+        reading = await _back_from(tree, view or await tree.view(workflow), start, last_iterations)
+        found = sum(isinstance(event.data, LoopIteration) for event in reading.events)
+        if min(reading.runs) <= start or (last_iterations is not None and found >= last_iterations):
+            return reading.events
+    return None
 
 
 async def _read_archived(tree: Tree, workflow: str, start: int, last_iterations: int | None = None) -> ArchivedEvents:

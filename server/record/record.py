@@ -101,6 +101,11 @@ class Record:
         self.store, self.client, self.key = store, client, key
         self._first_runs: dict[str, tuple[float, RecordedRun]] = {}
 
+    @property
+    def is_open(self) -> bool:
+        """See `Archive`."""
+        return True
+
     @classmethod
     def open(cls, config: Config, client: Client) -> Record:
         """Open the configured record; it is made if there is none. Raises `RecordError` or `ConfigError`."""

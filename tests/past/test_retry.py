@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -174,3 +174,23 @@ async def test_a_run_that_has_the_name_of_a_retry_is_in_nobodys_way(house: Harne
     await house.output(again)
     names = [(await house.runs.watch.view(one)).retried_as for one in (run, other)]
     assert (names, paid(house)) == ([again, None], 1)
+
+
+class UnopenedArchive:
+    """An archive that nobody may ask."""
+
+    is_open = False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AssertionError(f"the archive was asked for {name}")
+
+
+async def test_neither_a_retry_nor_a_fork_opens_an_archive_of_what_temporal_has(house: Harness) -> None:
+    steps = [loop([pay(house.folder, "ana"), mend(house.folder, when="iteration == 2")], checkpoint_every=1)]
+    run = await fail(house, [*steps, {"name": "end", "input": "done"}])
+    archive: Any = UnopenedArchive()
+    runs = house.runs.with_archive(archive)
+    (house.folder / "broken").unlink()
+    begun = [(await runs.retry(run)).run, (await runs.fork(run, "pipeline:test;loop:l:2;step:pay")).run]
+    house.started += begun
+    assert [await house.output(new) for new in begun] == ["done"] * 2

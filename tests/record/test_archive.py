@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from holdfast.client.events import chain
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.server.record.entries import ENDED, REFUSED
@@ -46,6 +49,28 @@ async def test_a_run_that_temporal_has_forgotten_is_read_from_the_record(recordi
     assert (await ours.result(run)).output == "Rome"
     assert await ours.resolve(run[:-2]) == run
     assert [event async for event in ours.watch.follow(run)] == events
+
+
+class UnopenedRecord:
+    """A record that is opened when it is asked, as that of a command."""
+
+    is_open = False
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._record, name)
+
+
+@pytest.mark.slow
+async def test_what_temporal_has_forgotten_is_read_from_a_record_that_was_not_open(recording: Recording) -> None:
+    run = await recording.ended(ASK, "Rome")
+    recording.house.started.remove(run)
+    events = await recording.house.runs.watch.events(run)
+    await recording.forget(run)
+    archive: Any = UnopenedRecord(record_of(recording))
+    assert await chain(recording.house.runs.with_archive(archive).tree, run) == events
 
 
 @pytest.mark.slow
