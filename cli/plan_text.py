@@ -12,7 +12,7 @@ from holdfast.cli.render import MARKS, MOST_ITERATIONS
 from holdfast.cli.tables import STYLES
 from holdfast.client.texts import preview, shown_raise
 from holdfast.client.views.plans import PENDING, PlanView, UnitView
-from holdfast.client.views.steps import StepError
+from holdfast.client.views.steps import GroupView, StepError
 from holdfast.protocol.display import one_line
 
 OUTPUT, DESCRIPTION = 80, 60
@@ -31,6 +31,8 @@ def plan_text(plan: PlanView, last: int | None = MOST_ITERATIONS) -> Text:
         text.append(f"{answer}\n", "yellow")
     if plan.snapshot.goal:
         text.append(f"{one_line(plan.snapshot.goal)}\n")
+    for earlier in plan.step.earlier_plans:
+        text.append(f"plan {earlier.n} failed{_why(earlier)}; see: holdfast show {shlex.quote(plan.run)}\n", "dim")
     _Lines(text, last).units(plan.layout.units, {**plan.steps(), **plan.loops()}, 1, described_too=True)
     if plan.note is not None:
         text.append(f"{one_line(plan.note)}\n", "yellow")
@@ -38,6 +40,11 @@ def plan_text(plan: PlanView, last: int | None = MOST_ITERATIONS) -> Text:
         origin = "  ".join(filter(None, (revision.by, revision.reason)))
         text.append(f"revision {revision.revision}  {one_line(origin)}\n", "dim")
     return text
+
+
+def _why(plan: GroupView) -> str:
+    failed = next((step for step in plan.steps if step.error is not None), None)
+    return "" if failed is None or failed.error is None else one_line(f": {failed.name}: {failed.error.message}")
 
 
 class _Lines:

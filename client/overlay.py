@@ -72,10 +72,13 @@ def _paths(address: str, step: StepView) -> list[Path]:
 
 
 def _list_current(step: StepView) -> Iterator[StepView]:
-    """Yield a step and all below it; of a loop, those of the last iteration and of those under way."""
+    """Yield a step and all below it; of a loop, those of the last iteration and of those under way.
+
+    What a plan before did is left out.
+    """
     yield step
     # A plan's loop may work on several items at once.
-    left = [group for group in step.iterations[:-1] if STATES[group.mark] != "running"]
+    left = [group for group in step.iterations[:-1] if STATES[group.mark] != "running"] + step.earlier_plans
     for group in step.groups:
         if group not in left:
             for inner in group.steps:

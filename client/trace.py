@@ -33,6 +33,8 @@ from holdfast.protocol.events import (
     PlanCompleted,
     PlanRevised,
     PlanStarted,
+    QuestionAsked,
+    QuestionCancelled,
     QuestionReplied,
     QuestionVerified,
     StepCompleted,
@@ -95,6 +97,8 @@ class Span:
     turns_left_out: int = 0
     """Turns of its conversation that its model is not sent any more."""
     revisions: list[PlanRevised] = field(default_factory=list)
+    earlier_plans: list[list[Span]] = field(default_factory=list)
+    """For a plan that was made again: the steps of those that failed."""
     steps: list[Span] = field(default_factory=list)
     iterations: list[Repetition] = field(default_factory=list)
     items: list[Repetition] = field(default_factory=list)
@@ -119,9 +123,10 @@ class Span:
     """Whether it stands in a branch that has lost a race."""
 
     def children(self) -> list[Span]:
-        """Return the spans inside: steps, and those of iterations, items and branches."""
+        """Return the spans inside: steps, and those of earlier plans, iterations, items and branches."""
         repeated = [step for repetition in (*self.iterations, *self.items) for step in repetition.steps]
-        return [*self.steps, *repeated, *(step for steps in self.branches.values() for step in steps)]
+        earlier = [step for steps in self.earlier_plans for step in steps]
+        return [*earlier, *self.steps, *repeated, *(step for steps in self.branches.values() for step in steps)]
 
     def below(self) -> Iterator[Span]:
         """Yield every span below this one, outer ones first."""
@@ -161,6 +166,9 @@ class Trace:
                 self._end_item(event, completed)
             case BranchStarted(branch=branch):
                 self._branch(address, branch)
+            case PlanStarted() if span is not None and span.workflow is not None:
+                self._begin_again(span)
+                _change(span, event.data)
             case BranchSuperseded():
                 self._supersede(self._lists.get(address, []))
             case DeadlinePassed() if span is not None:
@@ -251,6 +259,20 @@ class Trace:
         else:
             step.branch, self._lists[address] = branch, step.steps
 
+    def _begin_again(self, span: Span) -> None:
+        """Put the steps of a plan aside that another one follows, whose steps stand at the same addresses."""
+        for step in span.below():
+            if step.status == "running":
+                step.status = "cancelled"
+        inside = f"{span.address};"
+        for known in (self._spans, self._lists, self._repetitions):
+            for address in [address for address in known if address.startswith(inside)]:
+                del known[address]
+        span.earlier_plans.append(list(span.steps))
+        span.steps.clear()
+        span.revisions.clear()
+        span.status, span.outcome = "running", None
+
     def _supersede(self, steps: Sequence[Span]) -> None:
         """Record that what was under way in these steps was given up."""
         for step in steps:
@@ -285,6 +307,10 @@ def _change(span: Span, data: EventData) -> None:
             span.replies[finish] = span.replies.get(finish, 0) + 1
         case AgentShortened(turns=turns):
             span.turns_left_out += turns
+        case QuestionCancelled() if span.status == "running":
+            span.status = "cancelled"  # its step has no other end while what was done before is undone
+        case QuestionAsked() if span.status == "cancelled":
+            span.status = "running"
         case QuestionVerified(verified=verified, given_back=False):
             span.verified = verified
         case TimerStarted(until=until):
@@ -404,7 +430,8 @@ class _Viewer:
         )
 
     def _groups(self, span: Span) -> list[GroupView]:
-        groups = [self._group("own", "", span.steps)] if span.steps else []
+        groups = [self._earlier_plan(n, steps) for n, steps in enumerate(span.earlier_plans, 1)]
+        groups += [self._group("own", "", span.steps)] if span.steps else []
         groups += [self._group("branch", name, steps) for name, steps in span.branches.items()]
         groups += [self._repetition("iteration", iteration) for iteration in span.iterations]
         return groups + [self._repetition("item", item) for item in span.items]
@@ -412,6 +439,10 @@ class _Viewer:
     def _group(self, kind: Literal["own", "branch"], branch: str, spans: Sequence[Span]) -> GroupView:
         steps = [self.view(span) for span in spans]
         return GroupView(kind, steps, _mark_all(steps), branch)
+
+    def _earlier_plan(self, n: int, spans: Sequence[Span]) -> GroupView:
+        unasked = _Viewer({}, self.now)  # what is open stands at the same address in the plan of now
+        return GroupView("plan", [unasked.view(span) for span in spans], "failed", n=n)
 
     def _repetition(self, kind: Literal["iteration", "item"], repetition: Repetition) -> GroupView:
         steps = [self.view(span) for span in repetition.steps]

@@ -115,7 +115,8 @@ async def find_plan(tree: Tree, run: StepView, id_: str, wanted: str | None) -> 
     workflows = {address: step.workflow for address, step in steps.items() if step.workflow is not None}
     plans = [address for address in workflows if not find_traits(steps[address].kind).iterates]
     chosen = _choose(id_, plans, wanted)
-    loops = [workflow for address, workflow in workflows.items() if address.startswith(f"{chosen};")]
+    inner = [step for own in steps[chosen].steps for step in (own, *own.below())]  # not those of a plan before
+    loops = [step.workflow for step in inner if step.workflow is not None]
     return PlanView(id_, await _read_snapshot(tree, workflows[chosen], loops), steps[chosen])
 
 

@@ -176,7 +176,9 @@ class PlanView:
         own = {"status": self.status, "steps": _write_units(self.steps()), "loops": _write_units(self.loops())}
         revisions = [revision.model_dump(mode="json") for revision in self.snapshot.revisions]
         note = {} if self.note is None else {"note": self.note}
-        return {"run": self.run, "address": self.address, **told, **own, "revisions": revisions, **note}
+        plans = [plan.to_json() for plan in self.step.earlier_plans]
+        earlier = {"earlier_plans": plans} if plans else {}
+        return {"run": self.run, "address": self.address, **told, **own, "revisions": revisions, **earlier, **note}
 
 
 def _find_units(steps: Iterable[StepView]) -> dict[str, StepView]:

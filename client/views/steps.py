@@ -105,14 +105,14 @@ class ItemCount(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupView:
-    """Steps inside a step: its own, those of a branch, of an iteration or of an item."""
+    """Steps inside a step: its own, those of an earlier plan, of a branch, of an iteration or of an item."""
 
-    kind: Literal["own", "branch", "iteration", "item"]
+    kind: Literal["own", "plan", "branch", "iteration", "item"]
     steps: Sequence[StepView]
     mark: Mark
     branch: str = ""
     n: int = 0
-    """The number of an iteration, from 1, or of an item, from 0."""
+    """The number of an earlier plan or an iteration, from 1, or of an item, from 0."""
     item: object = None
     """What a plan's loop works on."""
     label: str | None = None
@@ -129,7 +129,7 @@ class GroupView:
         return self.kind in ("iteration", "item")
 
     def to_json(self) -> JSONObject:
-        """Return an iteration or an item as `show --json` has it."""
+        """Return an earlier plan, an iteration or an item as `show --json` has it."""
         item = {} if self.item is None else {"item": self.item}
         label = {} if self.label is None else {"label": self.label}
         return {"n": self.n, **item, **label, "steps": [step.to_json() for step in self.steps]}
@@ -230,6 +230,11 @@ class StepView:
         return next((group.steps for group in self.groups if group.kind == "own"), ())
 
     @property
+    def earlier_plans(self) -> list[GroupView]:
+        """Those that failed, where the plan was made again, with their steps."""
+        return [group for group in self.groups if group.kind == "plan"]
+
+    @property
     def repetitions(self) -> list[GroupView]:
         """Its iterations or items."""
         return [group for group in self.groups if group.repeats]
@@ -251,7 +256,7 @@ class StepView:
 
     @property
     def children(self) -> list[StepView]:
-        """The steps inside: its own, and those of branches, iterations and items."""
+        """The steps inside: those of earlier plans, its own, and those of branches, iterations and items."""
         return [step for group in self.groups for step in group.steps]
 
     def below(self) -> Iterator[StepView]:
@@ -266,8 +271,11 @@ class StepView:
         return [question for step in (self, *self.below()) for question in step.questions]
 
     def find(self, address: str) -> StepView | None:
-        """Return the step at an address below this one; None if there is none, or it was left behind."""
-        return next((step for step in self.below() if step.address == address), None)
+        """Return the step at an address below this one; None if there is none, or it was left behind.
+
+        Of several plans, one after the other, it is that of the last one.
+        """
+        return next((step for step in reversed(list(self.below())) if step.address == address), None)
 
     def cut_repetitions(self, back: int, size: int) -> StepView:
         """Return it with a page of its iterations or items: at most `size` before the last `back`."""
@@ -312,6 +320,8 @@ class StepView:
 
     def _inner_json(self) -> JSONObject:
         inner: JSONObject = {}
+        if self.earlier_plans:
+            inner["earlier_plans"] = [plan.to_json() for plan in self.earlier_plans]
         if self.steps or self.branch is not None or self.kind in ("pipeline", "tool"):
             inner["steps"] = [step.to_json() for step in self.steps]
         if find_traits(self.kind).iterates:

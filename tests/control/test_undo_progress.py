@@ -55,6 +55,12 @@ async def test_how_far_it_has_come_is_told(house: Harness) -> None:
     assert [(one.tool, one.number, one.total) for one in told] == [("cannot_undo", 1, 2), ("does", 2, 2)]
 
 
+async def test_what_nobody_is_asked_any_more_is_shown_as_cancelled(house: Harness) -> None:
+    run = await undoing(house)
+    [all_] = (await house.runs.watch.view(run)).trace.steps
+    assert {step.name: step.mark for step in all_.steps} == {"a": "completed", "b": "completed", "ask": "cancelled"}
+
+
 async def test_an_undo_was_not_at_work_when_its_run_was_cancelled(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

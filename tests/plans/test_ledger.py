@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.blueprint.questions.agreement import TABLES, Language
 from holdfast.blueprint.words.repeats import choose_repeat_words
+from holdfast.cli.plan_text import plan_text
 from holdfast.cli.render import question_text
 from holdfast.protocol.address import Address
 from holdfast.protocol.ledger import LedgerEntry, add_entries, read_ledger, tell_ledger
@@ -124,6 +125,23 @@ async def test_the_second_plan_is_shown_with_what_differs_from_the_first(plans: 
     assert "returned" in question_text(second).plain
     await plans.harness.answer(run, {"verdict": "rejected"}, second)
     assert "rejected the plan" in str((await plans.harness.result(run)).error)
+
+
+async def test_the_second_plan_is_told_apart_from_the_first(plans: Plans) -> None:
+    """While it waits for approval nothing of it has begun, and what the first did is there."""
+    script_for(plans, "engine", {})
+    run = await plans.harness.start(replanned({"max_replans": 1, "confirm": True}))
+    await plans.harness.answer(run, {"verdict": "unchanged"}, await plans.harness.one(run))
+    second = await plans.harness.one(run)
+    plan = await plans.harness.runs.plans.read(run)
+    told = plan.to_json()
+    assert told["status"] == "waiting" and {step["status"] for step in told["steps"].values()} == {"pending"}
+    [first] = told["earlier_plans"]
+    ana, ben = first["steps"]
+    assert (ana["name"], ana["status"], ana["output"]["message_id"]) == ("ana", "completed", "m1")
+    assert (ben["name"], ben["status"]) == ("ben", "failed") and "500" in ben["error"]["message"]
+    assert "plan 1 failed: ben: " in plan_text(plan).plain
+    await plans.harness.answer(run, {"verdict": "rejected"}, second)
 
 
 async def test_no_planner_is_asked_more_often_than_the_author_says(plans: Plans) -> None:

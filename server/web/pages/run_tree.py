@@ -59,6 +59,8 @@ class StepWords:
 
     def title(self, group: GroupView) -> str:
         """Return the title of a group; empty for the step's own steps."""
+        if group.kind == "plan":
+            return self.t("runs.earlier_plan", n=group.n)
         if not group.repeats:
             return group.branch
         what = group.label if group.item is None else group.item
