@@ -35,6 +35,17 @@ def list_tools(step: AnyStep, blueprint: Blueprint) -> list[AgentTool]:
     return [*own, *step.tools()]
 
 
+def calls_tools(blueprint: Blueprint) -> bool:
+    """Return whether a step of a blueprint, or of one that it imports, may call a tool."""
+    for step in steps_within(blueprint.steps):
+        inner = blueprint.imports.get(step.import_alias or "")
+        if list_tools(step, blueprint) or any(need.kind == "tool" for need in step.requires()):
+            return True
+        if inner is not None and calls_tools(inner):
+            return True
+    return False
+
+
 def find_reach(steps: Iterable[AnyStep], blueprint: Blueprint) -> Dependencies:
     """Return the agents and imports that these steps, and those inside them, use."""
     dependencies = Dependencies()

@@ -169,4 +169,14 @@ def drop_iterations(address: Address) -> str:
 def select_near(ledgers: Mapping[str, list[LedgerEntry]], address: Address) -> dict[str, list[LedgerEntry]]:
     """Return the ledgers of the plans around an address and below it."""
     place = drop_iterations(address)
-    return {key: value for key, value in ledgers.items() if is_within(place, key) or is_within(key, place)}
+    return {key: value for key, value in ledgers.items() if is_around(key, address) or is_within(key, place)}
+
+
+def is_around(place: str, address: Address) -> bool:
+    """Return whether a ledger's place is around an address: a plan in any iteration, or the very item of a loop.
+
+    >>> item = "pipeline:p;plan:work;loop:all:2"
+    >>> [is_around(item, Address(f"pipeline:p;plan:work;loop:all:{n};step:s")) for n in (2, 3)]
+    [True, False]
+    """
+    return is_within(address, place) or is_within(drop_iterations(address), place)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import Address, is_within
-from holdfast.protocol.ledger import LedgerEntry, add_entries, drop_iterations, select_near
+from holdfast.protocol.ledger import LedgerEntry, add_entries, drop_iterations, is_around, select_near
 from holdfast.protocol.values import make_digest
 
 
@@ -25,6 +25,15 @@ class Ledgers:
         if found := add_entries(self.read(plan), entries):
             self.entries = {**self.entries, drop_iterations(plan): found}
 
+    def add_item(self, item: Address, entries: Iterable[LedgerEntry]) -> None:
+        """Add what was done for an item of a plan's loop that is begun anew: it concerns no other item."""
+        if found := add_entries(self.entries.get(item, []), entries):
+            self.entries = {**self.entries, item: found}
+
+    def clear_item(self, item: Address) -> None:
+        """Forget what was done for an item, as it is over."""
+        self.entries = {place: value for place, value in self.entries.items() if place != item}
+
     def clear(self, plan: Address) -> None:
         """Forget what was done, as the plan has reached its goal: the next one has another."""
         own = drop_iterations(plan)
@@ -34,8 +43,8 @@ class Ledgers:
         """Return the call of an earlier plan that equals one below this one; None if there is none."""
         if not self.entries:
             return None
-        here, digest = drop_iterations(address), make_digest(args)
-        around = [entries for place, entries in self.entries.items() if is_within(here, place)]
+        digest = make_digest(args)
+        around = [entries for place, entries in self.entries.items() if is_around(place, address)]
         equal = (entry for entries in around for entry in entries if entry.matches(tool, digest))
         # One of this very call says more than one of which the arguments are not known.
         return min(equal, key=lambda entry: entry.arguments_digest is None, default=None)

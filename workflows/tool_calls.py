@@ -11,7 +11,9 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
+from holdfast.blueprint.dependencies import calls_tools
 from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.kinds.references import IMPORT
 from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
 from holdfast.blueprint.questions import Extension
 from holdfast.protocol.agents import LONGEST_KEPT, MadeCall, ToolSpec, add_calls
@@ -52,6 +54,16 @@ def name_tool_error(error: BaseException) -> str | None:
     if not isinstance(error, ToolErrorFailure):
         return None
     return kind_of_failure(error.type or "", error.message) or error.type
+
+
+def _may_have_acted(tool: str, cause: Failure, frame: Frame) -> bool:
+    """Return whether a call that failed may have had an effect: of an import any step before the failed one."""
+    if cause.type in (OUTCOME_UNKNOWN, *MAY_HAVE_HAPPENED):
+        return True
+    alias = tool.removeprefix(IMPORT)
+    if not tool.startswith(IMPORT) or cause.address == frame.at("import", alias).address:  # not begun
+        return False
+    return calls_tools(frame.blueprint.imports[alias])
 
 
 class ToolCalls:
@@ -99,7 +111,7 @@ class ToolCalls:
                 raise
             except HANDLED as error:
                 cause = find_failure(error, frame.address)
-                is_known = not is_cancelled(error) and cause.type not in (OUTCOME_UNKNOWN, *MAY_HAVE_HAPPENED)
+                is_known = not is_cancelled(error) and not _may_have_acted(tool, cause, frame)
                 self.note(*cause.made, *([_end(made, "failed", cause.message)] if is_known else []))
                 kind = kind_of_failure(cause.type, cause.message) or "other"
                 if is_cancelled(error) or cause.final or self._rule(kind) is None:

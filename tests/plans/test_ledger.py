@@ -15,10 +15,12 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.ledger import LedgerEntry, add_entries, read_ledger, tell_ledger
 from holdfast.workflows.ledger import Ledgers
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
-from tests.plans.conftest import DRIVERS, Plans, ask, call, finish, step
+from tests.plans.conftest import DRIVERS, Plans, advance, ask, begin, call, finish, loop, step
 
 Json = dict[str, Any]
 MODEL = {"model": "scripted:replies.yaml"}
+ANA: Json = {"to": "ana"}
+BEN: Json = {"to": "ben", "fail": [0, 500]}
 FAILING: Json = {"to": "ben", "fail": [0, 500]}
 
 
@@ -79,6 +81,28 @@ async def test_what_the_plan_before_has_done_is_asked_about(
     assert [made["to"] for made in plans.calls()] == sent
     assert output["steps"]["one"]["data"]["message_id"] == ("m3" if answer else "m1")
     assert output["status"] == "completed" and "ledger" not in output
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_an_import_that_failed_on_its_way_is_asked_about(plans: Plans, driver: str) -> None:
+    """It had written to Ana when it failed at Ben: what it did may stand, and the plan goes on without it."""
+    log = {"log": str(plans.log)}
+    mails = [{"name": name, "uses": "plan_send", "arguments": {**log, **to}} for name, to in (("a", ANA), ("b", BEN))]
+    plan = {"goal": "Write", "agent": "clerk", "driver": driver, "steps": [step("s", tools=["imports.mail"])]}
+    calls = {"output": "done", "tool_calls": [{"name": "mail", "args": {"input": "x"}}]}
+    turn = call("execute_step_tool", step_id="s", tool_name="imports.mail", parameters={"input": "x"})
+    plans.harness.script(json.dumps({"s": calls, "work": [turn, turn, finish("s")]}))
+    document = json.loads(replanned({}))
+    document["agents"]["clerk"]["tools"] = ["imports.mail"]
+    body = [{"kind": "plan", "name": "work", "plan": plan, "on_error": "continue"}]
+    again = {"max_loops": 2, "exit_expression": "steps.work.status == 'completed'", "body": body}
+    steps = [{"kind": "loop", "name": "again", "loop": again}]
+    run = await plans.harness.start(json.dumps({**document, "imports": {"mail": {"steps": mails}}, "steps": steps}))
+    question = await plans.harness.one(run)
+    assert "made this call, and it is unknown whether it took effect" in question.message
+    await plans.harness.answer(run, {"granted": False}, question)
+    output = await plans.harness.output(run)
+    assert ([made["to"] for made in plans.calls()], output["status"]) == (["ana", "ben"], "completed")
 
 
 @pytest.mark.slow
@@ -286,6 +310,37 @@ async def test_an_approval_that_is_asked_anyway_says_what_was_done(plans: Plans)
     await plans.harness.answer(run, {"granted": False}, second)
     await plans.harness.output(run)
     assert plans.tools() == ["send"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sent"), [(False, ["ana", "ben", "ben"]), (True, ["ana", "ben", "ana", "ben"])], ids=["no", "yes"]
+)
+async def test_an_item_that_is_begun_anew_repeats_no_call_unasked(plans: Plans, answer: bool, sent: list[str]) -> None:
+    """A step of it had written to Ana, and failed at Ben. Nobody is asked of the next item, which calls the same."""
+    calls = [plans.wants("plan_send", **args)["tool_calls"][0] for args in (ANA, BEN)]
+    blocks = {"all": loop(["a", "b"], "s", on_item_error="ask")}
+    plan = {"steps": [step("s", "Write to both", tools=["plan_send"])], "loop_blocks": blocks}
+    run = await plans.start(plan, {"s": {"output": "done", "tool_calls": calls}})
+    await plans.harness.answer(run, {"action": "retry"})
+    question = await plans.harness.one(run)
+    assert "Step s (item 1 of all) of the plan before has made this call." in question.message
+    await plans.harness.answer(run, {"granted": answer}, question)
+    output = await plans.harness.output(run)
+    assert ([made["to"] for made in plans.calls()], output["status"]) == ([*sent, "ana", "ben"], "completed")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_an_item_that_is_begun_anew_as_another_repeats_no_call_unasked(plans: Plans, driver: str) -> None:
+    steps = [step("1", tools=["plan_send"]), step("2", tools=["plan_send"], dependencies=["1"])]
+    item = [plans.runs("1", "plan_send", **ANA), finish("1"), plans.runs("2", "plan_send", **BEN), advance("all")]
+    again = [*item[:3], finish("2"), advance("all")]
+    script = {"1": plans.wants("plan_send", **ANA), "2": plans.wants("plan_send", **BEN)}
+    plan = {"steps": steps, "loop_blocks": {"all": loop(["a"], "1", "2", on_item_error="ask")}, "driver": driver}
+    run = await plans.start(plan, {**script, "plan": [begin("all"), *item, *again]})
+    await plans.harness.answer(run, "edit: b")
+    await plans.harness.answer(run, {"granted": False})
+    output = await plans.harness.output(run)
+    assert ([made["to"] for made in plans.calls()], output["status"]) == (["ana", "ben", "ben"], "completed")
 
 
 # The values

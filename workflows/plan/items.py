@@ -17,6 +17,7 @@ from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import find_failure
 from holdfast.workflows.items import describe_excess
+from holdfast.workflows.plan.ledger import guard_item
 from holdfast.workflows.plan.results import EMPTY_LOOP, Ended, first_error, make_cancelled, make_failed
 from holdfast.workflows.plan.scope import ItemScope, PlanScope
 
@@ -128,6 +129,15 @@ async def after_item(scope: ItemScope) -> Iteration | None:
 
     If it failed, a person decides where the loop's rule says so.
     """
+    over = await _decide(scope)
+    if over is None:
+        guard_item(scope)
+    else:
+        scope.frame.host.ledgers.clear_item(scope.frame.address)
+    return over
+
+
+async def _decide(scope: ItemScope) -> Iteration | None:
     iteration = scope.iteration()
     if iteration.status != "failed" or scope.loop.block.on_item_error != "ask":
         return iteration

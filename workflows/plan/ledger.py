@@ -12,7 +12,7 @@ from holdfast.protocol.address import within
 from holdfast.protocol.ledger import LedgerEntry, add_entries, make_entry
 from holdfast.protocol.plans import Iteration, UnitResult
 from holdfast.workflows.plan.results import CALLS_UNKNOWN, ITEMS_UNKNOWN
-from holdfast.workflows.plan.scope import PlanScope, choose_segment
+from holdfast.workflows.plan.scope import ItemScope, PlanScope, choose_segment
 
 
 def collect_ledger(scope: PlanScope) -> list[LedgerEntry]:
@@ -39,6 +39,15 @@ def guard_changes(scope: PlanScope, before: Layout) -> None:
             tools = unit.step.tools
             own = [entry for entry in done if entry.tool in tools or any(tool.startswith(AGENT) for tool in tools)]
             scope.frame.host.ledgers.add(within(place, choose_segment(unit), unit.id), own)
+
+
+def guard_item(scope: ItemScope) -> None:
+    """Have a person asked before an item that is begun anew makes a call that was made for it before."""
+    language = scope.context.plan.spoken_language
+    item = choose_repeat_words(language).item.format(scope.item.index + 1, scope.loop.id)
+    made = ((id_, call) for id_, calls in scope.made_before.items() for call in calls)
+    entries = (make_entry(call, id_, item).model_copy(update={"language": language}) for id_, call in made)
+    scope.frame.host.ledgers.add_item(scope.frame.address, entries)
 
 
 def _is_same(unit: StepUnit, before: Layout) -> bool:
