@@ -82,12 +82,13 @@ def _show_real(seed: int) -> int:
 
 
 def _plant(word: str, processes: int) -> int:
-    """Print which promise each break was found by, and after how many schedules."""
+    """Print by which seed each break was found, the first of all, and which promise it broke."""
     names = [each.name for each in BREAKS if word in each.name]
     missed = 0
     for found in find_breaks(names, MOST_OF_BREAK, processes):
-        missed += found.reason is None
-        print(f"{found.name:55} {found.schedules:6,}  {(found.reason or 'NOT FOUND')[:100]}", flush=True)
+        missed += found.seed is None
+        seed = "NOT FOUND" if found.seed is None else f"seed {found.seed}"
+        print(f"{found.name:55} {seed:10}  {(found.reason or '')[:100]}", flush=True)
     print(f"{len(names) - missed} of {len(names)} breaks were found")
     return 1 if missed else 0
 

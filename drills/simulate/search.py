@@ -42,8 +42,10 @@ class Found(NamedTuple):
     name: str
     schedules: int
     """How many were run."""
+    seed: int | None
+    """The last of them, by which it was found; None where it was not."""
     reason: str | None
-    """Which promise was broken by the last of them; None where none was."""
+    """Which promise was broken by it."""
 
 
 def split_seeds(first: int, count: int) -> list[range]:
@@ -95,8 +97,8 @@ def find_break(name: str, most: int, first: int = 0) -> Found:
         if "broken()" in failure.reason:
             raise RuntimeError(f"what {name!r} replaces is another one now: {failure.reason}")
         if run_seed(failure.seed) is None:
-            return Found(name, failure.seed + 1 - first, failure.reason)
-    return Found(name, most, None)
+            return Found(name, failure.seed + 1 - first, failure.seed, failure.reason)
+    return Found(name, most, None, None)
 
 
 def _find_failure(planted: Break, seeds: Iterable[int]) -> Failure | None:
