@@ -25,15 +25,15 @@ PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() * 3 // 2)')
 
 # Everything but what takes long: true sizes, killed processes, the embedded server, the fuzz, a guest project, and the pages in a
 # browser, which `make test-all` needs Debian's chromium for: apt-get install chromium.
+# TESTS=tests/blueprint (paths and options of pytest) for some of them, here and below.
 test: .venv/made
 	@echo "Each process collects the tests first, a quarter of a minute on an idle machine."
-	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow"
+	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow" $(TESTS)
 
 test-all: .venv/made
-	$(PYTEST) --numprocesses $(PROCESSES)
+	$(PYTEST) --numprocesses $(PROCESSES) $(TESTS)
 
-# The same as `make test` with each Python that is supported and that the machine has, in environments of their own:
-# make test-pythons TESTS=tests/blueprint
+# The same as `make test` with each Python that is supported and that the machine has, in environments of their own.
 PYTHONS ?= 3.11 3.12 3.13
 test-pythons:
 	PROCESSES=$(PROCESSES) TESTS="$(TESTS)" sh tests/pythons.sh $(PYTHONS)

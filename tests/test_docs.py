@@ -52,23 +52,34 @@ def test_every_kind_and_key_is_documented() -> None:
     models = [Blueprint, Agent, LoopBlock, *KINDS.values()]
     fields = [(name, field) for model in models for name, field in model.model_fields.items()]
     names = {field.alias or name for name, field in fields} | set(KINDS)
-    assert [name for name in sorted(names) if f"`{name}`" not in TEXT and f"{name}:" not in TEXT] == []
+    missing = [name for name in sorted(names) if f"`{name}`" not in TEXT and f"{name}:" not in TEXT]
+    assert missing == [], "explain these keys in docs/blueprint.md"
+
+
+def test_every_kind_of_step_has_its_heading_and_stands_in_the_row_of_kinds() -> None:
+    page = (ROOT / "docs" / "blueprint.md").read_text()
+    headings = set(re.findall(r"^## `(\w+)`: ", page, re.M))
+    assert set(KINDS) - headings == set(), "write in docs/blueprint.md: ## `KIND`: what it does"
+    row = re.search(r"^\| `kind` \| ([^|]*) \|", page, re.M)
+    assert row is not None and set(re.findall(r"\w+", row[1])) == set(KINDS), "the row `kind` of docs/blueprint.md"
 
 
 def test_every_kind_of_question_is_documented_with_what_it_accepts() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "answering.md").read_text(), re.M)
     ours = [kind for kind in QUESTION_KINDS.values() if issubclass(kind, Asked)]
     ours.remove(CustomQuestion)  # whatever its author's page says
-    assert {kind.listed_as or kind.kind for kind in ours} - set(rows) == set()
+    assert {kind.listed_as or kind.kind for kind in ours} - set(rows) == set(), "add a row to docs/answering.md"
 
 
 def test_every_command_is_documented() -> None:
     commands = typer.main.get_command(app).commands
-    assert [name for name in sorted(commands) if f"holdfast {name}" not in TEXT and f"`{name}`" not in TEXT] == []
+    missing = [name for name in sorted(commands) if f"holdfast {name}" not in TEXT and f"`{name}`" not in TEXT]
+    assert missing == [], "add a row to docs/commands.md"
 
 
 def test_every_refusal_and_builtin_and_exit_code_is_documented() -> None:
-    assert [name for name in (*REFUSALS, *sorted(BUILTINS)) if f"`{name}`" not in TEXT] == []
+    missing = [name for name in (*REFUSALS, *sorted(BUILTINS)) if f"`{name}`" not in TEXT]
+    assert missing == [], "explain refusals in docs/api.md, functions in docs/blueprint.md"
     assert all(f"{code} " in TEXT for code in range(6))
 
 
@@ -115,11 +126,11 @@ def test_no_message_names_a_page_which_an_installed_wheel_does_not_have() -> Non
 
 @pytest.mark.slow
 def test_the_reference_is_what_the_kinds_say(monkeypatch) -> None:
-    """If it is not: `python docs/reference.py` writes it anew."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     reference = importlib.import_module("reference")
-    assert (ROOT / "docs" / "reference.md").read_text() == reference.reference()
-    assert (ROOT / "docs" / "configuration.md").read_text() == reference.configuration()
+    pages = {"reference.md": reference.reference(), "configuration.md": reference.configuration()}
+    stale = [name for name, text in pages.items() if (ROOT / "docs" / name).read_text() != text]
+    assert stale == [], "write them anew: python docs/reference.py"
 
 
 def _write_blocks(folder: Path) -> list[Path]:

@@ -38,7 +38,7 @@ def test_an_example_fits_the_schema_for_editors(path) -> None:
 def test_every_example_is_told_of_where_they_are_listed() -> None:
     listed = (ROOT / "examples" / "README.md").read_text()
     folders = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_dir() and path.name[0].isalpha())
-    assert [name for name in folders if f"| [{name}](" not in listed] == []
+    assert [name for name in folders if f"| [{name}](" not in listed] == [], "add a row to examples/README.md"
 
 
 async def start(house: Harness, name: str, input: object) -> str:

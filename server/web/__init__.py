@@ -6,6 +6,7 @@ requests share is in `site`; what works beside them, in `background`; what is ke
 
 Entry points: `app.create_app`, `listener.listen`, `background.run_background`, `hooks.load_hooks`.
 It imports notices, the record and what is below them; `addresses` imports no library, as commands load it.
-Traps: every page and call that names a run begins with `site.permit`, or has its `needs` in its row; a body is measured
-before it is parsed (`requests`); an error that a request can cause is in `problems`, else it is a fault of ours.
+Traps: every page and call that names a run begins with `site.permit`, or has its `needs` in its row, and one that names
+a question reads it through `runs.lists.find_question` or `find_open`; `Site.runs` sees the runs of everybody; a body is
+measured before it is parsed (`requests`); an error that a request can cause is in `problems`, else it is ours.
 """

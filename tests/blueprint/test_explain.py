@@ -93,7 +93,7 @@ def test_in_a_narrow_terminal_the_lines_are_shorter_and_say_the_same(width: int)
 
 
 def test_every_kind_has_a_sample() -> None:
-    assert set(OF_EVERY_KIND) == set(KINDS)
+    assert set(OF_EVERY_KIND) == set(KINDS), "add a sample to tests/blueprint/samples.py"
 
 
 @pytest.mark.parametrize("kind", KINDS)

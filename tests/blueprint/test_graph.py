@@ -38,7 +38,7 @@ def test_an_example_is_drawn_as_it_was_agreed(path: Path) -> None:
 
 
 def test_every_kind_can_be_drawn() -> None:
-    assert set(OF_EVERY_KIND) == set(KINDS)
+    assert set(OF_EVERY_KIND) == set(KINDS), "add a sample to tests/blueprint/samples.py"
     assert dict(SHAPES.values()) == READ_SHAPES
 
 

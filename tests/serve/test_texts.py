@@ -45,12 +45,14 @@ def test_the_reader_s_browser_chooses_the_language(folder: Path, accepted: str, 
 def test_every_text_that_a_template_or_page_names_is_there() -> None:
     files = [*templating.FOLDER.rglob("*.html"), *templating.FOLDER.rglob("*.py")]
     used = {key for file in files for key in _USED.findall(file.read_text())}
-    assert used and used <= load_texts("en", LANGUAGES).entries.keys()
+    assert used
+    assert used - load_texts("en", LANGUAGES).entries.keys() == set(), "add them to pages/languages/en.toml"
 
 
 def test_every_event_of_a_question_has_a_word() -> None:
     words = {type_.partition(".")[2] for type_, data in EVENT_TYPES.items() if issubclass(data, QuestionEvent)}
-    assert {f"runs.event.{word}" for word in words} <= load_texts("en", LANGUAGES).entries.keys()
+    missing = {f"runs.event.{word}" for word in words} - load_texts("en", LANGUAGES).entries.keys()
+    assert missing == set(), "add them to pages/languages/en.toml"
 
 
 def test_static_files_have_addresses_that_change_with_them() -> None:
