@@ -31,6 +31,7 @@ from holdfast.protocol.events import (
     StepFailed,
 )
 from holdfast.protocol.names import EVENTS
+from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
@@ -340,12 +341,12 @@ class Cursor:
     at: datetime = NEVER
     """The time of the last event before it: those behind it are not sorted before it."""
     offsets: Mapping[str, int] = field(default_factory=dict)
-    """The next offset of each workflow that may have more events; {} before the first event."""
+    """The next offset of each workflow that may have more events, always that of the run; {} before the first event."""
 
     def __str__(self) -> str:
         """Return it as an opaque word."""
         offsets = {workflow.removeprefix(self.run): offset for workflow, offset in self.offsets.items()}
-        text = json.dumps([self.count, self.at.isoformat(), offsets], separators=(",", ":"))
+        text = json.dumps([_mark(self.run), self.count, self.at.isoformat(), offsets], separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     @classmethod
@@ -353,10 +354,11 @@ class Cursor:
         """Return the cursor for an opaque word. Raises `BadInput` for one that is not of this run."""
         try:
             padded = word + "=" * (-len(word) % 4)
-            count, time, offsets = json.loads(base64.b64decode(padded, "-_", validate=True))
+            mark, count, time, offsets = json.loads(base64.b64decode(padded, "-_", validate=True))
             at = datetime.fromisoformat(time)
             is_one = (
-                _is_offset(count)
+                mark == _mark(run)
+                and _is_offset(count)
                 and at.tzinfo is not None
                 and all(name[:1] in ("", "/") and _is_offset(offset) for name, offset in offsets.items())
             )
@@ -365,6 +367,11 @@ class Cursor:
         if not is_one:
             raise BadInput(f"{word[:80]!r} is not a cursor of the events of {run}; use one that came with an event")
         return cls(run, count, at, {run + name: offset for name, offset in offsets.items()})
+
+
+def _mark(run: str) -> str:
+    """Return what tells the cursors of a run from those of others."""
+    return make_digest(run)[:6]
 
 
 def _is_offset(value: object) -> bool:
@@ -411,7 +418,11 @@ class Stream:
     def cursor(self) -> Cursor:
         """The position behind the last event that was returned."""
         announced = [source for source in self._sources.values() if source.is_announced]
-        live = [source for source in announced if not source.is_drained or source.returned < source.next]
+        live = [
+            source
+            for source in announced
+            if source.workflow == self._run or not source.is_drained or source.returned < source.next
+        ]
         return Cursor(self._run, self._next_offset, self._at, {source.workflow: source.returned for source in live})
 
     async def _read(self, source: _EventFeed) -> list[_Placed]:

@@ -48,7 +48,28 @@ async def test_a_workflow_that_has_ended_is_left_out_and_not_read_again(house: H
     assert [*stream.cursor.offsets] == [run]
 
 
-@pytest.mark.parametrize("word", ["", "7", "nonsense", "WzEsMl0", str(Cursor("x", 1, offsets={"x": -1})), "é"])
-def test_a_word_that_is_no_cursor_is_refused(word: str) -> None:
+async def test_behind_the_last_event_of_a_run_that_has_ended_there_is_nothing(house: Harness) -> None:
+    run = await house.start("{name: calm, steps: [{name: keep, uses: passthrough, input: 1}]}")
+    await house.output(run)
+    stream = Stream(house.runs.tree, run)
+    for _ in range(3):  # after three looks it is sure that nothing follows
+        await stream.round()
+    behind = Cursor.read(run, str(stream.cursor))
+    assert [event async for event, _ in house.runs.watch.follow_from(run, behind)] == []
+
+
+NO_CURSORS = [
+    "",
+    "7",
+    "nonsense",
+    "WzEsMl0",
+    str(Cursor("brief", 1, offsets={"brief": -1})),
+    "é",
+    str(Cursor("letter")),
+]
+
+
+@pytest.mark.parametrize("word", NO_CURSORS)
+def test_a_word_that_is_no_cursor_of_the_run_is_refused(word: str) -> None:
     with pytest.raises(BadInput, match="not a cursor of the events of brief"):
         Cursor.read("brief", word)
