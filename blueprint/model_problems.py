@@ -12,7 +12,9 @@ _PLAIN_WORDS = {
     "bool_type": "must be true or false",
     "float_parsing": "must be a number",
     "float_type": "must be a number",
+    "dict_type": "must be an object",
     "list_type": "must be a list",
+    "model_type": "must be an object",
     "string_type": "must be a text",
 }
 """What pydantic's types of errors mean: its own messages speak of Python."""

@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.blueprint.questions import QUESTION_KINDS, Asked
+from holdfast.blueprint.questions import asks_people
 from holdfast.blueprint.questions.secret import reference_in
 from holdfast.client.events import below
 from holdfast.client.history import read_input, started_with
@@ -325,7 +325,7 @@ class CaseRecorder:
             if is_beginning(event.data.message) or self._names_run(event.data.message)
             else {"step": name_at(event.address), "message": event.data.message}
             for event in asked
-            if isinstance(event.data, QuestionAsked) and _is_for_people(event.data.kind)
+            if isinstance(event.data, QuestionAsked) and asks_people(event.data.kind)
         ]
         if all(map(_stands_in_line, (event.address for event in asked))):
             return listed
@@ -426,11 +426,6 @@ def _make_pattern(address: str) -> str:
         for whole, (kind, name, sub) in zip(address.split(";"), parts(address), strict=True)
     ]
     return ";".join(segments)
-
-
-def _is_for_people(kind: str) -> bool:
-    own = QUESTION_KINDS.get(kind)
-    return own is None or not issubclass(own, Asked) or own.for_people  # those of authors ask people
 
 
 def _stands_in_line(address: str) -> bool:

@@ -88,7 +88,9 @@ class QuestionFinder:
             only: these may have changed.
         """
         seen = [self.memory.find(name) for name in names]
-        known = [question for question in seen if question is not None and question.run == run]
+        known = list(
+            {question.id: question for question in seen if question is not None and question.run == run}.values()
+        )
         is_plain = all(
             question.asked.for_people and not question.asked.hidden and not question.people.restricted
             for question in known

@@ -481,6 +481,16 @@ def find_asked(name: str) -> type[Asked] | None:
     return kind if kind is not None and issubclass(kind, Asked) else None
 
 
+def asks_people(kind: str) -> bool:
+    """Return whether people answer the questions of a kind: of those that are not known here, which authors made, yes.
+
+    >>> asks_people("event"), asks_people("stars")
+    (False, True)
+    """
+    own = find_asked(kind)
+    return own is None or own.for_people
+
+
 def list_kinds_for_steps() -> dict[str, type[Asked]]:
     """Return our kinds that a `hitl` step may ask with, by name."""
     kinds = sorted(QUESTION_KINDS.items())

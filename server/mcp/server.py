@@ -165,12 +165,17 @@ class AssistantContext:
         sender = _read_sender(runs)
         open_questions = await runs.access.answerable(arguments.run, [arguments.question])
         question = find_question(open_questions.questions, arguments.question)
+        if question is not None and must_be_seen(question) and open_questions.recalled:
+            # Seen before, and perhaps closed since: nobody is shown a form that comes too late.
+            open_questions = await runs.open_questions(arguments.run, [question.id])
+            question = find_question(open_questions.questions, question.id)
         if question is not None and question.asked.hidden:
             way = f"holdfast answer {shlex.quote(arguments.run)} {question.id}, or on its page"
             raise BadInput(
                 f"question {question.id} asks for a secret, which no assistant may see; answer it with {way}"
             )
-        if question is None or not must_be_seen(question):
+        declines = sender.is_service and arguments.action != "accept"  # which needs nobody's consent
+        if question is None or declines or not must_be_seen(question):
             name = arguments.question if question is None else question.id
             answer = Answer(question=name, action=arguments.action, content=arguments.content)
             return await _send(runs, arguments, answer)

@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from holdfast.server.notices.backlog import make_feed
 from holdfast.server.notices.channels import AddressBook, Channel, Channels
 from holdfast.server.notices.outbox import TRIED_FOR, Outbox
-from holdfast.server.notices.planner import PlannedNotice, plan_notices
+from holdfast.server.notices.planner import ASKING, KINDS, PlannedNotice, plan_notices
 from holdfast.server.notices.questions import is_open, read_question_states
 from holdfast.server.notices.sender import ChannelSender, Letterhead, Links
 from holdfast.server.record.database import begin_write
@@ -145,26 +145,38 @@ class Notifier:
 
     def _plan(self, channel: Channel, feed: Feed, entries: Sequence[Recorded]) -> None:
         """Write the notices of a page and the place behind it, in one transaction."""
-        book, now = self._book(), datetime.now(UTC)
-        planned = [(entry, self._plan_entry(entry, channel, book, now)) for entry in entries]
+        book, now, before = self._book(), datetime.now(UTC), self._find_last_before(feed)
+        planned = [
+            (entry, self._plan_entry(entry, channel, book, now, is_earlier=entry.id <= before)) for entry in entries
+        ]
         with begin_write(self.store.engine) as connection:
             for entry, notices in planned:
                 self.outbox.put(connection, entry, notices)
             set_mark(connection, feed.mark, str(entries[-1].id))
 
-    def _plan_entry(self, entry: Recorded, channel: Channel, book: AddressBook, now: datetime) -> list[PlannedNotice]:
+    def _find_last_before(self, feed: Feed) -> int:
+        """Return the number of the last entry that there was when the channel began."""
+        mark = f"{feed.mark}:begin"
+        if (value := self.store.mark(mark)) is None:
+            self.store.set_mark(mark, value := str(self.store.last()))
+        return int(value)
+
+    def _plan_entry(
+        self, entry: Recorded, channel: Channel, book: AddressBook, now: datetime, *, is_earlier: bool
+    ) -> list[PlannedNotice]:
         if entry.namespace != self.namespace or entry.content is None:
             return []
         is_old = now - entry.at > TRIED_FOR
         if entry.type in (ENDED, STUCK):
             return [] if is_old else list(plan_notices(entry, channel, self.channels, book, now))
-        if is_old and not self._is_asked_still(entry):
+        is_past = is_old or (is_earlier and KINDS[entry.type] in ASKING)
+        if is_past and not self._is_asked_still(entry):
             return []
         then, current = read_question_states(self.store, entry)
         # A question from before there was a notifier is told of to those who are asked now.
-        question = current if is_old else then
+        question = current if is_past else then
         content = {**entry.content, "question": question}
-        if is_old:
+        if is_past:
             content["data"] = {**entry.data, "assignees": None}
         return list(plan_notices(replace(entry, content=content), channel, self.channels, book, now))
 

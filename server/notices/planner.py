@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.questions import asks_people
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.config import NoticeKind
 from holdfast.server.notices.channels import AddressBook, Assignee, Channel, Channels
@@ -29,6 +30,9 @@ KINDS: dict[str, NoticeKind] = {
 """The kind of notice for each type of the record's entries that is told of."""
 CALLING: tuple[NoticeKind, ...] = ("asked", "escalated")
 """Kinds by which people learn that they are asked: somebody whom nothing reaches is then a notice of its own."""
+
+ASKING: tuple[NoticeKind, ...] = (*CALLING, "reminded")
+"""Kinds of a question that is open: they say nothing of one that was closed before the channel began."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,11 @@ def find_unreached(notice: Notice, channels: Channels, book: AddressBook, now: d
 
 
 def make_notice(entry: Recorded) -> Notice | None:
-    """Return the news of an entry; None if there is none to tell, or its content has been erased."""
+    """Return the news of an entry; None if it asks no person, if there is none to tell, or its content is erased."""
     kind, question = KINDS.get(entry.type), entry.shown
     if kind is None or entry.content is None or (kind not in OF_RUNS and question is None):
+        return None
+    if question is not None and not asks_people(question["kind"]):
         return None
     fields: JSONObject = {"kind": kind, "run": entry.run, "blueprint": entry.blueprint, "time": entry.at}
     if kind == "run_failed":

@@ -72,8 +72,13 @@ class Office:
 
     def channel(self, name: str, *, to: Sequence[str] | None = None, events: Any = NOTICE_KINDS, **how: bool) -> Told:
         way = Told(**how)
-        self.channels[name] = Channel(name, way, events, to)
+        self.add(Channel(name, way, events, to))
         return way
+
+    def add(self, channel: Channel) -> None:
+        """Add a channel, which has been there since now."""
+        self.store.set_mark(f"feed:notices:default:{channel.name}:begin", str(self.store.last()))
+        self.channels[channel.name] = channel
 
     @property
     def notifier(self) -> Notifier:

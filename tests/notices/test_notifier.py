@@ -71,6 +71,26 @@ async def test_a_channel_that_is_added_later_hears_of_what_is_open(office: Offic
     assert new.kinds == ["asked"]
 
 
+async def test_a_channel_that_is_added_later_asks_nothing_that_was_answered(office: Office) -> None:
+    office.ask()
+    office.note("question.reminded", {"id": "q1", "n": 1, "assignees": []})
+    office.answer()
+    office.ask("q2")
+    new = office.channel("new")
+    await office.notifier.round()
+    assert [(delivery.notice.kind, delivery.notice.question_id) for delivery in new.got] == [
+        ("answered", "q1"),
+        ("asked", "q2"),
+    ]
+
+
+async def test_nobody_is_told_of_a_step_that_waits_for_another_system(office: Office) -> None:
+    ops = office.channel("ops")
+    office.ask(kind="event", message="Waits for the event payment.received with the key N0.")
+    office.answer()
+    assert (await office.notifier.round(), ops.got) == (0, [])
+
+
 async def test_a_failed_delivery_is_tried_again_under_the_same_id(office: Office) -> None:
     ops = office.channel("ops")
     ops.failures = [DeliveryFailed("HTTP 500")]

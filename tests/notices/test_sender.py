@@ -47,7 +47,7 @@ class Slow(Told):
 
 def slow(office: Office, *questions: str, max_concurrency: int = 2) -> Slow:
     way = Slow()
-    office.channels["ops"] = Channel("ops", way, NOTICE_KINDS, max_concurrency=max_concurrency)
+    office.add(Channel("ops", way, NOTICE_KINDS, max_concurrency=max_concurrency))
     for question in questions:
         office.ask(question)
     return way

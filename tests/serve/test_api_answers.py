@@ -157,6 +157,21 @@ async def test_a_service_may_not_consent(house: Harness, api: httpx.AsyncClient)
     assert [one.id for one in await house.runs.questions(run)] == [question.id]
 
 
+async def test_a_service_may_decline(house: Harness, api: httpx.AsyncClient) -> None:
+    question = await house.one(await house.start(TONE))
+    answer = {"question": question.id, "action": "decline", "digest": question.digest}
+    assert (await send(api, question.run, answer, who="bot")).json()[0]["status"] == "answered"
+
+
+async def test_a_question_that_is_answered_twice_in_a_batch_is_named(house: Harness, api: httpx.AsyncClient) -> None:
+    run = await house.start(TITLE)
+    question = await house.one(run)
+    await api.get("/api/v1/questions", headers={WHO: "reader"})  # so that it is remembered
+    response = await send(api, run, *[{"question": question.id, "content": "x"}] * 2)
+    assert told(response) == (422, "invalid_answer")
+    assert f"question {question.id} appears twice in this batch" in response.json()["detail"]
+
+
 async def test_a_question_that_there_is_not_and_a_run_that_there_is_not(house: Harness, api: httpx.AsyncClient) -> None:
     run = await house.start(TITLE)
     await house.one(run)

@@ -87,6 +87,24 @@ async def test_a_service_may_not_consent_whoever_fills_its_form(house: Harness) 
     assert result.is_error and "is a service" in text(result) and person.shown == []
 
 
+async def test_nobody_is_shown_the_form_of_a_question_that_is_closed(house: Harness) -> None:
+    question = await house.one(await house.start(PERMIT))
+    person = Asked(content={"granted": True, "scope": "once"})
+    async with office(house) as here, here.client(here.token(), elicitation_callback=person) as client:
+        await client.call_tool("questions", {})  # from then on it is known there
+        await house.answer(question.run, False, question)
+        result = await answered(client, question)
+    assert result.is_error and "already" in text(result) and person.shown == []
+
+
+async def test_a_service_declines_without_a_person(house: Harness) -> None:
+    question = await house.one(await house.start(PERMIT))
+    async with office(house) as here, here.client(here.token(is_service=True)) as client:
+        result = await answered(client, question, action="decline")
+    assert result.structured_content["receipts"][0]["status"] == "answered"
+    assert await house.output(question.run) is False
+
+
 async def test_a_client_that_listens_hears_of_new_questions(house: Harness) -> None:
     async with (
         office(house) as here,

@@ -222,9 +222,13 @@ def _place_refusal(refusal: Refusal, pairs: Sequence[tuple[Answer, Question | No
 
 def _check_answers(pairs: Sequence[tuple[Answer, Question | None]], identity: Identity) -> None:
     """Raise `Unfit` with everything that is wrong with the answers, or `Refusal` for a service that consents."""
-    seen_by_nobody = [question for _, question in pairs if question is not None and must_be_seen(question)]
-    if identity.is_service and seen_by_nobody:
-        reason = f"{identity.user} is a service, and question {seen_by_nobody[0].id} asks for a person's consent"
+    consents = [
+        question.id
+        for answer, question in pairs
+        if answer.action == "accept" and question is not None and must_be_seen(question)
+    ]
+    if identity.is_service and consents:
+        reason = f"{identity.user} is a service, and question {consents[0]} asks for a person's consent"
         raise Refusal("not_allowed", f"{reason}; a person must answer it")
     problems = [
         problem for index, (answer, question) in enumerate(pairs) for problem in _find_problems(index, answer, question)
