@@ -24,8 +24,8 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import parse_document
 from holdfast.blueprint.model_problems import describe_problem
-from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.kind import write_returned
+from holdfast.blueprint.questions.options import read_options
 from holdfast.blueprint.source import PlacedDict, Source
 from holdfast.client.answering import Answering
 from holdfast.client.outcomes import archived_end
@@ -150,9 +150,13 @@ def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions)
 
     What people read stands in the context: there a text with braces is no template.
     """
+    try:
+        offered = read_options(options.get("options", ()))
+    except ValueError as error:
+        raise BadInput(f"options: {error}") from None
     shown = {
         "message": message,
-        "options": [_describe_option(option) for option in options.get("options", ())],
+        "options": [option.model_dump(mode="json", exclude_defaults=True) for option in offered],
         "payload": options.get("payload"),
         "default": options.get("default"),
     }
@@ -198,15 +202,6 @@ def _list_times(options: AskOptions) -> dict[str, Any]:
         times["escalate"] = [{"after": after, "assignees": list(names)} for after, names in rungs]
         times["on_timeout"] = "escalate"
     return times
-
-
-def _describe_option(option: str | JSONObject | Option) -> JSONObject:
-    match option:
-        case Option():
-            return option.model_dump(mode="json", exclude_defaults=True)
-        case str():
-            return {"id": option, "label": option}
-    return option
 
 
 def _make_id(key: str, attempt: int) -> str:

@@ -211,6 +211,7 @@ async def test_a_decline_is_a_no_or_goes_on(desk: Desk, asks: Any, output: Any) 
         ({"kind": "vote"}, "unknown_kind"),
         ({"kind": "permission", "options": ["a"]}, "bad_options"),
         ({"options": [{"label": "no id"}]}, "bad_options"),
+        ({"options": ["Yes", {"id": "yes", "label": "Perhaps"}]}, "bad_options"),
         ({"assignees": "user:ana"}, "bad_assignees"),
         ({"not_by": ["ana"]}, "bad_assignees"),
         ({"quorum": 0}, "bad_quorum"),

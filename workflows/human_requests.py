@@ -23,6 +23,7 @@ from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.people import is_person
 from holdfast.blueprint.questions import Asked, Draft, InvalidAnswer, list_kinds_for_steps
+from holdfast.blueprint.questions.options import read_options
 from holdfast.protocol.address import Address
 from holdfast.protocol.people import People, Rung
 from holdfast.workflows.failures import failure
@@ -121,7 +122,7 @@ def make_question(wording: Wording, default: object, address: Address) -> Asked:
         raise failure("bad_options", f"a question of kind {wording.kind!r} has no options", address)
     if not wording.message.strip():
         raise failure("empty_message", "the message is empty; a person must see what is asked", address)
-    options = [_make_option(option, address) for option in wording.options]
+    options = _make_options(wording.options, address)
     draft = Draft(
         wording.message,
         default.model_dump(mode="json", by_alias=True) if isinstance(default, BaseModel) else default,
@@ -153,13 +154,11 @@ def _check_refusal(asked: Asked, default: JSON, address: Address) -> None:
     raise failure("bad_default", "the default would approve: only people may", address)
 
 
-def _make_option(option: str | JSONObject | Option, address: Address) -> Option:
-    if isinstance(option, Option):
-        return option
+def _make_options(options: Sequence[str | JSONObject | Option], address: Address) -> list[Option]:
     try:
-        return Option.model_validate({"id": option, "label": option} if isinstance(option, str) else option)
-    except ValidationError as error:
-        raise failure("bad_options", f"the option {option!r}: {describe_problem(error)}", address) from None
+        return read_options(options)
+    except ValueError as error:
+        raise failure("bad_options", str(error), address) from None
 
 
 def make_people(audience: Audience, address: Address) -> People:

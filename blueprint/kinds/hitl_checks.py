@@ -15,6 +15,7 @@ from holdfast.blueprint.kinds.question_times import find_time_problems
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.people import USER, canonical_name
 from holdfast.blueprint.questions import Asked, InvalidAnswer, KindDefinition
+from holdfast.blueprint.questions.options import find_repeated
 
 _LADDER = "escalate: [{after: 2d, assignees: [group:heads]}]"
 _ANNOTATIONS = ("title", "description")
@@ -168,15 +169,12 @@ def _deadline(step: HitlFields, path: str, findings: Findings) -> None:
 
 
 def _distinct(options: list[Option], path: str, findings: Findings) -> None:
-    """Check that each id and label means one option, in any case: an answer may give either."""
-    taken: dict[str, int] = {}
-    for index, option in enumerate(options):
-        for key, text in (("id", option.id), ("label", option.label)):
-            if text and taken.setdefault(_fold(text), index) != index:
-                option_path = f"{path}.options[{index}].{key}"
-                hint = f"the same as option {taken[_fold(text)] + 1}"
-                findings.add(option_path, "duplicate_name", f"the option {text!r} appears twice", hint)
-                break
+    """Check that each id and label means one option."""
+    for index, key, text, first in find_repeated(options):
+        option_path = f"{path}.options[{index}].{key}"
+        findings.add(
+            option_path, "duplicate_name", f"the option {text!r} appears twice", f"the same as option {first + 1}"
+        )
 
 
 def _misfit(step: HitlFields) -> str | None:
@@ -201,10 +199,6 @@ def _refuses(question: Asked, default: JSON) -> bool:
         return question.says_no(question.accept(default))
     except InvalidAnswer:
         return False
-
-
-def _fold(text: str) -> str:
-    return text.strip().casefold()
 
 
 # Checks of its people

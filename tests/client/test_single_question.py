@@ -141,6 +141,8 @@ async def test_options_that_cannot_be_used_are_refused_before_anything_starts(ho
         ({"escalate": [(None, ["user:ana"])]}, "escalate: None"),
         ({"escalate": "1d"}, "a list of pairs"),
         ({"kind": "decision"}, "needs 'options'"),
+        ({"options": ["a", {"id": "A", "label": "other"}]}, "options: the option 'A' appears twice"),
+        ({"options": [{"label": "other"}]}, "options: the option .*: id: Field required"),
     ):
         with pytest.raises(BadInput, match=told):
             await ask("Go?", runs=house.runs, **wrong)  # type: ignore[call-overload]

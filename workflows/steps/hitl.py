@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from pydantic import ValidationError
-
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Hitl, Verification
 from holdfast.blueprint.kinds.question_times import QuestionTimes
-from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Asked, Hold, InvalidAnswer
+from holdfast.blueprint.questions.options import read_options
 from holdfast.protocol.agents import Message
 from holdfast.protocol.events import QuestionVerified
 from holdfast.protocol.questions import QuestionRequest
@@ -136,11 +134,9 @@ def _list_options(step: Hitl, frame: Frame) -> list[Option]:
     if not isinstance(rendered, list):
         raise failure("bad_options", f"the options of {step.name} are not a list", frame.address)
     try:
-        return [
-            Option.model_validate({"id": item, "label": item} if isinstance(item, str) else item) for item in rendered
-        ]
-    except ValidationError as error:
-        raise failure("bad_options", f"the options of {step.name}: {describe_problem(error)}", frame.address) from None
+        return read_options(rendered)
+    except ValueError as error:
+        raise failure("bad_options", f"the options of {step.name}: {error}", frame.address) from None
 
 
 def _render_option(option: Option, frame: Frame) -> Option:
