@@ -113,7 +113,8 @@ class Person:
     names: frozenset[str] = frozenset()
     """The user and their groups, such as `user:ana` and `group:editors`; empty for nobody."""
     holds_steer: bool = False
-    """True for the holder of a token that was made for steering."""
+    """True for the holder of a token that was made for steering: it counts where nothing is written, and nobody who had
+    signed in has started the run."""
 
     @staticmethod
     def of(by: str | None, groups: Groups, *, holds_steer: bool = False) -> Person:
@@ -138,9 +139,9 @@ def may(person: Person, capability: Capability, run: RunAccess, rules: AccessRul
         return _may_on_this_machine(person, capability, run)
     levels = [*rules.levels(run.blueprint), run.written]
     is_starter = run.started_by in person.names
+    holds = person.holds_steer and not run.signed_in and not _is_written(capability, levels)
     match capability:
         case "see":
-            holds = person.holds_steer and not run.signed_in and run.written.see is None
             return is_starter or holds or _has_role(person, capability, levels)
         case "start":
             return not _is_written(capability, levels) or _has_role(person, capability, levels)
@@ -148,7 +149,7 @@ def may(person: Person, capability: Capability, run: RunAccess, rules: AccessRul
             is_allowed = not _is_written(capability, levels) or _has_role(person, capability, levels)
             return is_allowed and may(person, "see", run, rules)
         case "steer":
-            by_default = (is_starter or person.holds_steer) and run.written.steer is None
+            by_default = (is_starter and run.written.steer is None) or holds
             return (by_default or _has_role(person, capability, levels)) and may(person, "see", run, rules)
     return _has_role(person, capability, levels) and may(person, "see", run, rules)
 

@@ -104,6 +104,16 @@ def test_a_token_for_steering_reaches_what_nobody_who_signed_in_has_started() ->
     assert not may(token, "see", run(None, signed_in=False, see=["group:hr"]), SIGNED_IN)
 
 
+def test_a_token_for_steering_counts_for_nothing_where_the_deployment_writes_who_may() -> None:
+    token, theirs = Person.of("user:bot", {}, holds_steer=True), run("user:t1", signed_in=False)
+    tenants = rules(see=["group:one"], steer=["group:one"])
+    assert not any(may(token, capability, theirs, tenants) for capability in ("see", "answer", "comment", "steer"))
+    assert may(Person.of("user:t1", {}, holds_steer=True), "steer", theirs, tenants)
+    seeing = Person.of("user:bot", {"one": ["user:bot"]}, holds_steer=True)
+    assert may(seeing, "see", theirs, rules(see=["group:one"], steer=["group:two"]))
+    assert not may(seeing, "steer", theirs, rules(see=["group:one"], steer=["group:two"]))
+
+
 def test_an_assignee_sees_the_question_and_not_the_run() -> None:
     eve, people = Person.of("user:eve", GROUPS), People(assignees=["group:staff"])
     assert may_see_question(eve, people, [], run(), SIGNED_IN) and not may(eve, "see", run(), SIGNED_IN)
