@@ -63,6 +63,39 @@ async def test_the_assignees_of_a_question_are_replaced_by_who_may_steer(
     assert (await house.one(question.run)).assignees == ["user:dora"]
 
 
+PLANNED = """
+agents: {clerk: {model: echo}}
+steps:
+  - kind: plan
+    name: work
+    plan:
+      goal: Ask
+      agent: clerk
+      steps: [{id: "1", instruction: "Which one?", pause_for_response: true}, {id: "2", instruction: Say it}]
+"""
+
+
+async def test_the_plan_of_a_run_and_what_differs_from_another(house: Harness, api: httpx.AsyncClient) -> None:
+    question = await house.one(await house.start(PLANNED))
+    other = await house.start(PLANNED)
+    plan = (await api.get(f"/api/v1/runs/{question.run}/plan")).json()
+    assert (plan["goal"], plan["steps"]["1"]["status"], plan["steps"]["2"]["status"]) == (
+        "Ask",
+        "waiting_input",
+        "pending",
+    )
+    missing = await api.get(f"/api/v1/runs/{question.run}/plan", params={"plan": "none"})
+    assert missing.status_code == 422 and "has no plan 'none'; it has" in missing.text
+    await house.one(other)
+    await house.answer(question.run, "x", question, by="user:bob")
+    await house.output(question.run)
+    diff = (await api.get(f"/api/v1/runs/{question.run}/diff/{other}")).json()
+    assert diff["runs"] == [question.run, other]
+    assert {"completed", "waiting"} in [
+        {one["one"], one["other"]} for one in diff["differences"] if one["what"] == "status"
+    ]
+
+
 async def test_the_history_and_the_graph_of_a_run(house: Harness, api: httpx.AsyncClient) -> None:
     question = await house.one(await house.start(FOR_TWO))
     await house.answer(question.run, "x", question, by="user:bob")

@@ -156,6 +156,12 @@ async def resource(scene: Scene) -> Cell:
     return "yes"
 
 
+async def planned(scene: Scene) -> Cell:
+    """The plan of a run; this one has none."""
+    text = (await scene.client.get(f"{scene.api}/plan")).text
+    return "yes" if "has no plan" in text else "unknown"
+
+
 async def started(scene: Scene) -> Cell:
     response = await scene.client.post("/api/v1/runs", json={"blueprint": "other"})
     return (
@@ -238,6 +244,8 @@ DOORS: Mapping[str, Door] = {
     "API: run": got(lambda scene: scene.api),
     "API: result": got(lambda scene: f"{scene.api}/result"),
     "API: history": got(lambda scene: f"{scene.api}/history"),
+    "API: plan": planned,
+    "API: differences": got(lambda scene: f"{scene.api}/diff/{scene.question.run}"),
     "API: graph": got(lambda scene: f"{scene.api}/graph"),
     "API: events": streamed(lambda scene: f"{scene.api}/events"),
     "page: changes": streamed(lambda scene: f"{scene.page}/changes"),

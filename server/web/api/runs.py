@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, NotRequired, cast
 from urllib.parse import quote
 
 from pydantic import Field
@@ -16,6 +16,7 @@ from holdfast.blueprint.graph import graph as flowchart
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.catalogue import Offered, find_offered, list_offered
+from holdfast.client.differences import compare_runs
 from holdfast.client.forks import ForkedJSON
 from holdfast.client.history import AnswerRecord, add_returns, answers_given, read_input
 from holdfast.client.overlay import mark_steps
@@ -89,6 +90,58 @@ async def show_history(exchange: Exchange) -> list[dict[str, Any]]:
     return [record.to_json() for record in add_returns(answers, events)]
 
 
+class PlanQuery(WebInput):
+    """Which plan of a run."""
+
+    plan: str | None = Field(None, max_length=2000, description="Its address or the step's name, of several.")
+
+
+class PlanJSON(TypedDict):
+    """A plan of a run with the state of each of its steps, as `plan --json` has it."""
+
+    run: str
+    address: str
+    workflow: str
+    revision: int
+    goal: str
+    driver: str
+    plan: dict[str, Any]
+    status: str
+    steps: dict[str, Any]
+    loops: dict[str, Any]
+    revisions: list[dict[str, Any]]
+    earlier_plans: NotRequired[list[dict[str, Any]]]
+    """The steps of those that failed, where it was made again."""
+    note: NotRequired[str]
+
+
+async def show_plan(exchange: Exchange) -> PlanJSON:
+    """Show the plan of a run with the state of each of its steps; large values are cut, the result has them whole."""
+    query: PlanQuery = exchange.query
+    planned = await exchange.runs.plans.read(exchange.path("run"), query.plan)
+    return cast("PlanJSON", planned.to_json())
+
+
+class DiffJSON(TypedDict):
+    """What differs between two runs, as `diff --json` has it."""
+
+    runs: list[str]
+    differences: list[dict[str, Any]]
+    """`address`, `what` (`step`, `status`, `answer`, `output`, `error`, `result`, `context`), `one`, `other`."""
+    alike: int
+    """The number of steps that are the same in both."""
+
+
+async def show_differences(exchange: Exchange) -> DiffJSON:
+    """Compare a run with another one, step by step: status, answers, output and error."""
+    runs, names = exchange.runs, (exchange.path("run"), exchange.path("other"))
+    await runs.access.require("see", names[1])
+    one, other = [await runs.watch.view(run) for run in names]
+    if (silence := one.silence or other.silence) is not None:
+        raise silence
+    return cast("DiffJSON", compare_runs(one, other).to_json())
+
+
 async def show_graph(exchange: Exchange) -> Response:
     """Draw the blueprint of a run as a Mermaid flowchart, each step with its state in this run."""
     runs, run = exchange.runs, exchange.path("run")
@@ -110,6 +163,10 @@ RUN_CALLS = [
         needs="see",
         problems=(404, 503),
     ),
+    ApiCall(
+        "GET", "/runs/{run}/plan", show_plan, PlanJSON, needs="see", query=PlanQuery, problems=(404, 409, 422, 503)
+    ),
+    ApiCall("GET", "/runs/{run}/diff/{other}", show_differences, DiffJSON, needs="see", problems=(404, 503)),
     ApiCall("GET", "/runs/{run}/graph", show_graph, str, needs="see", media_type=MERMAID, problems=(404, 422, 503)),
 ]
 
