@@ -60,3 +60,29 @@ def test_a_run_of_a_pipeline_that_python_builds_becomes_a_test(embedded: Process
     written = embedded("test", "teas:tea", "--from", "cup")
     assert (written.code, "✓ as in cup" in written.out) == (0, True), written.err
     assert (embedded.folder / "tea.test.yaml").read_text().startswith("blueprint: teas:tea\n")
+
+
+TWICE = """
+steps:
+  - {kind: hitl, name: ask, message: Who?}
+  - {kind: hitl, name: more, message: What more?}
+  - {name: said, input: 'For {{ steps.ask.output }}: {{ steps.more.output }}'}
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_went_on_from_another_becomes_a_test_with_the_answers_of_both(embedded: Process) -> None:
+    embedded.write("both.yaml", TWICE)
+    assert embedded("start", "both.yaml", "--id", "begun").code == 0
+    assert embedded("answer", "begun", "Ana").code == 0
+    assert embedded("cancel", "begun").code == 0
+    retried = embedded("retry", "begun", "--json")
+    assert (retried.code, retried.json["status"]) == (3, "waiting"), retried.err
+    assert embedded("answer", "begun~2", "tea").code == 0
+    forked = embedded("fork", "begun~2", "--at", "said", "--json")
+    assert forked.code == 0, forked.err
+    for run in ("begun~2", forked.json["run"]):
+        written = embedded("test", "both.yaml", "--from", run)
+        assert (written.code, f"✓ as in {run}" in written.out) == (0, True), written.out + written.err
+    text = (embedded.folder / "both.test.yaml").read_text()
+    assert (text.count("content: Ana"), text.count("content: tea")) == (2, 2), text

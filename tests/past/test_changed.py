@@ -22,6 +22,13 @@ CHANGES: dict[str, Change] = {
         {"kind": "loop", "name": "l", "loop": {"max_loops": 1, "body": steps[:1]}},
         *steps[1:],
     ],
+    "in a block": lambda house, steps: [{"kind": "block", "name": "b", "steps": steps[:1]}, *steps[1:]],
+    "in a branch": lambda house, steps: [{"kind": "parallel", "name": "p", "branches": {"a": steps[:1]}}, *steps[1:]],
+    "removed": lambda house, steps: steps[1:],
+    "in another order": lambda house, steps: [steps[1], steps[0], *steps[2:]],
+    "more rounds": lambda house, steps: [steps[0], _change_loop(steps[1], max_loops=3), *steps[2:]],
+    "fewer rounds": lambda house, steps: [steps[0], _change_loop(steps[1], max_loops=1), *steps[2:]],
+    "another exit": lambda house, steps: [steps[0], _change_loop(steps[1], exit_expression="false"), *steps[2:]],
     "renamed in a loop": lambda house, steps: [steps[0], _change_body(steps[1], name="renamed"), *steps[2:]],
     "another input of a loop": lambda house, steps: [steps[0], {**steps[1], "input": "new"}, *steps[2:]],
 }
@@ -30,7 +37,11 @@ CHANGES: dict[str, Change] = {
 def _change_body(loop: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Return a loop of one step with that step changed."""
     [step] = loop["loop"]["body"]
-    return {**loop, "loop": {**loop["loop"], "body": [{**step, **changes}]}}
+    return _change_loop(loop, body=[{**step, **changes}])
+
+
+def _change_loop(loop: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**loop, "loop": {**loop["loop"], **changes}}
 
 
 def write(house: Harness) -> list[Any]:
@@ -85,6 +96,32 @@ async def test_a_retry_of_what_does_something_else_before_its_failure_is_stopped
     house: Harness, going_on: Callable[[Harness, Change], Awaitable[str]], change: str
 ) -> None:
     await stop(house, await going_on(house, CHANGES[change]))
+
+
+FAILED: dict[str, Change] = {
+    "renamed": lambda house, steps: [*steps[:2], {**steps[2], "name": "other"}],
+    "in a block": lambda house, steps: [*steps[:2], block(steps[2])],
+    "in a loop": lambda house, steps: [
+        *steps[:2],
+        {"kind": "loop", "name": "l", "loop": {"max_loops": 1, "body": steps[2:]}},
+    ],
+    "in a branch": lambda house, steps: [*steps[:2], {"kind": "parallel", "name": "p", "branches": {"a": steps[2:]}}],
+}
+
+
+@pytest.mark.first_row
+@pytest.mark.parametrize("change", FAILED)
+async def test_a_retry_in_which_the_failed_step_has_another_name_or_place_is_stopped(
+    house: Harness, change: str
+) -> None:
+    """Nothing says that it is the one that failed. With the blueprint as it was the stopped run goes on."""
+    steps = [pay(house.folder, "ana"), ASK, mend(house.folder)]
+    run = await fail(house, steps, {"granted": True})
+    changed, own = (house.load(yaml.safe_dump({"steps": one})) for one in (FAILED[change](house, steps), steps))
+    stopped = await retry(house, run, blueprint=changed)
+    await stop(house, stopped)
+    assert await house.output(await retry(house, stopped, blueprint=own)) == "mended 1"
+    assert paid(house) == 1
 
 
 async def test_another_timeout_in_what_is_met_changes_nothing(house: Harness) -> None:
