@@ -54,6 +54,21 @@ async def test_the_list_has_the_blueprints_with_their_inputs_and_mistakes(api: h
     assert broken["problems"][0].startswith("broken.yaml:1:")
 
 
+async def test_what_cannot_be_is_told_in_the_list_and_where_it_is_started(
+    house: Harness, api: httpx.AsyncClient
+) -> None:
+    """As by `validate`: the same place, words and hint."""
+    asks = "{kind: hitl, name: pick, ask: decision, message: Which?, options: [red, green]}"
+    text = f"steps: [{asks}, {{name: x, input: 1, when: steps.pick.output == 'grene'}}]"
+    blueprint_file(house.folder / "blueprints", "shaped.yaml", text)
+    says = "steps[1].when: steps.pick.output is never 'grene' (did you mean 'green'?)"
+    *_, shaped = (await api.get("/api/v1/blueprints")).json()
+    assert [one.endswith(says) for one in shaped["problems"]] == [True]
+    refused = await started(house, api, blueprint="shaped", id="shaped-1")
+    assert (refused.status_code, says in refused.text) == (422, True)
+    assert (await api.get("/api/v1/runs/shaped-1")).status_code == 404
+
+
 async def test_a_run_is_started_by_who_signed_in(house: Harness, api: httpx.AsyncClient) -> None:
     response = await started(house, api, blueprint="brief", input={"topic": "tea"}, id="tea-1")
     assert (response.status_code, response.json()) == (201, {"run": "tea-1"})
