@@ -26,19 +26,9 @@ from tests.blueprint.written import ALL, yaml
 from tests.repository import ROOT
 
 
-def text_of(written: str, **how: Any) -> str:
+def text_of(written: str) -> str:
     """The explanation in one line."""
-    return " ".join(explain(loads(yaml(written), name="test", **how), demands={}).text.split())
-
-
-def step(written: str, agents: str = AGENTS) -> str:
-    """What is said of a step and of those in it."""
-    said = text_of(f"{agents}\ncontext: {{draft: '', events: []}}\nsteps:\n  - {written}\n")
-    return said.partition(" 1. ")[2].partition(" The run returns ")[0].partition(": ")[2]
-
-
-def ask(keys: str) -> str:
-    return step(f"{{name: ask, kind: hitl, message: 'Which?', {keys}}}")
+    return " ".join(explain(loads(yaml(written), name="test"), demands={}).text.split())
 
 
 def most(written: str) -> int | None:
@@ -109,36 +99,6 @@ def test_whatever_loads_is_explained(name: str) -> None:
     assert explain(loads(ALL[name])).text
 
 
-def test_a_step_says_what_it_does_with_what() -> None:
-    assert step("{name: a}") == "passes on the input."
-    assert step('{name: a, input: "Dear {{ input }}!"}') == 'returns "Dear [the input]!"'
-    assert step("{name: a, uses: send, input: {to: '{{ input.who }}', n: 3}}") == (
-        "calls the tool send with to (the input's who) and n (3)."
-    )
-    assert step("{name: a, uses: 'my.mod:look', retry: {attempts: 5}, timeout: 30s}").endswith(
-        "the function my.mod:look with the input. 5 attempts of 30 seconds at most."
-    )
-    assert step("{name: a, uses: context_set, input: {path: done, value: true}}") == "sets done in the context to true."
-
-
-def test_what_every_step_may_say_of_itself_is_told() -> None:
-    said = step(
-        "{name: a, agent: editor, when: context.draft == '', sink_to: context.draft, updates_context: true,"
-        " on_error: continue, interrupt_before: true, interrupt_after: true, output_schema: {type: object}}",
-        "agents: {editor: {from: 'own:editor'}}",
-    )
-    assert said.startswith("if draft from the context is '', the agent editor works on the input.")
-    for part in (
-        "Its result must be an object.",
-        "Saved as draft in the context.",
-        "Its keys are written to the context.",
-        "If it fails, the run goes on without its result.",
-        "A person looks at the context first, and may change it.",
-        "Then a person looks at the context, and may change it.",
-    ):
-        assert part in said
-
-
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
@@ -158,203 +118,7 @@ def test_an_input_is_told_with_its_bounds_and_defaults(schema: dict[str, Any], s
     assert f"The input is {said}." in text
 
 
-def test_a_permission_is_told_with_its_details() -> None:
-    said = ask("ask: permission, details: {to: '{{ context.draft }}', total: 7}, risk: high")
-    assert "Details: to (draft from the context) and total (7). Risk: high." in said
-
-
-def test_a_fallback_stands_below_its_step() -> None:
-    said = step('{name: a, uses: search, on_error: {fallback: {name: b, input: "No: {{ error.message }}"}}}')
-    assert said.endswith('If it fails, instead: 1.1 b: returns "No: [the error\'s message]".')
-
-
-def test_a_condition_that_is_true_or_false_gives_two_ways() -> None:
-    branches = "branches: {true: [{name: a}], false: []}"
-    said = step(f"{{name: way, kind: conditional, condition_expression: input.n > 3, {branches}}}")
-    assert said == (
-        "takes one of two branches. If the input's n is more than 3: 1.1 a: passes on the input. Otherwise: nothing."
-    )
-
-
-def test_a_permission_is_granted_or_not() -> None:
-    said = text_of(
-        """
-        steps:
-          - {name: may, kind: hitl, ask: permission, message: May it be sent?}
-          - name: way
-            kind: conditional
-            condition_expression: not steps.may.output
-            branches: {true: [{name: drop}], false: [{name: send, when: steps.may.output == true}]}
-        """
-    )
-    assert "If may was not granted: 2.1 drop" in said
-    assert "2.2 send: if may was granted, passes on" in said
-
-
-def test_a_condition_of_several_values_names_its_branches() -> None:
-    said = step(
-        "{name: way, kind: conditional, condition_expression: input.tone, branches: {warm: [{name: a}], cold: []},"
-        " default_branch: [{name: b}]}"
-    )
-    assert said == (
-        "branches on the input's tone. If it is 'warm': 1.1 a: passes on the input. If it is 'cold': nothing."
-        " Otherwise: 1.2 b: passes on the input."
-    )
-
-
-# Loops
-
-
-def loop(keys: str, body: str = "{name: round}") -> str:
-    return step(f"{{name: again, kind: loop, loop: {{body: [{body}], {keys}}}}}").partition(" 1.1 ")[0]
-
-
-def test_a_loop_says_what_ends_it_how_often_at_most_and_what_then() -> None:
-    hitl = "{name: more, kind: hitl, message: More?}"
-    ends = "exit_expression: output == 'stop'"
-    assert loop(f"{ends}, max_loops: 9", hitl) == (
-        "repeats these steps until the answer is 'stop', at most 9 times; if that is not enough, it fails."
-    )
-    assert loop(f"{ends}, max_loops: 9, on_max_loops: ask").startswith(
-        "repeats these steps until the output of round is 'stop', at most 9 times; then a person decides whether to go"
-    )
-    assert loop(ends) == (
-        "repeats these steps until the output of round is 'stop', at most 100 iterations in a row without asking "
-        "anybody; if that is not enough, it fails."
-    )
-    assert loop("max_loops: 3") == "repeats these steps 3 times."
-    assert loop("max_loops: 1, on_max_loops: fail").endswith("steps at most 1 time; if that is not enough, it fails.")
-
-
-def test_a_loop_says_what_it_writes_hands_on_and_gives() -> None:
-    said = loop(
-        "max_loops: 3, init: [{set: {target: context.notes, value: []}}],"
-        " state: [{append: {target: context.notes, value: '{{ output }}'}}], propagation: context,"
-        " output: {notes: '{{ context.notes }}'}"
-    )
-    assert said == (
-        "repeats these steps 3 times. Before the first iteration it sets notes in the context to []. Between two "
-        "iterations it adds the output of round to notes in the context. Each further iteration begins with the "
-        "context. It returns notes (notes from the context)."
-    )
-
-
-def test_a_map_says_for_what_how_many_at_once_and_what_of_failures() -> None:
-    said = step(
-        "{name: each, kind: map, map: {iterable_input: events, max_concurrency: 5, on_item_error: continue,"
-        " body: [{name: look, input: '{{ index }}: {{ item.name }}'}]}}"
-    )
-    assert said == (
-        "runs this step for each item of events from the context, up to 5 at once; one that fails returns nothing."
-        ' It returns the list of results. 1.1 look: returns "[the number of the item, from 0]: [the item\'s name]".'
-    )
-
-
-def test_a_map_says_how_many_items_it_may_have_and_what_its_report_gives() -> None:
-    said = step(
-        "{name: each, kind: map, map: {iterable_input: input.x, max_items: 2000, body: [{name: look}],"
-        " finalize: {output: {told: '{{ report }}'}}}}"
-    )
-    assert "for each item of the input's x (at most 2,000), one after the other;" in said
-    assert "It returns told (the report on the items)." in said
-
-
-def test_branches_at_the_same_time_say_how_they_are_joined() -> None:
-    said = step(
-        "{name: both, kind: parallel, merge_strategy: keep_first, reduce: majority_vote, on_branch_failure: ignore,"
-        " branches: {a: [{name: x}], b: [{name: y}]}}"
-    )
-    assert said.startswith(
-        "runs its branches at the same time. One that fails returns nothing; if all fail, so does the step."
-    )
-    assert "the first one counts. It returns the result that most of them have. a: 1.1 x:" in said
-
-
-def test_a_clarification_says_what_must_be_known() -> None:
-    said = step(
-        "{name: brief, kind: clarify, goal: 'A trip for {{ input }}', max_questions: 4, on_max_questions: finish,"
-        " confirm: true, schema: {type: object, required: [city], properties: {city: {type: string},"
-        " days: {type: integer, minimum: 1}}}}"
-    )
-    assert said == (
-        'asks a person about "A trip for [the input]" until it knows city (text) and days (a whole number, at'
-        " least 1; optional). 4 questions at most; then it goes on with what there is. At the end the person sees what"
-        " was understood, and may correct or reject it."
-    )
-
-
-def test_a_clarification_asks_for_all_facts_where_none_is_required() -> None:
-    said = step("{name: c, kind: clarify, goal: g, known: '{{ input }}', schema: {properties: {a: {}, b: {}}}}")
-    assert "until it knows a (anything) and b (anything). It does not ask for facts that are known:" in said
-
-
-def test_who_summarises_is_told_and_described() -> None:
-    rule = "history_management: {strategy: summarize, max_turns: 3, agent: short}"
-    text = f"""
-agents: {{short: {{model: echo}}, boss: {{model: echo, tools: [search], {rule}}}}}
-steps:
-  - {{kind: loop, name: l, loop: {{max_loops: 2, conversation: true, {rule}, body: [{{name: a, kind: hitl}}]}}}}
-"""
-    said = " ".join(explain(loads(text, name="t")).text.split())
-    assert "above 3 turns, the agent short summarises older turns." in said
-    assert "- short (echo: repeats its input)" in said
-    said = " ".join(explain(loads(text.replace("name: a, kind: hitl", "name: a, agent: boss"), name="t")).text.split())
-    assert "If a conversation is longer than 3 turns, older turns are summarised by the agent short." in said
-
-
 # People
-
-
-def test_a_question_says_which_kind_of_answer_it_takes() -> None:
-    assert ask("on_decline: continue") == 'asks a person for text: "Which?" Declining goes on without an answer.'
-    assert ask("input_schema: {type: object, required: [city], properties: {city: {type: string}}}").startswith(
-        'asks a person for a form with city (text): "Which?"'
-    )
-    assert ask("options: [warm, cold], multiple: 2").startswith(
-        'asks a person to choose up to 2: "Which?" Choices: warm or cold. '
-    )
-    assert "Suggestions: warm or cold; or own words." in ask("ask: clarification, options: [warm, cold]")
-    assert ask("ask: permission") == (
-        'asks a person for an explicit yes: "Which?" Declining is a no; after a no the run goes on with false.'
-    )
-    assert ask("ask: secret") == (
-        'asks a person for a secret, visible to tools only: "Which?" Declining fails the step.'
-    )
-    named = "input_schema: {type: object, required: [KEY], properties: {KEY: {type: string}, ID: {type: string}}}"
-    assert ask(f"ask: secret, {named}").startswith("asks a person for the secrets KEY and ID (optional), visible")
-    assert step("{name: r, kind: hitl, ask: review, input: '{{ context.draft }}'}") == (
-        "shows draft from the context to a person, who may change or reject it. "
-        "Declining is a rejection; after one the run goes on with null."
-    )
-    assert step("{name: h, kind: hitl, ask: hold}") == "waits until a person continues the run. Declining ends the run."
-
-
-def test_a_question_says_by_when_and_what_happens_then() -> None:
-    assert "If nobody answers within 2 days, the answer is 'warm'." in ask("timeout: 2d, default: warm")
-    assert "If nobody answers within 1 hour 30 minutes, the step fails." in ask("timeout: 1h30m")
-    assert "within 1 day, the run goes on without an answer. Declining ends the run." in ask(
-        "timeout: 1d, on_timeout: skip, on_decline: abort"
-    )
-
-
-def test_a_ladder_says_who_is_asked_after_whom() -> None:
-    said = ask(
-        "assignees: [user:ana], remind_every: 4h, on_timeout: escalate, timeout: 7d,"
-        " escalate: [{after: 1d, assignees: [group:leads]}, {after: 3d, assignees: [user:bob, user:eve]}]"
-    )
-    assert said == (
-        'asks ana for text: "Which?" Reminders every 4 hours. If nobody answers within 1 day, a member of leads is'
-        " asked instead. If nobody answers within 3 days, bob or eve is asked instead. If nobody answers within 7 days,"
-        " the step fails. Declining fails the step."
-    )
-
-
-def test_a_question_says_who_may_answer_and_how_many_must() -> None:
-    said = ask("assignees: [user:ana, group:editors], quorum: 2, not_by: [requester]")
-    assert said.startswith("asks ana or a member of editors (but not who started the run) for text:")
-    assert "2 different people must agree." in said
-    assert "2 different people must choose the same." in ask("quorum: 2, options: [a, b]")
-    assert ask("assignees: '{{ input.who }}'").startswith("asks those whom the input's who names for")
 
 
 def test_steps_in_which_something_asks_say_whom() -> None:
@@ -372,11 +136,6 @@ def test_the_questions_as_data_name_who_is_asked() -> None:
         name: {who for each in asks if each.step == name for who in each.who} for name in ("talk", "direct", "pay")
     }
     assert asked == {"talk": {"user:ana"}, "direct": {"group:leads"}, "pay": {"user:bob"}}
-
-
-def test_an_option_is_told_with_its_weight() -> None:
-    said = ask("ask: decision, options: [{id: pay, label: Pay it, risk: It is gone, cost: 12 EUR}, {id: no}]")
-    assert "Choices: pay (Pay it; risk: It is gone; cost: 12 EUR) or no." in said
 
 
 def test_programs_get_every_question_with_its_place_and_deadline() -> None:
@@ -410,40 +169,6 @@ def test_what_an_agent_asks_is_among_the_questions_also_through_other_agents() -
     assert [(one.at, one.kind) for one in told.asks] == [("1", kind) for kind in kinds]
 
 
-# Agents
-
-
-def test_an_agent_is_told_with_its_tools_and_who_must_agree() -> None:
-    said = text_of(
-        """
-        agents:
-          clerk:
-            model: openai:gpt-5.2
-            instructions: "Pay for {{ input.who }}."
-            tools: [search, {name: pay, approve: args.amount > 100}, {name: book, review: true}]
-            human: [ask]
-            max_turns: 30
-            permissions: [{tool: "rm_*", action: deny}]
-        steps: [{name: work, agent: clerk}]
-        """
-    )
-    assert (
-        'Agents: - clerk (openai:gpt-5.2) is instructed: "Pay for [the input\'s who]." It takes at most 30 turns.'
-        " It may call search, pay (if a person agrees where the call's amount is more than 100) and book (a person sees"
-        " each call first, and may change it). It may ask a person whenever it wants to know something. A call of rm_*"
-        " is denied."
-    ) in said
-    assert "Tools may also ask people questions; only their code shows which." in said
-
-
-def test_a_planner_says_what_it_may_run() -> None:
-    said = text_of(flow("agentic_loop"))
-    assert (
-        "the agent editor directs the work on the input: in each turn it may run search, ask a person, or fin" in said
-    )
-    assert "20 turns at most; if that is not enough, it fails." in said
-
-
 # Plans
 
 
@@ -465,25 +190,6 @@ def whole(steps: list[dict[str, Any]], **keys: Any) -> str:
     return " ".join(plan(steps, **keys).text.split()).partition("1. plan: ")[2].partition(" 1.1 ")[0]
 
 
-def test_a_plan_is_told_by_its_goal_its_driver_and_its_steps_as_they_run() -> None:
-    steps = [
-        {"id": "last", "instruction": "Report RESULT_FROM_1", "dependencies": ["2"]},
-        {"id": "1", "title": "Guests", "instruction": "List the guests", "expected_result": "One a line"},
-        {"id": "step_2", "instruction": "Write the letter", "optional": True},
-    ]
-    assert parts(steps) == [
-        'step 1 (Guests): works on "List the guests". It should give "One a line".',
-        'step_2: works on "Write the letter". Its failure does not fail the plan.',
-        'last: after step 1 and step_2, works on "Report [the output of step 1]".',
-    ]
-    assert whole(steps) == (
-        'runs a plan: "Invite them". The engine picks the steps, one step at a time. An agent (echo: repeats its'
-        " input) works on the steps, given the goal and the input. Steps that depend on a failed step, or only on"
-        " skipped ones, are skipped. If a step that is not optional fails, the other steps still run, and the plan"
-        " fails. It returns the status and the result of each step."
-    )
-
-
 def test_a_step_behind_a_confirmation_says_that_it_needs_a_yes() -> None:
     steps = [
         {"id": "1", "instruction": "List"},
@@ -496,20 +202,6 @@ def test_a_step_behind_a_confirmation_says_that_it_needs_a_yes() -> None:
     assert send.startswith("step 3: after step 1 and a yes to step 2, works on")
     assert tell.startswith("step 4: after step 2, if the answer to step 2 is 'refused', works on")
     assert "after a yes to step 2, runs" in each
-
-
-def test_a_french_plan_keeps_its_words_inside_the_sentences() -> None:
-    steps = [
-        {"id": "1", "instruction": "Lister les événements", "service": "agenda", "tools": ["list_events"]},
-        {"id": "2", "instruction": "CONFIRM_ACTION: Envoyer RESULT_FROM_1 ?", "options": ["Oui, envoyer", "Non"]},
-        {"id": "3", "instruction": "Prévenir l'équipe", "condition": "RESULT_FROM_2 equals confirmé"},
-    ]
-    assert parts(steps, goal="Prévenir tout le monde") == [
-        'step 1: calls list_events (agenda) for "Lister les événements".',
-        'step 2: after step 1, asks a person to choose: "Envoyer [the output of step 1] ?" Choices: Oui, envoyer'
-        " (a yes) or Non (a no). Declining is a no.",
-        "step 3: after step 2, if the answer to step 2 is 'confirmé', works on \"Prévenir l'équipe\".",
-    ]
 
 
 RETURNS = " It returns the list of results."
@@ -530,48 +222,6 @@ def test_the_three_ways_to_write_a_loop_are_told_the_same() -> None:
     assert block == head == ['step 1: works on "List".', f"loop all: {told}", *TOLD_BODY]
     alone = parts([first, BODY[0] | {"loopover": "RESULT_FROM_1"}])
     assert alone[1:] == [f"loop_4: {told.replace('these steps', 'this step')}", TOLD_BODY[0]]
-
-
-def test_a_loop_says_how_many_at_once_and_what_becomes_of_an_item_that_fails() -> None:
-    def of(**keys: Any) -> str:
-        return parts(BODY, loop_blocks={"loop_x": {"over": ["Ann", 2], "steps": ["4", "5"], **keys}})[0]
-
-    assert of() == (
-        "loop_x: runs these steps for each item of a list of 2: 'Ann' and 2, one after the other; if one fails, the"
-        " next one starts; if all fail, so does the loop." + RETURNS
-    )
-    assert of(max_parallel=5, on_item_error="fail").endswith(
-        f" and 2, up to 5 at once; if one fails, so does the loop.{RETURNS}"
-    )
-    assert of(on_item_error="ask").endswith(f"one after the other; if one fails, a person decides what to do.{RETURNS}")
-    assert "the output of step 1 (at most 20), one" in parts(
-        [{"id": "1", "instruction": "List"}, *BODY],
-        loop_blocks={"x": {"over": "RESULT_FROM_1", "steps": ["4", "5"], "max_items": 20}},
-    )[1]  # fmt: skip
-
-
-def test_in_a_loop_inside_a_loop_it_is_said_whose_item_is_meant() -> None:
-    steps = [
-        {"id": "shops", "instruction": "Shops of CURRENT_ITEM"},
-        {"id": "look", "instruction": "CURRENT_ITEM in CURRENT_ITEM_towns, LOOP_INDEX of LOOP_INDEX_towns"},
-        {"id": "sum", "instruction": "Sum up RESULT_FROM_look"},
-    ]
-    blocks = {
-        "towns": {"over": '["Paris", "Lyon"]', "steps": ["shops", "inner"]},
-        "inner": {"over": "RESULT_FROM_shops", "steps": ["look"], "condition": "CURRENT_ITEM not_equals Lyon"},
-    }
-    towns, shops, inner, look, end = parts(steps, loop_blocks=blocks)
-    assert towns.startswith("loop towns: runs these steps for each item of a list of 2: 'Paris' and 'Lyon', one")
-    assert shops == 'shops: works on "Shops of [the item]".'
-    assert inner.startswith(
-        "loop inner: after shops, if the item is not 'Lyon', runs this step for each item of the output of shops"
-        " (at most 1,000), one after the other;"
-    )
-    assert look == (
-        'look: works on "[the item of loop inner] in [the item of loop towns], [the number of the item of loop inner,'
-        ' from 0] of [the number of the item of loop towns, from 0]".'
-    )
-    assert end == 'sum: after loop towns, works on "Sum up [the output of look for each item of loop towns]".'
 
 
 @pytest.mark.parametrize(
@@ -598,29 +248,6 @@ def test_a_condition_of_a_plan_is_said_in_words(written: str, words: str) -> Non
         {"id": "4", "instruction": "Four", "condition": written},
     ]
     assert f", if {words}, works on" in parts(steps)[-1]
-
-
-def question(**keys: Any) -> str:
-    return parts([{"id": "1", "instruction": "CONFIRM_ACTION: Send?", **keys}])[0].partition(": ")[2]
-
-
-def test_a_question_of_a_plan_says_its_choices_what_they_mean_and_what_if_nobody_answers() -> None:
-    assert question() == (
-        'asks a person to choose: "Send?" Choices: accept (a yes) or refuse (a no); or own words. Declining is a no.'
-    )
-    assert question(instruction="ASK_INFO: Which day?") == 'asks a person for text: "Which day?" Declining is a no.'
-    later = [{"text": "Oui", "type": 1}, {"text": "Plus tard"}]
-    assert "Choices: Oui (a yes) or Plus tard. If nobody answers within 2 days, the step fails." in question(
-        options=later, timeout="2d"
-    )
-    assert "within 1 hour, the step is skipped." in question(timeout="1h", on_timeout="skip")
-    assert "within 1 hour, the answer is 'refuse'." in question(timeout="1h", on_timeout="default", default="refuse")
-
-
-def test_a_question_before_tools_is_asked_first() -> None:
-    assert question(tools=["send_mail", "mcp:files/read"]).endswith(
-        "Declining is a no. After a yes it calls send_mail and read of the MCP server files."
-    )
 
 
 def test_arguments_in_a_plan_are_told_and_cost_no_request() -> None:
@@ -657,12 +284,6 @@ def test_it_is_said_how_many_questions_a_plan_asks() -> None:
     assert "Questions of its steps to people: at most 1." in whole([ask])
     assert "to people: at most 1 plus 2 for each item of all." in whole([ask, *looped], loop_blocks=blocks)
     assert "Questions" not in whole(BODY[1:] + [{"id": "4", "instruction": "Four"}])
-
-
-def test_several_steps_at_once_and_an_early_end_are_told() -> None:
-    said = whole([{"id": "1", "instruction": "One"}], max_parallel=3, fail_fast=True)
-    assert "The engine picks the steps, up to 3 steps at once." in said
-    assert "If a step fails, no further step starts, and the plan fails." in said
 
 
 def test_an_agent_that_drives_a_plan_is_told_with_its_turns() -> None:

@@ -19,7 +19,7 @@ from holdfast.blueprint.load import load, loads
 from tests.blueprint.flowchart import SHAPES as READ_SHAPES
 from tests.blueprint.flowchart import Flowchart, read_flowchart, unescaped, unreached
 from tests.blueprint.golden import AGAIN, EXAMPLES, FOLDER
-from tests.blueprint.samples import AGENTS, ASSIGNED, EIGHT, OF_EVERY_KIND, SAMPLES, flow
+from tests.blueprint.samples import AGENTS, ASSIGNED, OF_EVERY_KIND, SAMPLES, flow
 from tests.blueprint.written import ALL, yaml
 
 
@@ -56,92 +56,6 @@ def test_whatever_loads_is_drawn_and_hangs_together(name: str) -> None:
     assert unreached(read_flowchart(graph(loads(ALL[name])))) == set()
 
 
-def test_questions_conditions_agents_and_tools_differ_in_shape() -> None:
-    drawn = chart(EIGHT)
-    shapes = {
-        name: drawn.shapes[drawn.id(name)] for name in ("look_up", "needs", "draft", "discount", "outcome", "note")
-    }
-    assert shapes == {
-        "look_up": "[[", "needs": "{{", "draft": "(", "discount": "{{", "outcome": "{", "note": "[",
-    }  # fmt: skip
-
-
-def test_branches_leave_by_their_keys_and_meet_again() -> None:
-    drawn = chart(
-        """
-        steps:
-          - name: way
-            kind: conditional
-            condition_expression: input.tone
-            branches: {warm: [{name: a}], "no;w [x]": [{name: b}], cold: []}
-            default_branch: [{name: c}]
-          - {name: after}
-        """
-    )
-    assert drawn.next("way") == {"a": "warm", "b": "no;w [x]", "after": "cold", "c": "otherwise"}
-    assert all(drawn.next(name) == {"after": ""} for name in "abc")
-    assert drawn.around[drawn.id("a")] == [drawn.id("warm")]
-
-
-def test_a_loop_goes_round_in_a_frame_and_leaves_at_its_exit() -> None:
-    drawn = chart(
-        """
-        steps:
-          - kind: loop
-            name: again
-            loop:
-              max_loops: 4
-              exit_expression: output == 'stop'
-              body: [{name: one}, {name: two, kind: hitl, message: More?}]
-          - {name: after}
-        """
-    )
-    test = "until the answer is 'stop'"
-    assert drawn.labels[drawn.id(test)] == f"{test}\nat most 4 times\nif that is not enough, it fails"
-    assert drawn.next(test) == {"one": "again", "after": "done"}
-    assert drawn.next("two") == {test: ""}
-    assert all(drawn.around[drawn.id(name)] == [drawn.id("again")] for name in ("one", "two", test))
-
-
-def test_branches_at_the_same_time_begin_at_one_node() -> None:
-    drawn = chart(f"steps: [{SAMPLES['parallel']}, {{name: after}}]")
-    assert drawn.next("at the same time") == {"law": "legal", "sum": "money"}
-    assert drawn.next("law") == drawn.next("sum") == {"after": ""}
-
-
-def test_an_agent_has_its_tools_beside_it_and_who_must_agree() -> None:
-    drawn = chart(
-        """
-        agents:
-          boss: {model: echo, human: [ask], tools: [search, {name: pay, approve: args.n > 3}, "agent:clerk"]}
-          clerk: {model: echo, tools: [{name: book, review: true}]}
-        steps: [{name: work, agent: boss}]
-        """
-    )
-    assert drawn.beside("work") == {
-        "a person": "asks",
-        "search": "",
-        "pay": "if a person agrees where the call's n is more than 3",
-        "the agent clerk": "",
-    }
-    assert drawn.beside("the agent clerk") == {"book": "shown to a person"}
-    assert drawn.next("work") == {"end": ""}
-
-
-def test_a_fallback_is_reached_where_its_step_fails_and_goes_on() -> None:
-    drawn = chart("steps: [{name: a, uses: search, on_error: {fallback: {name: b}}}, {name: c}]")
-    assert drawn.beside("a") == {"b": "if it fails"}
-    assert drawn.next("b") == drawn.next("a") == {"c": ""}
-
-
-def test_an_import_is_drawn_inside_a_frame_with_its_own_agents() -> None:
-    inner = "{name: inner, agents: {a: {model: echo, tools: [search]}}, steps: [{name: deep, agent: a}]}"
-    drawn = chart(f"imports: {{check: {inner}}}\nsteps: [{{name: one, uses: imports.check}}, {{name: two}}]")
-    assert drawn.around[drawn.id("deep")] == [drawn.id("one")]
-    assert drawn.labels[drawn.id("one")] == "one\nthe blueprint check"
-    assert (drawn.beside("deep"), drawn.next("deep")) == ({"search": ""}, {"two": ""})
-
-
 def test_imports_stay_closed_where_a_graph_would_be_too_large() -> None:
     inner = "{name: inner, steps: [" + ", ".join(f"{{name: s{index}}}" for index in range(90)) + "]}"
     steps = ", ".join(f"{{name: use{index}, uses: imports.many}}" for index in range(9))
@@ -159,40 +73,6 @@ def plan(steps: list[dict[str, Any]], marks: RunOverlay | None = None, **keys: A
     return read_flowchart(graph(loads(json.dumps(document), file="plan.json", name="test"), marks))
 
 
-def test_the_steps_of_a_plan_hang_together_by_what_they_wait_for() -> None:
-    drawn = plan(
-        [
-            {"id": "last", "instruction": "Report", "dependencies": ["2", "3"]},
-            {"id": "1", "title": "Guests", "instruction": "List"},
-            {"id": "2", "instruction": "Write to RESULT_FROM_1", "tools": ["mail"]},
-            {"id": "3", "instruction": "CONFIRM_ACTION: Call RESULT_FROM_1?", "tools": ["phone"]},
-            {"id": "4", "instruction": "Sing", "agent": "echo"},
-        ],
-        max_parallel=2,
-    )
-    assert drawn.next("test") == {"Invite them": ""}
-    assert drawn.labels[drawn.id("Invite them")] == "Invite them\nup to 2 steps at once"
-    assert drawn.next("Invite them") == {"step 1 (Guests)": "", "step 4": ""}
-    assert drawn.next("step 1 (Guests)") == {"step 2": "", "step 3": ""}
-    assert drawn.next("step 2") == drawn.next("step 3") == {"last": ""}
-    assert drawn.next("last") == drawn.next("step 4") == {"end": ""}
-    assert all(drawn.around[drawn.id(name)] == [drawn.id("plan")] for name in ("step 2", "last", "Invite them"))
-    shapes = [drawn.shapes[drawn.id(name)] for name in ("step 1 (Guests)", "step 2", "step 3", "step 4")]
-    assert shapes == ["(", "[[", "{{", "("]
-    assert drawn.labels[drawn.id("step 3")] == "step 3\nCall [the output of step 1]?\nunless no: phone"
-    assert drawn.labels[drawn.id("step 4")] == "step 4\nSing\nan agent (echo: repeats its input)"
-
-
-def test_a_condition_of_a_plan_stands_in_the_node_of_its_step() -> None:
-    drawn = plan(
-        [
-            {"id": "1", "instruction": "Chercher l'événement"},
-            {"id": "2", "instruction": "Prévenir", "condition": "NOT(RESULT_FROM_1 contains annulé)"},
-        ]
-    )
-    assert drawn.labels[drawn.id("step 2")] == "step 2\nif the output of step 1 does not contain 'annulé'\nPrévenir"
-
-
 BODY = [{"id": "4", "instruction": "Update CURRENT_ITEM"}, {"id": "5", "instruction": "Tell", "dependencies": ["4"]}]
 
 
@@ -208,20 +88,6 @@ def test_a_loop_of_a_plan_goes_round_in_a_frame_of_its_own_however_it_is_written
         assert drawn.around[drawn.id("step 5")] == [drawn.id("plan"), drawn.id("loop all")]
     alone = plan([BODY[0] | {"loopover": ["a", "b"]}])
     assert alone.next("for each item of a list of 2: 'a' and 'b'") == {"step 4": "item", "end": "done"}
-
-
-def test_a_loop_inside_a_loop_goes_on_behind_what_it_waits_for() -> None:
-    steps = [{"id": "3", "instruction": "Shops of CURRENT_ITEM"}, *BODY]
-    blocks = {
-        "towns": {"over": ["Paris"], "steps": ["3", "shops"]},
-        "shops": {"over": "RESULT_FROM_3", "steps": ["4", "5"], "condition": "RESULT_FROM_3 is not empty"},
-    }
-    drawn = plan(steps, loop_blocks=blocks)
-    towns, shops = "for each item of a list of 1: 'Paris'", "for each item of the output of step 3 (at most 1,000)"
-    assert (drawn.next(towns), drawn.next("step 3")) == ({"step 3": "item", "end": "done"}, {shops: ""})
-    assert drawn.next(shops) == {"step 4": "item", towns: "done"}
-    assert drawn.labels[drawn.id("loop shops")] == "loop shops\nif the output of step 3 is not empty"
-    assert len(drawn.around[drawn.id("step 4")]) == 3
 
 
 def test_who_must_agree_to_a_plan_stands_before_it_and_whom_its_driver_may_ask_beside_it() -> None:
