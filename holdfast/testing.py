@@ -37,7 +37,7 @@ from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config, load_config
-from holdfast.runtime.config.sections import PayloadsSection
+from holdfast.runtime.config.sections import EncryptionSection, PayloadsSection
 from holdfast.runtime.converters import read_failure_text
 from holdfast.runtime.errors import ServerError
 from holdfast.runtime.workers import read_failed_task, read_last_events
@@ -73,7 +73,7 @@ async def environment(
     Args:
         workflows: Your workflow classes; those of Holdfast are added.
         activities: Your activities, or fakes of them; those of Holdfast are added.
-        config: By default that of the nearest `holdfast.toml`.
+        config: By default that of the nearest `holdfast.toml`; its `[payloads]` and `[encryption]` do not count here.
         worker: Further arguments of `temporalio.worker.Worker`.
 
     Yields:
@@ -84,9 +84,8 @@ async def environment(
         ConfigError: The configuration cannot be read.
     """
     folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
-    config = (config or load_config()).model_copy(
-        update={"payloads": PayloadsSection(external=f"dir:{folder / 'payloads'}")}
-    )
+    own = {"payloads": PayloadsSection(external=f"dir:{folder / 'payloads'}"), "encryption": EncryptionSection()}
+    config = (config or load_config()).model_copy(update=own)
     plugin, queue = Plugin(config), f"test-{uuid.uuid4().hex[:8]}"
     try:
         async with (

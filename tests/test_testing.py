@@ -14,6 +14,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from examples.invite_guests.workflow import Invitations
 from holdfast import testing
 from holdfast.protocol.answers import Refusal
+from holdfast.runtime.config import load_config
+from holdfast.runtime.config.sections import EncryptionKeySection, EncryptionSection
 from tests.own import Approvals, Mistaken, Office, Reminder, Salary
 
 
@@ -117,3 +119,11 @@ async def test_a_key_that_an_answer_does_not_have_is_refused(env: testing.Enviro
 async def test_a_mistake_in_the_workflow_is_told(env: testing.Environment) -> None:
     with pytest.raises(testing.NoAnswer, match="does not go on: .*nothing_of_a_text"):
         await env.run(Mistaken.run, answers=["yes"])
+
+
+async def test_the_keys_of_a_deployment_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_KEY", raising=False)
+    key = EncryptionKeySection(id="k1", env="HF_KEY")
+    config = load_config().model_copy(update={"encryption": EncryptionSection(keys=[key])})
+    async with testing.environment(workflows=[Invitations], config=config) as environment:
+        assert await environment.run(Invitations.run, ["Ana"], answers=["yes"]) == "sent to 1"

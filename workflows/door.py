@@ -41,7 +41,7 @@ NOTHING = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 LONGEST_REFUSAL = 200
 UNQUOTED = {
     "invalid_answer": "a signal could not be read, or its content does not fit",
-    "unknown_question": "a signal names a question that is not open",
+    "unknown_question": "a signal names what is no id or address of an open question",
 }
 # Part of the view, a query result: over 16 KiB it would go to the external storage of payloads.
 KEPT_REFUSALS = 20

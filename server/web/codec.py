@@ -1,9 +1,12 @@
-"""The codec server of Temporal's UI and command line: decrypts payloads for those whom `[encryption] readers` names.
+"""The codec server of Temporal's UI and command line: for those whom `[encryption] readers` names.
 
-It reads what a sender shows it, and nothing else: whoever may not read a history there has nothing to send here.
+It decrypts what a sender shows it, and nothing else: whoever may not read a history there has nothing to send here. It
+encrypts what these tools send.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
 
 from google.protobuf.json_format import MessageToDict, Parse, ParseError
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from temporalio.api.common.v1 import Payloads
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.common import RawValue
+from temporalio.converter import DataConverter
 
 from holdfast.runtime.config import Config
 from holdfast.runtime.errors import ServerUnreachable
@@ -24,25 +28,44 @@ from holdfast.server.web.requests import limit_bytes, read_body
 from holdfast.server.web.security import CODEC
 from holdfast.server.web.site import Site, find_site
 
-DECODE = f"{CODEC}decode"
+DECODE, ENCODE = f"{CODEC}decode", f"{CODEC}encode"
+Converted = Awaitable[list[Payload]]
 LARGEST = 32 * 1024 * 1024
 """Bytes of a request: a page of a history."""
 
 
 async def decode(request: Request) -> Response:
     """Return the payloads of the request, decrypted and with what the store of large payloads has of them."""
+    return await _convert(request, _decrypt)
+
+
+async def encode(request: Request) -> Response:
+    """Return the payloads of the request, encrypted: the command line sends an update or a query so."""
+    return await _convert(request, _encrypt)
+
+
+async def _convert(request: Request, convert: Callable[[DataConverter, Sequence[Payload]], Converted]) -> Response:
     try:
         site = find_site(request)
         _check_reader(site, require_identity(request))
         payloads = Parse(await read_body(request.receive, limit_bytes(LARGEST, "a request")), Payloads())
-        converter = site.runs.client.data_converter
-        # Raw, so that each keeps the encoding that it was written with: the UI reads it.
-        values = await converter.decode(payloads.payloads, [RawValue] * len(payloads.payloads))
-        return JSONResponse(MessageToDict(Payloads(payloads=[value.payload for value in values])))
+        converted = await convert(site.runs.client.data_converter, payloads.payloads)
+        return JSONResponse(MessageToDict(Payloads(payloads=converted)))
     except ParseError as error:
         return make_problem(HTTPException(400, f"the body must be payloads as JSON: {error}")).response()
     except (HTTPException, ServerUnreachable) as error:
         return make_problem(error).response()
+
+
+async def _decrypt(converter: DataConverter, payloads: Sequence[Payload]) -> list[Payload]:
+    # Raw, so that each keeps the encoding that it was written with: the UI reads it.
+    values = await converter.decode(payloads, [RawValue] * len(payloads))
+    return [value.payload for value in values]
+
+
+async def _encrypt(converter: DataConverter, payloads: Sequence[Payload]) -> list[Payload]:
+    codec = converter.payload_codec
+    return list(payloads) if codec is None else await codec.encode(payloads)
 
 
 def _check_reader(site: Site, identity: Identity) -> None:
@@ -61,7 +84,7 @@ class CodecOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        if scope["type"] != "http" or scope["path"] != DECODE or not self._is_from_ui(scope):
+        if scope["type"] != "http" or scope["path"] not in (DECODE, ENCODE) or not self._is_from_ui(scope):
             await self.app(scope, receive, send)
         elif scope["method"] == "OPTIONS":  # a browser asks without its cookies whether it may
             await Response(status_code=204, headers=self._headers())(scope, receive, send)
@@ -89,4 +112,4 @@ class CodecOrigin:
         return send_with_headers
 
 
-CODEC_ROUTES: list[BaseRoute] = [Route(DECODE, decode, methods=["POST"])]
+CODEC_ROUTES: list[BaseRoute] = [Route(DECODE, decode, methods=["POST"]), Route(ENCODE, encode, methods=["POST"])]

@@ -37,7 +37,7 @@ async def house_of(client: Client, folder: Path, keys: dict[str, str], queue: st
     await cache.close()
 
 
-DECODE = "/api/codec/decode"
+DECODE, ENCODE = "/api/codec/decode", "/api/codec/encode"
 ASK = f"""
 name: ask
 steps:

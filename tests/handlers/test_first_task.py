@@ -45,7 +45,7 @@ SIGNALS: Messages = [
 ]
 """All signals of a run. Those refused are listed in the view; the last of pause and resume holds."""
 REFUSED = [
-    "a signal names a question that is not open",
+    "a signal names what is no id or address of an open question",
     "use holdfast claim",
     "a signal could not be read",
     "use holdfast release",

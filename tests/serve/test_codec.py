@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import re
 import uuid
 from pathlib import Path
@@ -12,12 +13,13 @@ import pytest
 from google.protobuf.json_format import MessageToDict, Parse
 from temporalio.api.common.v1 import Payloads
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 
 from holdfast.runtime.config.sections import EncryptionSection
 from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.server.web.site import Site
 from tests.conftest import Harness
-from tests.encryption.encrypted_house import ASK, DECODE, MARK, OLD, house_of, secretive
+from tests.encryption.encrypted_house import ASK, DECODE, ENCODE, MARK, OLD, house_of, secretive
 from tests.serve.ground import WHO, app_of, client_of, person, served, site_of_house
 
 UI = "https://temporal.example.com"
@@ -43,10 +45,20 @@ async def test_a_reader_sees_small_and_large_values(site: Site) -> None:
     assert [payload.data.decode() for payload in payloads] == [f'"{MARK}"', f'"{MARK * 9000}"']
 
 
+async def test_what_a_reader_sends_is_encrypted(site: Site) -> None:
+    plain = MessageToDict(Payloads(payloads=DataConverter.default.payload_converter.to_payloads([MARK])))
+    async with client_of(site) as browser:
+        sent = await browser.post(ENCODE, json=plain)
+        read = await browser.post(DECODE, json=sent.json())
+    assert MARK.encode() not in Parse(sent.text, Payloads()).SerializeToString()
+    assert Parse(read.text, Payloads()).payloads[0].data == f'"{MARK}"'.encode()
+
+
+@pytest.mark.parametrize("path", [DECODE, ENCODE])
 @pytest.mark.parametrize(("who", "status"), [("ana", 200), ("bob", 200), ("eve", 403), ("-", 401)])
-async def test_nobody_else_does(site: Site, who: str, status: int) -> None:
+async def test_nobody_else_does(site: Site, path: str, who: str, status: int) -> None:
     async with client_of(site, person("bob")) as browser:
-        reply = await browser.post(DECODE, json=await encoded(site, MARK), headers={WHO: who})
+        reply = await browser.post(path, json=await encoded(site, MARK), headers={WHO: who})
     assert reply.status_code == status
     assert status == 200 or "data" not in reply.text
 
@@ -68,16 +80,24 @@ async def test_what_is_no_payload_is_told(site: Site, content: str) -> None:
 
 
 @pytest.mark.slow
-async def test_the_temporal_command_reads_a_run_by_it(temporal: Client, site: Site, tmp_path: Path) -> None:
-    async with house_of(temporal, tmp_path, OLD, f"test-{uuid.uuid4().hex[:8]}") as house:
+async def test_the_temporal_command_reads_and_answers_a_run_by_it(temporal: Client, site: Site, tmp_path: Path) -> None:
+    address = ["--address", temporal.service_client.config.target_host, "--namespace", temporal.namespace]
+    async with (
+        house_of(temporal, tmp_path, OLD, f"test-{uuid.uuid4().hex[:8]}") as house,
+        served(app_of(site)) as url,
+    ):
+        by_codec = [*address, "--codec-endpoint", f"{url}/api/codec"]
         run = await house.start(ASK)
-        await house.one(run)
-        await house.answer(run, f"{MARK} yes")
+        question = await house.one(run)
+        answer = json.dumps({"question": question.id, "content": f"{MARK} yes"})
+        told = await output_of(
+            "workflow", "update", "execute", "-w", run, "--name", "answer", "--input", answer, *by_codec
+        )
+        assert question.id in told and "answered" in told
         await house.result(run)
-    async with served(app_of(site)) as url:
-        address = temporal.service_client.config.target_host
-        command = ["workflow", "show", "-w", run, "--address", address, "--namespace", temporal.namespace, "-o", "json"]
-        plain, decoded = [await output_of(*command, *more) for more in ([], ["--codec-endpoint", f"{url}/api/codec"])]
+        plain, decoded = [
+            await output_of("workflow", "show", "-w", run, "-o", "json", *more) for more in (address, by_codec)
+        ]
     assert MARK not in plain
     assert MARK in decoded
 
