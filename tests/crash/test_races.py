@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from holdfast.client.signals import Sent
@@ -49,3 +51,32 @@ async def test_ten_kills_change_no_winner(machines: Machines) -> None:
     types = await until(lambda: house.types(run), "the events")
     assert types.count("branch.superseded") == ROUNDS
     await house.replay()
+
+
+DEATHS = ("before the losers are cancelled", "after they have ended") * 5
+"""Where the worker dies, of the places in `dying.py`, which changes the worker that imports it."""
+
+
+async def test_ten_deaths_in_the_activation_that_ends_a_race_change_no_winner(machines: Machines) -> None:
+    """The answer and the end of the race come with the task that the worker did not complete, each time."""
+    imports = {"HOLDFAST_IMPORTS": "tests.tools,tests.crash.dying"}
+    house = await machines.house()
+    machines.start_worker(**imports)
+    run = await house.start(RACES.format(folder=machines.folder, rounds=len(DEATHS)))
+    for number, place in enumerate(DEATHS, 1):
+        question = await asked(house, run, f"Round {number}?")
+        (machines.folder / "die").write_text(place)
+        answers = asyncio.create_task(house.runs.answer(run, [Answer(question=question.id, content="mine")]))
+        await until(lambda: _has_died(machines), "the death of the worker")
+        machines.start_worker(**imports)
+        [sent] = await answers
+        assert isinstance(sent, Receipt | Sent)
+    assert await house.output(run) == f"won-asks {len(DEATHS)}"
+    assert calls(machines.folder, "won-asks") == len(DEATHS)
+    types = await until(lambda: house.types(run), "the events")
+    assert types.count("branch.superseded") == len(DEATHS)
+    await house.replay()
+
+
+async def _has_died(machines: Machines) -> bool:
+    return machines.has_ended("worker")
