@@ -17,7 +17,7 @@ from holdfast.blueprint.explain import explain as explanation
 from holdfast.blueprint.explain.demands import add_demands
 from holdfast.blueprint.explain.outline import WIDTH
 from holdfast.blueprint.graph import graph as flowchart
-from holdfast.blueprint.load import Parsed, examine
+from holdfast.blueprint.load import Parsed, parse_file
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_run
 from holdfast.cli.flags import AsJson, File
@@ -48,7 +48,7 @@ def explain(file: File, as_json: AsJson = False) -> None:
 
 def _valid(file: Path, as_json: bool) -> Parsed:
     """Return the parsed blueprint; if it has problems, print them and exit with code 2."""
-    parsed = examine(file)
+    parsed = parse_file(file)
     if parsed.blueprint is not None and not parsed.problems:
         return parsed
     message = "\n".join(map(str, parsed.problems))
@@ -96,7 +96,7 @@ async def _graph(file: Path | None, run: str | None) -> int:
 
 async def _load_with_demands(file: Path) -> Blueprint:
     """Return a blueprint with what the owners of its tools demand, as far as that can be known."""
-    parsed = examine(file)
+    parsed = parse_file(file)
     facts = await read_tool_facts(file, parsed)
     return add_demands(parsed.valid(), {} if facts is None else facts.demands)
 

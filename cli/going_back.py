@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.blueprint.amounts import say_count
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import parse_file
 from holdfast.cli.attendance import answer_sources
 from holdfast.cli.command import perform
 from holdfast.cli.control import read_change
@@ -131,7 +131,7 @@ async def _fork(
 
 
 def _read(file: Path | None) -> Blueprint | None:
-    return None if file is None else examine(file).valid()
+    return None if file is None else parse_file(file).valid()
 
 
 async def _go_on(

@@ -8,7 +8,7 @@ from textwrap import indent
 from holdfast.blueprint.core import write_core, write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.load import examine, is_target
+from holdfast.blueprint.load import is_target, parse_file
 from holdfast.blueprint.text_files import TEST_SUFFIX
 from holdfast.cli.output import say
 from holdfast.cli.session import open_session
@@ -106,7 +106,7 @@ def _find_changed(tests: JSON, file: Path, recorded: RecordedCase, run: str) -> 
         beside = Path(named)
     elif beside.suffix != ".yaml" or not beside.exists():
         return None
-    now, then = examine(str(beside)).valid(), recorded.blueprint
+    now, then = parse_file(str(beside)).valid(), recorded.blueprint
     if write_core(now) == write_core(then.model_copy(update={"name": now.name})):
         return None
     if now.name != then.name:

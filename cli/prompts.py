@@ -22,12 +22,12 @@ from rich.text import Text
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
-from holdfast.blueprint.questions import YES
+from holdfast.blueprint.questions import YES, InvalidAnswer
 from holdfast.cli.prompt import Prompt, PromptInterrupted
 from holdfast.cli.render import question_text, wrap
 from holdfast.client.answer_files import Entry
 from holdfast.client.forms import ABSENT, FormField, list_fields, shown_default
-from holdfast.client.reading import BadUsage, find_refusal, from_json, in_short, parse_content
+from holdfast.client.reading import BadUsage, from_json, in_short, parse_content
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import Question
@@ -143,10 +143,10 @@ class Terminal:
         try:
             while True:
                 content = await (self._form(question, fields) if fields else self._line(question))
-                reason = find_refusal(question, content)
-                if reason is None:
+                problems = question.find_problems(content)
+                if not problems:
                     return Answer(question=question.id, content=content, digest=question.digest)
-                self.tell_refusal(question, reason)
+                self.tell_refusal(question, str(InvalidAnswer.of(problems)))
         except _CommandTyped as command:
             return command.answer
 
@@ -175,8 +175,8 @@ class Terminal:
                 if (reason := field.problem(value)) is None:
                     break
                 is_consent = question.asked.yes_or_no and field is fields[0] and bool(text.strip())
-                refusal = find_refusal(question, text) if is_consent else None
-                self.tell_refusal(question, refusal or f"{field.name}: {reason}")
+                problems = question.find_problems(text) if is_consent else []
+                self.tell_refusal(question, str(InvalidAnswer.of(problems or [(field.name, reason)])))
                 if not (field.is_boolean or field.schema.get("enum")):  # what may be typed is told again
                     prompt = replace(prompt, text=f"{one_line(field.name)}: ")
             if value is not ABSENT:

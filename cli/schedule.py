@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from holdfast.blueprint.durations import read_duration
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import parse_file
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, By, Check, File, Input
 from holdfast.cli.output import DONE, print_json, say
@@ -125,7 +125,7 @@ async def _create(
     rule = next((rule for rule in OVERLAPS if rule == overlap), None)
     if rule is None:
         raise BadUsage(f"--overlap {overlap}: unknown rule; known: {', '.join(OVERLAPS)}")
-    parsed, times = examine(file), options.times()
+    parsed, times = parse_file(file), options.times()
     blueprint = parsed.valid()
     value = parse_input(input, blueprint.inputs)
     session = await open_session(Startup.ALL, load_config_for(file, say))

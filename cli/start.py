@@ -13,7 +13,7 @@ import typer
 
 from holdfast.blueprint.changes import UnknownStep, with_model, with_stops
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.load import Parsed, examine
+from holdfast.blueprint.load import Parsed, parse_file
 from holdfast.cli.command import perform
 from holdfast.cli.flags import After, AsJson, Before, By, Check, File, Id, Input, Model
 from holdfast.cli.output import DONE, print_json, print_text, say
@@ -59,14 +59,15 @@ class StartArguments:
 
     def read(self) -> Beginning:
         """Return what is to be started. Raises `BlueprintError` or `BadUsage`; prints the warnings of the file."""
-        parsed = examine(self.file)
+        parsed = parse_file(self.file)
         blueprint = parsed.valid()
         for warning in parsed.warnings:
             say(str(warning))
-        blueprint = self._add_stops(blueprint)
+        blueprint = self._apply_options(blueprint)
         return Beginning(self, blueprint, parsed, parse_input(self.input, blueprint.inputs))
 
-    def _add_stops(self, blueprint: Blueprint) -> Blueprint:
+    def _apply_options(self, blueprint: Blueprint) -> Blueprint:
+        """Return the blueprint with the model and the stops of the command line. Raises `BadUsage`."""
         if self.model is not None:
             blueprint = with_model(blueprint, _model(self.model))
         try:

@@ -15,7 +15,7 @@ import typer
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.load import Parsed, examine
+from holdfast.blueprint.load import Parsed, parse_file
 from holdfast.blueprint.requirements import list_requirements
 from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, TEST_SUFFIX, has_steps, walk_files
 from holdfast.cli.command import perform
@@ -135,7 +135,7 @@ def _is_blueprint(path: Path) -> bool:
 
 def _validate(file: Path, check: bool, connect: bool) -> _Validation:
     try:
-        parsed = examine(file)
+        parsed = parse_file(file)
     except ConfigError as error:  # it lists the packages in which a kind of question was looked for
         return _Validation(file, Parsed(None, error.problems), Checked())
     return _Validation(file, parsed, _check(file, parsed, connect) if check else Checked())

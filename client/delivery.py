@@ -22,7 +22,7 @@ from holdfast.client.earlier_answers import (
     refusal_of_closed,
     update_id,
 )
-from holdfast.client.open_questions import NO_WORKER, OpenQuestions, QuestionFinder, check, find_question
+from holdfast.client.open_questions import NO_WORKER, OpenQuestions, QuestionFinder, check_content, find_question
 from holdfast.client.outgoing import check_batch
 from holdfast.client.signals import Sent, no_signals, send_signals
 from holdfast.client.tree import Tree, UnknownRun
@@ -44,7 +44,7 @@ class AnswerDelivery:
     async def send(
         self, open_questions: OpenQuestions, batch: AnswerBatch, *, signal: bool = False, owner: str | None = None
     ) -> list[Receipt | Sent]:
-        """Send a batch of answers to questions that a walk of the run's tree has found; see `Runs.answer`."""
+        """Send a batch of answers to questions that were found, or seen before (`recalled`); see `Runs.answer`."""
         key = batch.key  # one that is made here has brought no answer before: nobody has to look for it
         by = self.answering.find_sender(batch.by)
         batch = batch.model_copy(update={"by": by, "key": key or secrets.token_hex(8)})
@@ -130,7 +130,7 @@ class AnswerDelivery:
             answer = answer.model_copy(update={"question": question.id})
             if question.asked.hidden and answer.action == "accept":
                 answer = store_values(question.asked, answer, self.answering.secrets)
-            check(question, answer)
+            check_content(question, answer)
             return question.owner, answer
         closing = await earlier.find_closing(answer.question)
         if closing is not None:  # perhaps a retry of the same answer: its owner decides

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.client.history import answers_given, receipts_given
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.address import names_at
-from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, key_digest
+from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, key_digest, refuse_closed
 from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 
@@ -135,8 +135,7 @@ class EarlierAnswers:
         if first is None:
             raise closed_by_its_end(workflow)
         ending = {"accept": "answered", "decline": "declined", "cancel": "cancelled"}[first.action]
-        who, at = first.by or "somebody", first.at.isoformat()
-        raise Refusal("already_answered", f"question {first.question} was {ending} by {who} at {at}")
+        raise refuse_closed(first.question, ending, first.at, first.by)
 
     async def _find(self, matches: Callable[[EarlierReply], bool]) -> EarlierReply | None:
         replies = self._replies
@@ -191,13 +190,5 @@ def _closed_by_its_run(data: QuestionReplied) -> bool:
 
 def refusal_of_closed(reply: EarlierReply) -> Refusal:
     """Return the refusal of an answer to a question that this reply closed."""
-    from holdfast.protocol.events import QuestionExpired, QuestionSuperseded  # noqa: PLC0415  see the head of this file
-
-    data, at = reply.data, reply.at.isoformat()
-    if isinstance(data, QuestionExpired):
-        return Refusal("expired", f"question {data.id} expired at {at}")
-    if isinstance(data, QuestionSuperseded):
-        return Refusal("already_answered", f"question {data.id} is not needed since {at}: another branch came first")
-    ending = data.type.removeprefix("question.")
-    who = ", ".join(data.people) or "somebody"
-    return Refusal("already_answered", f"question {data.id} was {ending} by {who} at {at}")
+    data = reply.data
+    return refuse_closed(data.id, data.type.removeprefix("question."), reply.at, ", ".join(data.people))

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
-from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.questions import InvalidAnswer
 from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.memory import QuestionMemory
@@ -31,7 +29,10 @@ BUSY_LOOKS = 3
 
 @dataclass(frozen=True)
 class OpenQuestions:
-    """The open questions of a run, from one walk of its tree: what reads an answer hands it on to what sends it."""
+    """The open questions of a run, or of some workflows of it: what reads an answer hands it on to what sends it.
+
+    They come from a walk of the run's tree, from the workflows that asked, or from what was seen before.
+    """
 
     run: str
     questions: list[Question]
@@ -182,28 +183,12 @@ def find_question(questions: Sequence[Question], wanted: str) -> Question | None
     return matches[0] if matches else None
 
 
-def check(question: Question, answer: Answer) -> None:
-    """Raise `Refusal` if the question would refuse the answer."""
-    if answer.action != "accept":
-        return
-    try:
-        question.accept(answer.content)
-    except (InvalidAnswer, BadSchema) as error:
-        raise Refusal("invalid_answer", f"question {question.id}: {error}") from None
+def check_content(question: Question, answer: Answer) -> None:
+    """Raise `Refusal` if the question would refuse the content of an answer."""
+    if answer.action == "accept" and (problems := question.find_problems(answer.content)):
+        raise Refusal("invalid_answer", f"question {question.id}: {InvalidAnswer.of(problems)}", problems)
 
 
 def must_be_seen(question: Question) -> bool:
     """Return whether an answer must carry the digest of what was shown: it is a consent, or goes on from a stop."""
     return question.asked.consents or question.asked.is_breakpoint
-
-
-def content_problems(question: Question, content: JSON) -> Sequence[tuple[str, str]]:
-    """Return what a question would refuse in the content of an answer, each with its path; [] if it accepts it."""
-    asked = question.asked
-    try:
-        asked.secret_values(content) if asked.hidden else asked.accept(content)
-    except InvalidAnswer as error:
-        return error.problems
-    except BadSchema as error:
-        return [("", str(error))]
-    return []

@@ -14,9 +14,8 @@ from typing import NoReturn
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.people import canonical_name
-from holdfast.blueprint.questions import Asked, InvalidAnswer
+from holdfast.blueprint.questions import Asked
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.size_limits import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
@@ -230,15 +229,6 @@ def text_of_input() -> str:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadUsage(f"standard input is not UTF-8 text (byte {error.start})") from error
-
-
-def find_refusal(question: Question, content: object) -> str | None:
-    """Return the reason why a question would refuse the content; None if it accepts it."""
-    try:
-        question.asked.secret_values(content) if question.asked.hidden else question.accept(content)
-    except (InvalidAnswer, BadSchema) as error:
-        return str(error)
-    return None
 
 
 def person(name: str | None) -> str:

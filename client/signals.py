@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 from holdfast.blueprint.questions import list_kinds_for_steps
 from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.history import first_event
-from holdfast.client.open_questions import NO_WORKER, check, find_question
+from holdfast.client.open_questions import NO_WORKER, check_content, find_question
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Answer, AnswerBatch
 from holdfast.protocol.names import ANSWER
@@ -56,7 +56,7 @@ async def send_signals(
         question = find_question(questions, answer.question)
         if question is not None:
             _check_signal(question, batch.by)
-            check(question, answer)
+            check_content(question, answer)
             answer = answer.model_copy(update={"question": question.id})
         workflow = owner or (question.owner if question else None)
         if workflow is None:

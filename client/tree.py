@@ -51,6 +51,8 @@ PAUSE_SECONDS = 0.1
 STEP_BACK = 10
 """Questions by which a page begins earlier than it did, where some were skipped."""
 UPDATE_LIMIT = timedelta(seconds=10)
+TRY_LIMIT = timedelta(seconds=3)
+"""Of an update that is sent once, while somebody waits."""
 UPDATE_ATTEMPTS = 5
 NOT_OPEN = QueryRejectCondition.NOT_OPEN
 _PASSING = (
@@ -246,7 +248,7 @@ class Tree:
         handle = self.client.get_workflow_handle(workflow)
         try:
             result: Result = await handle.execute_update(
-                name, argument, id=id, result_type=type_, rpc_timeout=QUERY_LIMIT
+                name, argument, id=id, result_type=type_, rpc_timeout=TRY_LIMIT
             )
             return result
         except WorkflowUpdateRPCTimeoutOrCancelledError:

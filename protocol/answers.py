@@ -42,6 +42,25 @@ class Refusal(ValueError):
         self.code, self.message, self.problems = code, message, problems
 
 
+def refuse_closed(question: str, status: str, at: datetime, by: str | None = None) -> Refusal:
+    """Return the refusal of what comes too late to a question.
+
+    Args:
+        question: Its id.
+        status: How it ended, as of `Closed`.
+        at: When.
+        by: Who ended it, if anybody. Without a person it was most often what asked it that was cancelled, as something
+            beside it had failed.
+    """
+    when = at.isoformat()
+    if status == "expired":
+        return Refusal("expired", f"question {question} expired at {when}; it can no longer be answered")
+    if status == "superseded":
+        return Refusal("already_answered", f"question {question} is not needed since {when}: another branch came first")
+    person = f" by {by}" if by else ""
+    return Refusal("already_answered", f"question {question} was {status}{person} at {when}")
+
+
 class Answer(Value):
     """One answer to one question."""
 

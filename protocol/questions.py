@@ -10,9 +10,10 @@ from typing import Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.forms import Input
-from holdfast.blueprint.questions.kind import Asked, find_asked
+from holdfast.blueprint.questions.kind import Asked, InvalidAnswer, find_asked
 from holdfast.protocol.address import Address
 from holdfast.protocol.attachments import AttachedData, Attachment
 from holdfast.protocol.people import EVERYBODY, Groups, People, concerns
@@ -121,6 +122,19 @@ class Question(Value):
     def accept(self, content: object) -> JSON:
         """Return the content as the kind of the question accepts it. Raises `InvalidAnswer`."""
         return self.asked.accept(content)
+
+    def find_problems(self, content: object) -> Sequence[tuple[str, str]]:
+        """Return what is refused in the content of an answer, pairs of its path and the reason; [] if it is accepted.
+
+        A secret may be the value itself, or a reference to it.
+        """
+        try:
+            self.asked.secret_values(content) if self.asked.hidden else self.asked.accept(content)
+        except InvalidAnswer as error:
+            return error.problems
+        except BadSchema as error:
+            return [("", str(error))]
+        return []
 
 
 def _own(asked: Asked, fields: Mapping[str, JSON]) -> JSONObject:

@@ -166,13 +166,13 @@ async def ask_model(request: ModelRequest, asking: AgentCall, frame: Frame, labe
 
     Raises a failure for a reply that the model or a filter withheld, and for one that stays cut off or empty.
     """
-    reply = await _ask_once(request, asking, frame, label)
+    reply = await _ask_with_fallbacks(request, asking, frame, label)
     for _ in range(MOST_REPEATS):
         if reply.finish not in _AGAIN:
             break
         hint = Message(role="user", content=_AGAIN[reply.finish])
         repeated = request.model_copy(update={"messages": [*request.messages, hint]})
-        reply = await _ask_once(repeated, asking, frame, label)
+        reply = await _ask_with_fallbacks(repeated, asking, frame, label)
     if reply.finish == "finished":
         return _wrap_list(reply) if request.output_schema == LIST_OUTPUT else reply
     type_, reason = BAD_REPLIES[reply.finish]
@@ -188,19 +188,19 @@ def _wrap_list(reply: ModelReply) -> ModelReply:
     return reply if items is None else reply.model_copy(update={"output": items, "problem": None, "tool_calls": []})
 
 
-async def _ask_once(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
-    """Send one request to the agent's model, to the next one if that fails, and so on; within the limits."""
+async def _ask_with_fallbacks(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
+    """Send a request to the agent's model; where that fails to its fallback models, one after the other."""
     for name in asking.agent.fallback_models:
         try:
-            return await _ask_one(request, asking, frame, label)
+            return await _send_request(request, asking, frame, label)
         except ActivityError as error:
             if is_cancelled(error) or is_overflow(error):  # what is too long is cut, and asked again
                 raise
         request = request.model_copy(update={"model": name})
-    return await _ask_one(request, asking, frame, label)
+    return await _send_request(request, asking, frame, label)
 
 
-async def _ask_one(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
+async def _send_request(request: ModelRequest, asking: AgentCall, frame: Frame, label: str) -> ModelReply:
     """Send one request to the model that it names, within the limits."""
     await frame.within_limits("model")
     # The number is of the request, not of the attempt: a retried activity gets the same scripted reply.

@@ -58,7 +58,7 @@ class Interrupts:
         answers = {path: answer for path, answer in request.given.items() if path not in raised}
         met = self.frame.host.activities.list_met_answers(self.frame.address)
         answers |= self._collect_answers(raised, met)
-        await self._close([path for path in self._waiting if path not in raised])
+        await self._withdraw([path for path in self._waiting if path not in raised])
         for path, interrupt in raised.items():
             if path not in answers:
                 await self._ask(path, interrupt, outcome.returned.get(path, ""))
@@ -134,13 +134,13 @@ class Interrupts:
 
     async def end(self) -> None:
         """Close every question that is still open."""
-        await self._close(list(self._waiting))
+        await self._withdraw(list(self._waiting))
 
     async def _ask(self, path: str, interrupt: RaisedInterrupt, problem: str) -> None:
         place = self._at(path)
         parents = [{"address": self._at(parent.path).address, "info": parent.info} for parent in interrupt.parents]
         if path in self._waiting and interrupt.asked != self._asked[path].asked and interrupt.asked.consents:
-            await self._close([path])  # an answer to the old form must not count as consent to this one
+            await self._withdraw([path])  # an answer to the old form must not count as consent to this one
         if path not in self._waiting:
             asked = interrupt.asked.give_back(problem) if problem else interrupt.asked
             self._waiting[path] = asyncio.create_task(place.ask(asked, parents=parents))
@@ -173,7 +173,7 @@ class Interrupts:
             return self.frame
         return replace(self.frame, address=Address(f"{self.frame.address};{path}"))
 
-    async def _close(self, paths: list[str]) -> None:
+    async def _withdraw(self, paths: list[str]) -> None:
         await end([self._waiting.pop(path) for path in paths])
 
 

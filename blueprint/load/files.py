@@ -30,7 +30,7 @@ MAX_VALUES = 100_000
 
 def load(path: str | Path) -> Blueprint:
     """Return the blueprint in a file, or of `pkg.mod:name`. Raises `BlueprintError` with all its problems."""
-    return examine(path).valid()
+    return parse_file(path).valid()
 
 
 _OTHER_LANGUAGES = {
@@ -40,13 +40,12 @@ _OTHER_LANGUAGES = {
 """By the ending of a file what it is written in, and the way out."""
 
 
-def examine(path: str | Path) -> Parsed:
+def parse_file(path: str | Path) -> Parsed:
     """Parse a file like `load`, but return the problems, and warnings too."""
     if is_target(str(path)):
         return read_target(str(path))
     loading = _Loading()
-    parsed = loading.file(Path(path), str(path), None)
-    return replace(parsed, warnings=[] if parsed.problems else in_order(loading.warnings))
+    return loading.add_warnings(loading.file(Path(path), str(path), None))
 
 
 def loads(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Blueprint:
@@ -61,16 +60,16 @@ def loads(text: str, *, file: str = "<text>", folder: Path | None = None, name: 
 
 
 def parse(text: str, *, file: str = "<text>", folder: Path | None = None, name: str | None = None) -> Parsed:
-    """Parse a text like `loads`, but return the problems."""
-    return _Loading().text(text, file, folder, name or _take_name(file))
+    """Parse a text like `loads`, but return the problems, and warnings too."""
+    loading = _Loading()
+    return loading.add_warnings(loading.text(text, file, folder, name or _take_name(file)))
 
 
 def parse_document(document: PlacedDict, *, folder: Path | None, name: str) -> Parsed:
     """Parse a document that is not in a text, such as one that Python built; it is changed."""
     loading = _Loading()
     parsed = loading.document(document, folder, name)
-    warnings = [] if parsed.problems else in_order(loading.warnings)
-    return replace(parsed, problems=in_order(parsed.problems), warnings=warnings)
+    return loading.add_warnings(replace(parsed, problems=in_order(parsed.problems)))
 
 
 @dataclass
@@ -129,6 +128,10 @@ class _Loading:
         parsed = self._blueprint(wrap_plan(value), folder, name, ())
         problems = [replace(problem, path=path_in_plan(problem.path)) for problem in parsed.problems]
         return replace(parsed, problems=problems, is_plan=True)
+
+    def add_warnings(self, parsed: Parsed) -> Parsed:
+        """Return what came of the load with the warnings that were found on the way; with problems there are none."""
+        return replace(parsed, warnings=[] if parsed.problems else in_order(self.warnings))
 
     def _apply_suppressions(self, source: Source) -> None:
         """Drop the warnings that comments of this file silence."""

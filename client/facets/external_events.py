@@ -13,7 +13,7 @@ from holdfast.client.answering import Answering
 from holdfast.client.delivery import AnswerDelivery
 from holdfast.client.earlier_answers import EarlierAnswers
 from holdfast.client.listing import runs_waiting_for
-from holdfast.client.open_questions import check
+from holdfast.client.open_questions import check_content
 from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_batch
 from holdfast.client.question_reader import QuestionReader
@@ -128,7 +128,7 @@ class ExternalEvents:
         question = min(waiting, key=lambda candidate: (candidate.asked_at, candidate.address))
         batch = _make_batch(event, question.id)
         check_batch(batch, self._answering.limits.answer)
-        check(question, batch.answers[0])
+        check_content(question, batch.answers[0])
         try:
             [receipt] = await AnswerDelivery(self._tree, self._answering).update(question.run, question.owner, batch)
         except Refusal as refusal:

@@ -12,7 +12,7 @@ from holdfast.blueprint import validate as validation
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import KINDS, Blueprint, Operation
-from holdfast.blueprint.load import examine, load, loads, parse
+from holdfast.blueprint.load import load, loads, parse, parse_file
 from holdfast.blueprint.parts import Part
 from holdfast.blueprint.source import read
 from tests.blueprint.written import ALL, FULL, yaml
@@ -440,14 +440,14 @@ def test_an_expression_that_is_cut_short_is_told_in_words_of_the_language(text: 
 
 def test_a_file_of_python_is_told_to_be_no_blueprint(tmp_path: Path) -> None:
     (tmp_path / "flows.py").write_text("x = 1\n")
-    [problem] = examine(tmp_path / "flows.py").problems
+    [problem] = parse_file(tmp_path / "flows.py").problems
     assert problem.message.endswith("flows.py' is Python, not a blueprint")
     assert problem.hint == "name a pipeline in it by its module, such as flows:NAME for one in flows.py"
 
 
 def test_a_file_of_toml_is_told_to_be_no_blueprint(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text("[worker]\nhold = true\n\n[x]\n")
-    [problem] = examine(tmp_path / "holdfast.toml").problems
+    [problem] = parse_file(tmp_path / "holdfast.toml").problems
     assert (problem.code, "not a blueprint" in problem.message) == ("unreadable_file", True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.blueprint.load import examine, parse
+from holdfast.blueprint.load import parse, parse_file
 
 PLAN: dict[str, Any] = {"goal": "Tea", "steps": [{"id": "1", "instruction": "Boil"}]}
 
@@ -62,7 +62,7 @@ def test_broken_json_is_told_as_json() -> None:
 def test_a_plan_in_a_fence_or_an_envelope_is_a_plan(wrapped: str, tmp_path: Any) -> None:
     file = tmp_path / "plan.json"
     file.write_text(wrapped.replace("PLAN", json.dumps(PLAN)))
-    parsed = examine(file)
+    parsed = parse_file(file)
     assert (parsed.is_plan, parsed.problems) == (True, [])
 
 
@@ -84,4 +84,4 @@ def test_max_revisions_that_nobody_uses_is_warned_of(tmp_path: Any) -> None:
     step = "{kind: plan, name: go, plan: {goal: x, max_revisions: 2, CONFIRM steps: [{id: a, instruction: b}]}}"
     for confirm, codes in (("", ["unused_revisions"]), ("confirm: true,", [])):
         file.write_text(f"steps: [{step.replace('CONFIRM', confirm)}]")
-        assert [one.code for one in examine(file).warnings] == codes
+        assert [one.code for one in parse_file(file).warnings] == codes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import parse_file
 
 FOLDER = Path(__file__).parent / "processes"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -136,7 +136,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_process_has_no_mistake(name: str) -> None:
-    assert examine(FOLDER / f"{name}.yaml").problems == []
+    assert parse_file(FOLDER / f"{name}.yaml").problems == []
 
 
 @pytest.mark.parametrize(("name", "right", "wrong", "path", "code"), MISTAKES)
@@ -146,4 +146,4 @@ def test_a_mistake_is_told_once_at_its_place(
     text = (FOLDER / f"{name}.yaml").read_text()
     assert text.count(right) >= 1
     (tmp_path / "flow.yaml").write_text(text.replace(right, wrong, 1))
-    assert [(one.path, one.code) for one in examine(tmp_path / "flow.yaml").problems] == [(path, code)]
+    assert [(one.path, one.code) for one in parse_file(tmp_path / "flow.yaml").problems] == [(path, code)]

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.kinds.knowledge import ToolShapes
-from holdfast.blueprint.load import examine, parse
+from holdfast.blueprint.load import parse, parse_file
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.shapes import judge
 from tests.repository import ROOT
@@ -481,7 +481,7 @@ def test_what_a_value_begins_with_says_what_can_be_appended_to_it(body: str, wri
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_no_example_has_a_mistake_or_reads_a_key_that_is_not_listed(path: Path) -> None:
-    found = examine(path)
+    found = parse_file(path)
     assert (found.problems, [one for one in found.warnings if one.code in SHAPES]) == ([], [])
 
 

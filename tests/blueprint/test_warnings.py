@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.blueprint.codes import COMMENTS, WARNINGS
 from holdfast.blueprint.errors import Problem
-from holdfast.blueprint.load import examine, load
+from holdfast.blueprint.load import load, parse, parse_file
 from holdfast.blueprint.source import Source, comments
 from tests.blueprint.written import yaml
 
@@ -18,8 +18,9 @@ def warned(tmp_path):
     def look(text: str) -> list[Problem]:
         path = tmp_path / "flow.yaml"
         path.write_text(yaml(text))
-        parsed = examine(path)
+        parsed = parse_file(path)
         assert parsed.problems == []
+        assert parse(yaml(text), file=str(path), folder=tmp_path).warnings == parsed.warnings
         assert {one.severity for one in parsed.warnings} <= {"warning"}
         return parsed.warnings
 
@@ -390,7 +391,7 @@ def test_every_comment_of_a_text_is_found_and_nothing_else() -> None:
 def test_a_blueprint_with_errors_has_no_warnings_and_one_with_warnings_loads(tmp_path) -> None:
     path = tmp_path / "flow.yaml"
     path.write_text("agents: {a: {model: echo}}\nsteps: [{name: s, wen: true}]")
-    assert (examine(path).warnings, len(examine(path).problems)) == ([], 1)
+    assert (parse_file(path).warnings, len(parse_file(path).problems)) == ([], 1)
     path.write_text("agents: {a: {model: echo}}\nsteps: [{name: s}]")
     assert load(path).agents.keys() == {"a"}
 

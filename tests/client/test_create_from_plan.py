@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
-from holdfast.blueprint.load import examine, load
+from holdfast.blueprint.load import load, parse_file
 from tests.client.command import Holdfast
 from tests.repository import ROOT
 
@@ -48,7 +48,7 @@ def test_a_plan_becomes_a_blueprint_in_core_form_that_says_the_same(create: Hold
     assert named == "# yaml-language-server: $schema=.holdfast-schemas/blueprint.json"
     assert text.startswith("# The plan of tell.json. What it will do: holdfast explain tell.yaml\nname: tell\n")
     assert "model: scripted:replies.yaml\n" in text
-    assert examine(file).warnings == []
+    assert parse_file(file).warnings == []
     assert text.partition("\n")[2] == expand(load(file)).replace(f"{create.folder}/", "")
 
 

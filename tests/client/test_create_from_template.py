@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.blueprint.load import examine
+from holdfast.blueprint.load import parse_file
 from holdfast.blueprint.requirements import list_requirements
 from holdfast.cli.from_template import template_files, template_names
 from tests.client.command import Holdfast
@@ -26,7 +26,7 @@ def test_a_template_is_whole_in_a_folder_of_its_own(name: str, tmp_path: Path) -
     texts = template_files(name)
     for file, text in texts.items():
         (tmp_path / file).write_text(text)
-    parsed = examine(tmp_path / f"{name}.yaml")
+    parsed = parse_file(tmp_path / f"{name}.yaml")
     assert (parsed.problems, "examples" in "".join(texts.values())) == ([], False)
     assert parsed.blueprint is not None
     configuration = tomllib.loads(texts.get("holdfast.toml", ""))

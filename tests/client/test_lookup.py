@@ -15,7 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 
 import tests.tools  # noqa: F401 importing them registers them
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.load import examine, loads
+from holdfast.blueprint.load import loads, parse_file
 from holdfast.blueprint.parts import Requirement
 from holdfast.cli import lookup
 from holdfast.client import worker_lookup
@@ -110,7 +110,7 @@ async def test_imports_and_plans_are_looked_through(house: Harness, tmp_path: Pa
     outer = "imports: {inner: ./inner.yaml, plan: ./plan.yaml}\n"
     outer += "steps: [{name: a, uses: imports.inner}, {name: b, uses: imports.plan}]\n"
     (tmp_path / "outer.yaml").write_text(outer)
-    parsed = examine(tmp_path / "outer.yaml")
+    parsed = parse_file(tmp_path / "outer.yaml")
     assert parsed.blueprint is not None
     found = await house.runs.look_up(parsed.blueprint, parsed.problem)
     assert [(Path(one.file).name, one.line, one.path) for one in found.problems] == [
@@ -239,7 +239,7 @@ async def test_explain_looks_up_tools_alone_and_only_where_they_can_be(
 
     monkeypatch.setattr(lookup, "look_up_here", look_up)
     (tmp_path / "pay.yaml").write_text("agents: {a: {model: m, tools: [pay]}}\nsteps: [{name: s, agent: a}]")
-    parsed = examine(tmp_path / "pay.yaml")
+    parsed = parse_file(tmp_path / "pay.yaml")
     assert await lookup.read_tool_facts(tmp_path / "pay.yaml", parsed) is None
     assert asked == []
     (tmp_path / "holdfast.toml").write_text('[worker]\nimports = ["tools"]\n')

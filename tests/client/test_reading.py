@@ -9,7 +9,7 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.questions import Clarification, Decision, Extension, Input, InvalidAnswer, Permission, Review
 from holdfast.client.answer_files import answers_for, read_entries
-from holdfast.client.reading import BadUsage, find_refusal, parse_content, parse_input, parse_value, person, yes_or_no
+from holdfast.client.reading import BadUsage, parse_content, parse_input, parse_value, person, yes_or_no
 from holdfast.protocol.plans import PlanReview
 from tests.client.questions import ACTION, decision, question
 
@@ -134,7 +134,8 @@ def test_a_form_takes_json_and_free_text_stays_text() -> None:
 
 def test_a_form_with_a_schema_that_is_none_refuses_what_is_typed_with_the_reason() -> None:
     asked = Input(message="?", form={"type": "object", "required": "topic"})
-    assert "required" in (find_refusal(question(asked), {"topic": "x"}) or "")
+    [(path, reason)] = question(asked).find_problems({"topic": "x"})
+    assert path == "" and "required" in reason
 
 
 def test_a_form_that_needs_one_word_takes_it_alone() -> None:

@@ -12,7 +12,7 @@ from holdfast.blueprint.core import expand
 from holdfast.blueprint.expressions.evaluation import render
 from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.blueprint.kinds import AnyStep, Clarify, Conditional, Hitl, Loop, Map
-from holdfast.blueprint.load import examine, loads
+from holdfast.blueprint.load import loads, parse_file
 from holdfast.cli.wizard import WizardAnswers, WizardQuestion, blueprint_text, next_question, replies_text
 from holdfast.cli.wizard.questions import NEVER, PATTERNS
 from tests.client.command import Holdfast, Screen
@@ -107,7 +107,7 @@ def test_the_texts_are_as_in_the_golden_files(name: str) -> None:
 
 @pytest.mark.parametrize("name", WANTED)
 def test_a_golden_file_has_no_problem_and_its_core_form_is_the_same_blueprint(name: str) -> None:
-    parsed = examine(GOLDEN / f"{name}.yaml")
+    parsed = parse_file(GOLDEN / f"{name}.yaml")
     assert (parsed.problems, parsed.warnings) == ([], [])
     assert parsed.blueprint is not None
     assert loads(expand(parsed.blueprint)) == parsed.blueprint

@@ -30,7 +30,7 @@ from holdfast.blueprint.questions import (
 )
 from holdfast.blueprint.schema import language_schema
 from holdfast.cli.render import answer_command, question_text
-from holdfast.client.reading import find_refusal, parse_content
+from holdfast.client.reading import parse_content
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.questions import Question
 from holdfast.runtime.secrets import SecretDirectory
@@ -138,9 +138,9 @@ def test_a_terminal_asks_for_its_fields_and_reads_typed_words_as_it_says(typing:
     assert typing(RATING, "*** fine") == Answer(
         question=RATING.id, content={"stars": 3, "why": "fine"}, digest=RATING.digest
     )
-    assert (parse_content("**", RATING), find_refusal(RATING, {"stars": 5})) == (
+    assert (parse_content("**", RATING), RATING.find_problems({"stars": 5})) == (
         {"stars": 2},
-        "stars: must be at most 4, not 5",
+        [("stars", "must be at most 4, not 5")],
     )
 
 
@@ -251,4 +251,4 @@ def test_a_kind_of_ours_is_known_everywhere_from_its_class(receipt: None) -> Non
         loads(text.replace("message", "options: [a], message"))
     sent = Question.model_validate_json(question(Receipt(message="Closed.")).model_dump_json())
     assert (sent.kind, sent.asked.hint, parse_content("v", sent)) == ("receipt", "a tick", "read")
-    assert find_refusal(sent, "no") == "must be 'read', not 'no'"
+    assert sent.find_problems("no") == [("", "must be 'read', not 'no'")]

@@ -11,12 +11,12 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.questions import ROTATE
 from holdfast.protocol import guard
-from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal, key_digest
+from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal, key_digest, refuse_closed
 from holdfast.protocol.guard import Verified
 from holdfast.protocol.names import ANSWER
 from holdfast.protocol.people import SIGN_IN, who_may, why_not, with_proved
 from holdfast.workflows.door import NOTHING, Door, check_may_answer, read_batch, read_value
-from holdfast.workflows.handlers.questions import OpenQuestion, Questions, describe_expiry
+from holdfast.workflows.handlers.questions import OpenQuestion, Questions
 
 
 class Answers:
@@ -33,8 +33,8 @@ class Answers:
 
     @workflow.update(name=ANSWER, description="Answer one or several open questions.")
     def answer(self, payload: RawValue) -> list[Receipt]:
-        # No limit and no check here: a handler runs again on replay, and what the deployment allows may have changed.
-        # The validator, which does not run again, has checked them.
+        # Nothing here reads the deployment: a handler runs again on replay, and what is allowed may have changed. That
+        # the validator has checked, which does not run again.
         answers = read_batch(payload, None)
         return self._questions.take(answers, guard.proof_in(answers.token))
 
@@ -45,6 +45,8 @@ class Answers:
         check_may_answer(verified)
         self._check_key(answers)
         self._check_leaving()
+        if self._questions.find_receipts(answers):
+            return  # taken before: they get their receipts again, whoever may answer by now
         self._questions.check(answers)
         self._check_deadlines(answers)
         self._check_people(answers, verified.proof if verified else guard.UNPROVED)
@@ -91,7 +93,7 @@ class Answers:
         for answer in answers.answers:
             entry = self._questions.find(answer.question)
             if entry and entry.question.deadline and entry.question.deadline <= workflow.now():
-                raise Refusal("expired", describe_expiry(entry.question.id, entry.question.deadline))
+                raise refuse_closed(entry.question.id, "expired", entry.question.deadline)
 
     def _check_people(self, answers: AnswerBatch, proof: str) -> None:
         """Refuse answers of people who may not answer these questions.
@@ -100,8 +102,6 @@ class Answers:
             answers: The batch, whose token has been checked.
             proof: What the token proves.
         """
-        if self._questions.find_receipts(answers):
-            return
         groups = with_proved(guard.DEPLOYMENT.groups, answers.by, answers.groups)
         for answer in answers.answers:
             entry = self._questions.require(answer.question)
@@ -120,8 +120,6 @@ class Answers:
 
         Whoever may steer the run may decline or cancel it all the same: a claim must not hold up a run.
         """
-        if self._questions.find_receipts(answers):
-            return
         for answer in answers.answers:
             entry = self._questions.find(answer.question)
             supervises = answer.action != "accept" and self.door.access.supervises(answers.by, answers.groups)

@@ -12,7 +12,7 @@ from temporalio.common import RawValue
 
 from holdfast.blueprint.people import GROUP
 from holdfast.protocol import guard
-from holdfast.protocol.answers import Refusal
+from holdfast.protocol.answers import Refusal, refuse_closed
 from holdfast.protocol.assignment import (
     CLAIM,
     DELEGATE,
@@ -159,7 +159,7 @@ def _read_groups(command: AssignmentCommand) -> Groups:
 def _check_open(entry: OpenQuestion) -> None:
     question, assignments = entry.question, entry.assignments
     if question.deadline is not None and question.deadline <= workflow.now():
-        raise Refusal("expired", f"question {question.id} expired at {question.deadline.isoformat()}")
+        raise refuse_closed(question.id, "expired", question.deadline)
     if assignments >= MOST_ASSIGNMENTS:
         text = f"question {question.id} was claimed and delegated {assignments} times, which is the limit"
         raise Refusal("not_allowed", f"{text}; answer it, or decline it")

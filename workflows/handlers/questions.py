@@ -18,7 +18,7 @@ from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.questions import Asked, InvalidAnswer
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
-from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Receipt, Refusal
+from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Receipt, Refusal, refuse_closed
 from holdfast.protocol.assignment import UNCLAIMED, AssignmentCommand
 from holdfast.protocol.attachments import AttachedData
 from holdfast.protocol.events import (
@@ -303,7 +303,10 @@ class Questions:
             _check_content(entry, answer, answers.by)
 
     def take(self, answers: AnswerBatch, proof: str = guard.UNPROVED) -> list[Receipt]:
-        """Accept the answers and return their receipts. Raises `Refusal`.
+        """Accept answers that `check` has let pass, and return their receipts.
+
+        Raises `Refusal` where that does not hold any more, as an update before it may have closed the question. Only
+        `check` looks at digests, and at a question that is named twice.
 
         Each question is closed here, not when its step wakes: of two answers in one activation the second must find it
         closed.
@@ -355,12 +358,13 @@ class Questions:
         self, question: Question, reply: Reply, key: str | None, digest: str | None, default: object = None
     ) -> Closed:
         closed = Closed(question.id, reply.status, workflow.now(), reply.by, key, digest)
-        entry = self._open.pop(question.id)
-        self._replies.append((entry.question, entry.complete(reply, closed.at)))
+        completed = self._open[question.id].complete(reply, closed.at)
         # Nothing may raise between here and the reply: the step would wait for ever for a question that is not open.
+        entry = self._open.pop(question.id)
+        self._replies.append((entry.question, completed))
         if not entry.reply.done():
             # Done before where the wait was cancelled: awaiting a future hands the cancellation on to it.
-            entry.reply.set_result(entry.complete(reply, closed.at))
+            entry.reply.set_result(completed)
         self._receipts.add(closed)
         self._shown[question.id] = entry.question
         if len(self._shown) > MOST_SHOWN:
@@ -435,7 +439,7 @@ class Questions:
             return self._open[id_]
         for closed in reversed(self._receipts.closed):
             if closed.question == id_ and closed.status != "waiting_quorum":
-                raise _refuse_closed(closed)
+                raise refuse_closed(id_, closed.status, closed.at, closed.by)
         names = ", ".join(f"{question.id} ({question.address})" for question in self.open[:20]) or "none"
         raise Refusal("unknown_question", f"no question {named!r} is open here; open: {names}")
 
@@ -493,25 +497,3 @@ def _make_receipt(closed: Closed) -> Receipt:
 def _are_alike(a: object, b: object) -> bool:
     """Return whether two answers choose the same options, in any order."""
     return sorted(a) == sorted(b) if isinstance(a, list) and isinstance(b, list) else bool(a == b)
-
-
-def _refuse_closed(closed: Closed) -> Refusal:
-    if closed.status == "expired":
-        return Refusal("expired", describe_expiry(closed.question, closed.at))
-    if closed.status == "superseded":
-        return Refusal("already_answered", describe_superseded(closed.question, closed.at))
-    # Without a person it was most often what asked it that was cancelled, as something beside it had failed.
-    person = f" by {closed.by}" if closed.by else ""
-    return Refusal(
-        "already_answered", f"question {closed.question} was {closed.status}{person} at {closed.at.isoformat()}"
-    )
-
-
-def describe_superseded(question: str, at: datetime) -> str:
-    """Return the message of a refusal of an answer in a branch that has lost."""
-    return f"question {question} is not needed since {at.isoformat()}: another branch came first"
-
-
-def describe_expiry(question: str, at: datetime) -> str:
-    """Return the message of a refusal of what came too late."""
-    return f"question {question} expired at {at.isoformat()}; it can no longer be answered"

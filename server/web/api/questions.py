@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions.kind import join_paths
-from holdfast.client.open_questions import OpenQuestions, content_problems, find_question, must_be_seen
+from holdfast.client.open_questions import OpenQuestions, find_question, must_be_seen
 from holdfast.client.proposals import question_json
 from holdfast.client.runs import Runs
 from holdfast.client.signals import Sent
@@ -246,7 +246,7 @@ def _find_problems(index: int, answer: Answer, question: Question | None) -> Ite
             f"send the digest of the {question.kind} as it was shown: question {question.id}",
         )
     if answer.action == "accept":
-        for path, reason in content_problems(question, answer.content):
+        for path, reason in question.find_problems(answer.content):
             yield join_paths(f"answers[{index}].content", path), reason
 
 

@@ -27,7 +27,6 @@ from holdfast.client.forms import (
     shows,
     texts_of_value,
 )
-from holdfast.client.open_questions import content_problems
 from holdfast.client.reading import parse_value
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.questions import Question
@@ -270,7 +269,7 @@ def _read_value(question: Question, texts: Texts) -> ReadAnswer:
     if isinstance(value, str) and not question.asked.value_schema:
         value = parse_value(value, None)  # anything is asked for: JSON is taken as its value, as on the command line
     if value is not ABSENT:
-        check_typed(control, texts, submission, content_problems(question, value))
+        check_typed(control, texts, submission, question.find_problems(value))
     return ReadAnswer(value, submission.problems)
 
 
@@ -289,8 +288,9 @@ def _read_edit(question: Question, texts: Texts) -> Submission:
     control, _ = _find_control(question)
     submission = read_control(control, texts)
     if submission.value is not ABSENT:
-        find_problems = _payload_problems if question.asked.verdicts else content_problems
-        check_typed(control, texts, submission, find_problems(question, submission.value))
+        value = submission.value
+        problems = _payload_problems(question, value) if question.asked.verdicts else question.find_problems(value)
+        check_typed(control, texts, submission, problems)
     return submission
 
 
