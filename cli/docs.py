@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +23,10 @@ PACKAGE = Path(__file__).parents[1]
 
 @app.command()
 def docs(
-    page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="Its name, such as loops.")] = None,
+    page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="Its name, such as loops, or a code.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the pages of the documentation, or print one.
+    """List the pages of the documentation, or print one; of a code or the type of a failure, what the pages say of it.
 
     On a terminal a page is laid out; elsewhere it is printed as Markdown.
     """
@@ -39,8 +40,15 @@ def docs(
         return
     name = page.removesuffix(".md")
     if name not in pages:
-        hint = did_you_mean(name, list(pages)) or "list them with: holdfast docs"
-        raise typer.BadParameter(f"no page {page!r}; {hint}")
+        hint = did_you_mean(name, list(pages))
+        places = find_places(name, pages) if "_" in name or not hint else []
+        if not places:
+            raise typer.BadParameter(f"no page {page!r}; {hint or 'list them with: holdfast docs'}")
+        if as_json:
+            print_json([{"page": found, "text": text} for found, text in places])
+        else:
+            print_table(["page", f"what it says of {name}"], places)
+        return
     if as_json:
         print_json({"page": name, "title": _title(pages[name]), "text": pages[name]})
     elif sys.stdout.isatty():
@@ -53,6 +61,14 @@ def read_pages() -> dict[str, str]:
     """Return the text of each page by its name: of the wheel, or of the checkout."""
     folder = next(path for path in (PACKAGE / "docs", PACKAGE.parent / "docs") if path.is_dir())
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+
+
+def find_places(code: str, pages: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the lines that tell of a code, each with its page: rows of tables, or else every line that names it."""
+    quoted = f"`{code}`"
+    lines = [(name, line) for name, text in pages.items() for line in text.splitlines() if quoted in line]
+    rows = [(name, line) for name, line in lines if line.startswith("|") and quoted in line.split("|")[1]]
+    return rows or lines
 
 
 def _title(text: str) -> str:

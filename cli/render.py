@@ -283,7 +283,7 @@ def failure_text(run: str, status: str, error: Failure | None) -> str:
     """Return the message for a run that did not complete."""
     if error is None or status == "cancelled":
         return f"run {run}: {status}"
-    where = f"\n  at {error.address}" if error.address else ""
+    where = f"\n  {error.type} at {error.address}" if error.address else f"\n  {error.type}"
     why = f" ({error.reason})" if error.reason else ""
     raised = f"\n  raised at {clean(shown_raise(error.raised_at))}" if error.raised_at else ""
     # Who runs a workflow of an author's own goes on with that: only runs of blueprints are retried.

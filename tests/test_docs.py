@@ -83,6 +83,30 @@ def test_every_refusal_and_builtin_and_exit_code_is_documented() -> None:
     assert all(f"{code} " in TEXT for code in range(6))
 
 
+def list_failure_types() -> Iterator[str]:
+    """Yield the types that workflows and activities give to failures, where they stand there as text."""
+    for path in [*(ROOT / "workflows").rglob("*.py"), *(ROOT / "activities").rglob("*.py")]:
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call):
+                continue
+            types = [keyword.value for keyword in call.keywords if keyword.arg == "type"]
+            match call.func:
+                case ast.Name(id="failure" | "wrong"):
+                    types = call.args[:1]
+                case ast.Name(id="Failure" | "ApplicationError"):
+                    pass
+                case _:
+                    continue
+            yield from (type_.value for type_ in types if isinstance(type_, ast.Constant))
+
+
+def test_every_type_of_a_failure_has_its_row() -> None:
+    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs" / "failures.md").read_text(), re.M)
+    told = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    types = set(list_failure_types())
+    assert len(types) > 60 and types - told == set(), "add a row to docs/failures.md"
+
+
 def test_every_variable_of_a_worker_is_documented_with_its_default() -> None:
     rows = re.findall(r"^\| `HOLDFAST_(\w+)` \| `?([^`|;]*?)`?(?: \||;)", TEXT, re.MULTILINE)
     documented = {name.lower(): default for name, default in rows}

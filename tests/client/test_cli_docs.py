@@ -27,3 +27,9 @@ def test_a_page_is_printed_by_its_name_or_its_file(holdfast: Holdfast) -> None:
 def test_an_unknown_page_is_refused_with_the_nearest(holdfast: Holdfast) -> None:
     done = holdfast("docs", "loop")
     assert (done.code, "did you mean 'loops'?" in done.err) == (2, True)
+
+
+def test_a_code_leads_to_what_the_pages_say_of_it(holdfast: Holdfast) -> None:
+    rows = {row["page"]: row["text"] for row in holdfast("docs", "tool_input", "--json").json}
+    assert rows == {"failures": "| `tool_input` | the arguments do not fit what the tool takes |"}
+    assert "mcp" in holdfast("docs", "tool_error").out and "validate" in holdfast("docs", "unused_revisions").out

@@ -209,9 +209,12 @@ def test_a_failed_plan_is_told_with_how_its_steps_ended() -> None:
         "3": {"status": "completed"},
     }
     error = Failure(type="plan_failed", message="no", output={"status": "failed", "steps": steps, "loops": {}})
-    assert failure_text("r", "failed", error) == "run r failed: no\n  completed: 1, 3\n  skipped: 2 (declined)"
+    assert (
+        failure_text("r", "failed", error)
+        == "run r failed: no\n  plan_failed\n  completed: 1, 3\n  skipped: 2 (declined)"
+    )
     other = error.model_copy(update={"output": "a text"})
-    assert failure_text("r", "failed", other) == "run r failed: no"
+    assert failure_text("r", "failed", other) == f"run r failed: no\n  {other.type}"
 
 
 @pytest.mark.parametrize(
