@@ -1,4 +1,7 @@
-"""The command `create`: write a first blueprint from an example, answers, a plan, or one for Flujo."""
+"""The command `create`: write a first blueprint from an example, answers, a plan, or one for Flujo.
+
+Each way is imported where it is taken: the others would load the prompts with Temporal's client, and the language.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,6 @@ import typer
 
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AnswersFile, AsJson
-from holdfast.cli.from_flujo import create_from_flujo
-from holdfast.cli.from_plan import Origin, create_from
-from holdfast.cli.from_template import create_from_template, template_names
-from holdfast.cli.from_wizard import Dialog, create_by_wizard
 from holdfast.cli.output import USAGE, say
 
 app = typer.Typer(rich_markup_mode=None)
@@ -80,13 +79,23 @@ def create(
     if goal is not None and plan is None:
         raise _misuse("--goal needs --from")
     if template is not None:
+        from holdfast.cli.from_template import create_from_template  # noqa: PLC0415  see the head of this file
+
         perform(create_from_template(template, file, as_json), as_json)
     if plan is not None:
+        from holdfast.cli.from_plan import Origin, create_from  # noqa: PLC0415  see the head of this file
+
         perform(create_from(Origin(plan, goal), file, as_json), as_json)
     if flujo is not None:
+        from holdfast.cli.from_flujo import create_from_flujo  # noqa: PLC0415  see the head of this file
+
         perform(create_from_flujo(flujo, file, as_json), as_json)
     if not wizard:
+        from holdfast.cli.from_template import template_names  # noqa: PLC0415  see the head of this file
+
         raise _misuse(WAYS.format(templates=", ".join(template_names())))
+    from holdfast.cli.from_wizard import Dialog, create_by_wizard  # noqa: PLC0415  see the head of this file
+
     perform(create_by_wizard(Dialog(file, answers, as_json)), as_json)
 
 

@@ -24,7 +24,7 @@ from holdfast.protocol.events import (
     StepSkipped,
     StepStarted,
 )
-from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW, PLAN_LOOP_WORKFLOW
+from holdfast.protocol.names import DRIVEN_PLAN_WORKFLOW, PLAN_LOOP_WORKFLOW
 from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import make_digest
 

@@ -18,9 +18,8 @@ from temporalio.service import RPCError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.tree import Tree
 from holdfast.protocol.agents import CALL_MODEL
-from holdfast.protocol.names import OWN_MEMO, PLACE_MEMO
+from holdfast.protocol.names import DRIVEN_PLAN_WORKFLOW, OWN_MEMO, PLACE_MEMO
 from holdfast.protocol.past import PAST, Past, PastFailure, PastWaits, read_local_id
-from holdfast.protocol.plans import DRIVEN_PLAN_WORKFLOW
 from holdfast.runtime.errors import BadInput, is_missing
 
 LOCAL_MARKER = "core_local_activity"

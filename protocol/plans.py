@@ -17,12 +17,6 @@ from holdfast.protocol.agents import MadeCall, name_tools
 from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
 from holdfast.protocol.values import Value
 
-PLAN_WORKFLOW = "Plan"
-PLAN_LOOP_WORKFLOW = "PlanLoop"
-DRIVEN_PLAN_WORKFLOW = "DrivenPlan"
-PLAN = "plan"
-"""Name of the query for a plan's progress, and of the update that changes its remaining steps."""
-
 ITEMS_FAILED = "items_failed"
 """Error type of a loop that failed because its items failed, and of the steps in it."""
 

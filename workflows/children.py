@@ -36,23 +36,17 @@ from holdfast.protocol.names import (
     AGENT_WORKFLOW,
     CLARIFY_WORKFLOW,
     CLEANING_MEMO,
+    DRIVEN_PLAN_WORKFLOW,
     LOOP_WORKFLOW,
     MAP_WORKFLOW,
     OWN_MEMO,
     PAUSE,
     PLACE_MEMO,
-    RESUME,
-)
-from holdfast.protocol.plans import (
-    DRIVEN_PLAN_WORKFLOW,
     PLAN_LOOP_WORKFLOW,
     PLAN_WORKFLOW,
-    DrivenDefinition,
-    PlanDefinition,
-    PlanLoopDefinition,
-    PlanLoopResult,
-    PlanResult,
+    RESUME,
 )
+from holdfast.protocol.plans import DrivenDefinition, PlanDefinition, PlanLoopDefinition, PlanLoopResult, PlanResult
 from holdfast.protocol.runs import (
     AgentDefinition,
     AgentResult,

@@ -21,7 +21,8 @@ from holdfast.client.views import StepView
 from holdfast.client.views.plans import PlanView
 from holdfast.protocol.address import name_at
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.plans import PLAN, PlanSnapshot
+from holdfast.protocol.names import PLAN
+from holdfast.protocol.plans import PlanSnapshot
 from holdfast.runtime.errors import Ambiguous, BadInput, raise_server_errors
 
 if TYPE_CHECKING:

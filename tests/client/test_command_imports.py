@@ -53,7 +53,16 @@ def read_loaded(folder: Path | None, *words: str) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("words", ["validate ask.yaml", "explain ask.yaml", "graph ask.yaml", "schema"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "validate ask.yaml",
+        "explain ask.yaml",
+        "graph ask.yaml",
+        "schema",
+        "create new --template revise_text",
+    ],
+)
 @pytest.mark.first_row
 def test_a_command_about_a_file_loads_no_client(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEMPORAL_ADDRESS", raising=False)

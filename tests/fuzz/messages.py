@@ -13,9 +13,8 @@ from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
 from holdfast.protocol.attachments import ATTACHMENT
 from holdfast.protocol.elicitations import ELICIT, ELICITED
 from holdfast.protocol.incoming import CLAIM_EVENT, GRANT, HINT, RETURN, SEND_EVENT
-from holdfast.protocol.names import ANSWER, CONTEXT, EVENTS, PAUSE, PLAN_OUTPUT, RESUME, SHOWN, TELL, UNDOS, VIEW
+from holdfast.protocol.names import ANSWER, CONTEXT, EVENTS, PAUSE, PLAN, PLAN_OUTPUT, RESUME, SHOWN, TELL, UNDOS, VIEW
 from holdfast.protocol.past import PAST
-from holdfast.protocol.plans import PLAN
 
 CONTENTS = (
     '"warm"',

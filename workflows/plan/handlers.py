@@ -13,10 +13,9 @@ from holdfast.blueprint.load.plans import plain_plan
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import PlanCompleted
-from holdfast.protocol.names import PLAN_OUTPUT
+from holdfast.protocol.names import PLAN, PLAN_OUTPUT
 from holdfast.protocol.past import Past
 from holdfast.protocol.plans import (
-    PLAN,
     DrivenDefinition,
     DrivenState,
     PlanDefinition,

@@ -13,16 +13,9 @@ from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.events import LoopCompleted
-from holdfast.protocol.names import PLAN_OUTPUT
+from holdfast.protocol.names import PLAN_LOOP_WORKFLOW, PLAN_OUTPUT
 from holdfast.protocol.past import Past
-from holdfast.protocol.plans import (
-    PLAN_LOOP_WORKFLOW,
-    Iteration,
-    PlanLoopDefinition,
-    PlanLoopResult,
-    PlanLoopState,
-    UnitResult,
-)
+from holdfast.protocol.plans import Iteration, PlanLoopDefinition, PlanLoopResult, PlanLoopState, UnitResult
 from holdfast.workflows.concurrency import end
 from holdfast.workflows.dependents import run_dependents
 from holdfast.workflows.frame import Frame

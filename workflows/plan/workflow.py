@@ -5,7 +5,8 @@ from __future__ import annotations
 from temporalio import workflow
 
 from holdfast.blueprint.expressions.error import ExpressionError
-from holdfast.protocol.plans import PLAN_WORKFLOW, PlanDefinition, PlanResult, ScheduledState
+from holdfast.protocol.names import PLAN_WORKFLOW
+from holdfast.protocol.plans import PlanDefinition, PlanResult, ScheduledState
 from holdfast.workflows.plan.definitions import make_frame
 from holdfast.workflows.plan.handlers import PlanHandlers
 from holdfast.workflows.plan.scheduler import Scheduler
