@@ -266,7 +266,6 @@ _OF_BLUEPRINT = frozenset(
         *(
             "expression_error",
             "input_invalid",
-            "output_invalid",
             "context_invalid",
             "context_conflict",
             "empty_message",
@@ -288,6 +287,8 @@ def failure_text(run: str, status: str, error: Failure | None) -> str:
     raised = f"\n  raised at {clean(shown_raise(error.raised_at))}" if error.raised_at else ""
     # Who runs a workflow of an author's own goes on with that: only runs of blueprints are retried.
     mended = " --blueprint FILE" if error.type in _OF_BLUEPRINT else ""
+    if error.type == "output_invalid":  # the reply of a model may be another one, what a template gives is the same
+        mended = " [--blueprint FILE]"
     way_on = f"\n  once the cause is mended, go on with: holdfast retry {shlex.quote(run)}{mended}"
     further = way_on if error.address.startswith("pipeline:") else ""
     return f"run {run} {status}: {clean(error.message)}{why}{where}{raised}{_plan_summary(error.output)}{further}"

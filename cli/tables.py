@@ -14,6 +14,8 @@ from rich.text import Text
 from holdfast.client.texts import preview
 from holdfast.protocol.display import clean, one_line
 
+MOST_PADDED = 40
+"""The most characters to which the cells of a column are filled up in a file or a pipe: one may be a long message."""
 LEAST_OF_LAST = 30
 """The least width, in characters, of a table's last column; with less room it gets a line of its own."""
 
@@ -90,7 +92,8 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], room: int | None
             line = Text("  " if number else "")
             for column in columns:
                 style = "dim" if row is cells[0] else STYLES.get(row[column], "")
-                width = 0 if column == columns[-1] else widths[column]
+                widest = widths[column] if room is not None else min(widths[column], MOST_PADDED)
+                width = 0 if column == columns[-1] else widest
                 line.append(f"{row[column]:{width}}  ", style)
             line.rstrip()
             if room is not None and columns[-1] == len(titles) - 1:

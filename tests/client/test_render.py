@@ -222,7 +222,7 @@ def test_a_failed_plan_is_told_with_how_its_steps_ended() -> None:
     [
         ("tool_error", "holdfast retry r"),
         ("expression_error", "holdfast retry r --blueprint FILE"),
-        ("output_invalid", "holdfast retry r --blueprint FILE"),
+        ("output_invalid", "holdfast retry r [--blueprint FILE]"),
         ("limit_reached", "holdfast retry r --blueprint FILE"),
         ("bad_options", "holdfast retry r --blueprint FILE"),
     ],
@@ -258,3 +258,8 @@ def test_one_is_told_as_one() -> None:
     assert usage_text(Usage(requests=2)) == "2 model requests, 0 tokens"
     done = event("loop.completed", "pipeline:p;loop:l", iterations=1, reason="condition")
     assert plain(progress(done)) == "l: 1 iteration, condition"
+
+
+def test_a_long_cell_in_a_pipe_makes_no_other_line_long() -> None:
+    rows = table(("QUESTION", "ANSWER"), [("Well?" * 40, "yes"), ("Now?", "no")]).plain.splitlines()
+    assert rows[1].endswith("?  yes") and rows[2] == "Now?".ljust(42) + "no"
