@@ -19,9 +19,13 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client import query_turns
+from holdfast.client.query_cache import QueryCache
 from holdfast.client.query_turns import take_turn
-from holdfast.client.tree import Tree
+from holdfast.client.tree import Tree, UnknownRun
+from holdfast.protocol.names import VIEW
+from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
+from tests.conftest import Harness
 
 
 @pytest.fixture
@@ -177,3 +181,19 @@ async def test_a_query_that_is_never_answered_does_not_hold_up_the_next(
     monkeypatch.setattr(query_turns, "PATIENCE_SECONDS", 0.01)
     async with take_turn(temporal, "run"), take_turn(temporal, "run"):
         pass
+
+
+async def test_a_query_of_open_workflows_only_is_not_shared_with_who_reads_ended_ones(house: Harness) -> None:
+    tree = Tree(house.client, house.runs.tree.task_queue, cache=QueryCache(house.client))
+    run = await house.start("{name: go, steps: [{kind: hitl, name: ask, message: Go?}]}")
+    question = await house.one(run)
+    seen = await tree.describe(run)  # as two readers see it who look just before it ends
+    await house.answer(run, "yes", question)
+    await house.result(run)
+    if_open, always = await asyncio.gather(
+        tree.query(run, VIEW, 0, WorkflowView, unless_ended=True, described=seen),
+        tree.query(run, VIEW, 0, WorkflowView, described=seen),
+        return_exceptions=True,
+    )
+    assert isinstance(if_open, UnknownRun)
+    assert isinstance(always, WorkflowView) and always.status == "completed"

@@ -1,4 +1,4 @@
-"""Stops before steps that run at once: each reply is met by the stop that it was given at."""
+"""Steps that run at once in a run that goes on: stops before them, and what does not depend on the place of a fork."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import yaml
 
 from holdfast.protocol.questions import Question
 from tests.conftest import Harness
+from tests.control.undoable import plain
 from tests.past.runs import mend, retry
+from tests.tools import read_done
 
 
 def hold(name: str, key: str, **more: Any) -> dict[str, Any]:
@@ -60,3 +62,31 @@ async def test_replies_of_stops_at_once_are_not_swapped(house: Harness, write: A
         )
     assert (await house.result(run)).status == "failed"
     assert await house.output(await retry(house, run)) == ["a", "b"]
+
+
+def lines(house: Harness) -> list[dict[str, Any]]:
+    """Return two lines of steps that each do something, and what needs both."""
+    needs = {"a": [], "b": ["a"], "x": [], "y": ["x"], "both": ["b", "y"]}
+    return [{**plain(house, name), "needs": wanted} for name, wanted in needs.items()]
+
+
+WAYS = {"b": ["b", "both"], "x": ["x", "y", "both"], "both": ["both"]}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(("at", "again"), list(WAYS.items()))
+@pytest.mark.matrix
+async def test_only_what_depends_on_the_place_is_done_again(
+    house: Harness, at: str, again: list[str], inside: bool
+) -> None:
+    steps: list[dict[str, Any]] = lines(house)
+    if inside:
+        steps = [{"kind": "loop", "name": "l", "loop": {"max_loops": 2, "body": steps}}]
+    run = await house.start(yaml.safe_dump({"steps": steps}))
+    output = await house.output(run)
+    before = read_done(house.folder)
+    place = f"loop:l:2;step:{at}" if inside else at
+    forked = await house.runs.fork(run, place)
+    house.started.append(forked.run)
+    assert await house.output(forked.run) == output
+    assert sorted(read_done(house.folder)) == sorted([*before, *again])

@@ -1,11 +1,15 @@
-"""The catalogue of the pages: another language is a file."""
+"""The catalogue of the pages: another language is a file, and every state and every end has words."""
+
+from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from holdfast.protocol.events import EVENT_TYPES, QuestionEvent
+from holdfast.client.views.steps import Mark
+from holdfast.protocol.events import EVENT_TYPES, QuestionAccepted, QuestionClosed, QuestionEvent, QuestionMet
 from holdfast.server.notices.texts import choose_language, load_texts
 from holdfast.server.web.pages import templating
 from holdfast.server.web.pages.templating import LANGUAGES
@@ -57,3 +61,18 @@ def test_every_event_of_a_question_has_a_word() -> None:
 
 def test_static_files_have_addresses_that_change_with_them() -> None:
     assert re.fullmatch(r"/static/style\.css\?v=[0-9a-f]{12}", templating._static("style.css"))
+
+
+TEXTS = load_texts("en", LANGUAGES)
+ENDS = [kind.type.removeprefix("question.") for kind in (QuestionAccepted, *QuestionClosed.__subclasses__())]
+
+
+def test_every_state_of_a_step_has_words() -> None:
+    assert [mark for mark in get_args(Mark) if f"runs.status.{mark}" not in TEXTS] == []
+
+
+def test_every_end_of_a_question_has_words() -> None:
+    assert [
+        end for end in [*ENDS, QuestionMet.type.removeprefix("question.")] if f"runs.reply_of.{end}" not in TEXTS
+    ] == []
+    assert [end for end in ENDS if f"closed.how.{end}" not in TEXTS] == []
