@@ -265,7 +265,7 @@ class AgentTold(EventData, type="agent.told"):
 
 
 class AgentShortened(EventData, type="agent.shortened"):
-    """Turns that the model of an agent is not sent any more."""
+    """Turns that the model of an agent is not sent any more, or that a loop has dropped from its conversation."""
 
     turns: int
     reason: Literal["rule", "size", "model"]

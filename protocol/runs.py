@@ -222,6 +222,8 @@ class MapDefinition(ChildDefinition):
     """For a page: its address below the map."""
     conversing: bool = False
     history_management: HistoryManagement | None = None
+    left_out: int = 0
+    """Turns that the conversation around it had before, as `LoopState.left_out`."""
 
 
 class MapState(Carried):
@@ -302,6 +304,8 @@ class LoopState(Carried):
     """Of a machine: the state or the end that follows; empty before the first visit."""
     visits: dict[str, int] = {}
     """Of a machine: how often each state was visited."""
+    left_out: int = 0
+    """Of a conversation: number of turns that its rule has dropped, and of which no summary was made."""
 
 
 class LoopResult(ChildResult):

@@ -190,6 +190,24 @@ async def in_a_group() -> str:
     return task.result()
 
 
+@tool(idempotent=True)
+def exchange(folder: str, key: str) -> str:
+    """Ask three questions in ever other words, the last only now and then; fail on an answer to any other question."""
+    run = count(folder, key)
+    parts = []
+    for name in ("a", "b", "c"):
+        with level(name):
+            said = resumed(str, str)
+            if said.has_data and said.data != f"yes, {said.state}":
+                raise ValueError(f"{said.data!r} is no answer to {said.state!r}")
+            if not said.has_data and (name != "c" or run % 2):
+                asked = f"{key} {name} {run // 2}?"
+                parts.append(Interrupt(asked, asked))
+    if parts:
+        raise Interrupt.all(parts)
+    return "heard"
+
+
 @tool
 def two_at_one_place() -> None:
     raise Interrupt.all([Interrupt("one"), Interrupt("two")])

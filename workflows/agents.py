@@ -91,7 +91,19 @@ def make_opening(step: Step, value: object, frame: Frame) -> list[Message]:
     return turns or [Message(role="user", content=NOTHING_SAID)]
 
 
-async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, extra: str = "") -> AgentResult:
+def count_left_out(frame: Frame) -> int:
+    """Return how many turns of the conversation around an agent its model is not told, and note those left out now."""
+    if not frame.conversing:
+        return 0
+    if unsent := frame.count_unsent_turns():
+        is_by_rule = frame.history_management is not None
+        frame.note(AgentShortened(turns=unsent, reason="rule" if is_by_rule else "size"))
+    return frame.left_out + unsent
+
+
+async def run_agent(
+    asking: AgentCall, opening: list[Message], frame: Frame, extra: str = "", left_out: int = 0
+) -> AgentResult:
     """Run an agent and return its result.
 
     Args:
@@ -99,15 +111,18 @@ async def run_agent(asking: AgentCall, opening: list[Message], frame: Frame, ext
         opening: its first messages.
         frame: a frame at the agent's own address.
         extra: text that follows its instructions, unrendered.
+        left_out: Turns of the conversation around it that are not in `opening`; its model is told how many.
     """
     instructions = write_text(frame.render(asking.agent.instructions))
     if extra:
         instructions = f"{instructions}\n\n{extra}".strip()
     frame = add_own_limits(frame, asking)
     if not asking.agent.works_in_turns and asking.registry is None:
-        return AgentResult(output=await _run_single(asking, instructions, opening, frame), turns=1)
+        return AgentResult(output=await _run_single(asking, instructions, opening, frame, left_out), turns=1)
     definition = define_agent(asking, instructions, opening, frame)
-    result: AgentResult = await frame.run_child(definition, AgentState(tool_errors=dict(asking.tries)))
+    result: AgentResult = await frame.run_child(
+        definition, AgentState(tool_errors=dict(asking.tries), left_out=left_out)
+    )
     frame.note(AgentCompleted(turns=result.turns, output=result.output))
     return result
 
@@ -120,11 +135,12 @@ def add_own_limits(frame: Frame, asking: AgentCall) -> Frame:
     return replace(frame, meter=frame.meter.within(budget))
 
 
-async def _run_single(asking: AgentCall, instructions: str, opening: list[Message], frame: Frame) -> JSON:
+async def _run_single(
+    asking: AgentCall, instructions: str, opening: list[Message], frame: Frame, left_out: int
+) -> JSON:
     """Return the output of an agent without tools; an invalid one goes back to the model a few times."""
     agent = asking.agent
     messages, earlier = opening, len(opening) - 1
-    left_out = 0
     misfits = 0
     while misfits < MOST_MISFITS:
         request = ModelRequest(

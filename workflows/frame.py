@@ -59,7 +59,7 @@ from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.rest import await_rest
 from holdfast.workflows.sizes import CONTEXT, MAX_CONTEXT, check_weight, weigh_write
 from holdfast.workflows.superseding import Superseding
-from holdfast.workflows.turns import Speakers, make_messages
+from holdfast.workflows.turns import Speakers, count_unsent, make_messages
 from holdfast.workflows.undo_log import UndoLog, UndoLogs
 
 DEFAULT_INPUT = Step.model_fields["input"].default
@@ -232,6 +232,8 @@ class Frame:
     conversing: bool = False
     history_management: HistoryManagement | None = None
     """In a conversation: the rule for how many of its turns a model gets."""
+    left_out: int = 0
+    """In a conversation: turns that were dropped from it before, and of which no summary was made."""
     sends_previous: bool = False
     """In a conversation: an agent without an input gets the output of the step before, as in an item of a map."""
     place: str = ""
@@ -417,6 +419,10 @@ class Frame:
     def turns(self) -> list[Message]:
         """Return the conversation so far, as a model gets it."""
         return make_messages(read_history(self.store.value), self.host.speakers, self.history_management)
+
+    def count_unsent_turns(self) -> int:
+        """Return how many turns are in the conversation, and not in what a model gets."""
+        return count_unsent(read_history(self.store.value), self.history_management)
 
     def operate(self, operation: Operation) -> None:
         """Apply one of the author's writes to the context."""

@@ -20,6 +20,9 @@ from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.replies import Reply
 
+ASKS_OTHERWISE = "it was answered while the tool was at work, which asks something else by now"
+"""Why an answer is not given to a tool: its question is asked in another round, in other words."""
+
 
 class AnsweredResult(Exception):
     """Raised to end the call: the answer is the tool's result, and the tool does not run again."""
@@ -86,7 +89,8 @@ class Interrupts:
         ready = [path for path, task in self._waiting.items() if task.done() and (not met or path in met)]
         for path in ready:
             if not met and path in raised and raised[path].asked != self._asked[path].asked:
-                del self._waiting[path]  # the tool asks something else by now: that is another round
+                unused = self._waiting.pop(path).result()
+                self._at(path).note(QuestionReturned(id=unused.question, reason=ASKS_OTHERWISE))
             else:
                 answers[path] = self._answer_at(path)
         return answers

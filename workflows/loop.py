@@ -16,7 +16,7 @@ from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operati
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS
 from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.agents import Message, ToolRequest
-from holdfast.protocol.events import LoopCompleted, LoopIteration
+from holdfast.protocol.events import AgentShortened, LoopCompleted, LoopIteration
 from holdfast.protocol.names import LOOP_WORKFLOW
 from holdfast.protocol.runs import Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
@@ -155,6 +155,7 @@ class LoopWorkflow(RunWorkflow):
             turn_source=self.block.ai_turn_source,
             conversing=self.block.conversation,
             history_management=self.block.history_management,
+            left_out=self.state.left_out,
             place=f"{self.step.name} {number}",
         )
 
@@ -194,11 +195,15 @@ class LoopWorkflow(RunWorkflow):
             return
         history = read_history(frame.store.value)
         kept = keep_newest(history, rule)
-        if rule.strategy != "summarize":
+        dropped, summarizes = len(history) - len(kept), rule.strategy == "summarize"
+        if not summarizes:
             frame.apply("set", HISTORY, kept)
-        elif len(history) > len(kept) + 1:  # one more is the summary itself
-            summary = await self._summary(history[: len(history) - len(kept)], rule, frame)
+            self.advance(left_out=self.state.left_out + dropped)
+        elif dropped > 1:  # one more is the summary itself
+            summary = await self._summary(history[:dropped], rule, frame)
             frame.apply("set", HISTORY, [f"Summary: {summary}", *kept])
+        if dropped > summarizes:
+            self.host.note(self.address, AgentShortened(turns=dropped, reason="rule", summarized=summarizes))
 
     async def _summary(self, turns: list[str], rule: HistoryManagement, frame: Frame) -> str:
         asking = AgentCall.of(rule.agent or "", rule.agent or "", frame.blueprint)

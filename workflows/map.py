@@ -64,6 +64,7 @@ class MapWorkflow(RunWorkflow):
             iteration=definition.iteration,
             conversing=definition.conversing,
             history_management=definition.history_management,
+            left_out=definition.left_out,
         )
 
     async def _work(self, frame: Frame) -> list[JSON]:

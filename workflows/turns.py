@@ -64,10 +64,19 @@ class Speakers:
 
 def make_messages(history: object, speakers: Speakers, rule: HistoryManagement | None) -> list[Message]:
     """Return a message for each turn, of the newest that the rule keeps and a request can hold."""
+    return [_make_message(entry, speakers) for entry in _select_sent(history, rule)]
+
+
+def count_unsent(history: object, rule: HistoryManagement | None) -> int:
+    """Return how many turns `make_messages` leaves out."""
+    return len(history) - len(_select_sent(history, rule)) if isinstance(history, list) else 0
+
+
+def _select_sent(history: object, rule: HistoryManagement | None) -> list[JSON]:
     entries = history if isinstance(history, list) else []
     if rule is not None and rule.strategy != "summarize":  # a summary is made between iterations
         entries = keep_newest(entries, rule)
-    return [_make_message(entry, speakers) for entry in _keep_newest_within(entries, MOST_BYTES)]
+    return _keep_newest_within(entries, MOST_BYTES)
 
 
 def tell_left_out(messages: Sequence[Message], left_out: int, earlier: int) -> list[Message]:

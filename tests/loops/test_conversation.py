@@ -141,7 +141,12 @@ async def test_history_management_trims_what_is_sent(house: Harness) -> None:
     )
     run = await house.start(loop, "A poem")
     asked = await house.answered(run, "one", "two", "stop")
-    assert asked == ["1: A poem", "2: 1: A poem", "2: 2: 1: A poem"]
+    told = "of this conversation {} left out, as it had become too long.)"
+    one, three = f"(1 earlier turn {told.format('was')}", f"(3 earlier turns {told.format('were')}"
+    assert asked == ["1: A poem", f"3: {one}", f"3: {three}"]
+    dropped = [event for event in await house.runs.watch.events(run) if event.type == "agent.shortened"]
+    assert {(event.address, event.data.reason) for event in dropped} == {("pipeline:test;loop:l", "rule")}
+    assert [event.data.turns for event in dropped] == [1, 2, 2]
 
 
 @pytest.mark.slow

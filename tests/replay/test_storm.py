@@ -15,6 +15,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+import tests.interrupting  # noqa: F401 registers the tools
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.runtime.workers import NoWorker
@@ -42,6 +43,25 @@ steps:
           map:
             iterable_input: "[1, 2, 3]"
             body: [{kind: hitl, name: h, message: "Item {{ item }}?"}, {name: e, agent: a}]
+"""
+EXCHANGES = """
+steps:
+  - kind: parallel
+    name: p
+    branches:
+      %s
+"""
+EXCHANGE = """{name}:
+        - kind: loop
+          name: l
+          loop:
+            max_loops: 2
+            checkpoint_every: 1
+            body:
+              - name: t
+                uses: exchange
+                retry: {{attempts: 1}}
+                input: {{folder: "{folder}", key: "{name} {{{{ iteration }}}}"}}
 """
 ANSWERS = 9
 PATIENCE = 240.0
@@ -71,15 +91,16 @@ class Storm:
                 await self.harness.runs.state(self.run)
 
     async def answer(self) -> None:
-        """Answer what is open, by update or by signal, with its own text."""
+        """Answer what is open, in any order, by update or by signal, with its own text."""
         while not self.over.is_set():
             await asyncio.sleep(self.random.random() * 0.2)
             with suppress(*TROUBLES):
-                for question in (await self.harness.runs.state(self.run)).questions:
-                    reply = Answer(question=question.id, content=f"yes, {question.message}")
+                questions = (await self.harness.runs.state(self.run)).questions
+                for question in self.random.sample(questions, len(questions)):
+                    reply = Answer(question=question.id, content=f"yes, {question.message}", digest=question.digest)
                     if self.random.random() < 0.5:
                         owner = self.harness.client.get_workflow_handle(question.owner)
-                        await owner.signal("answer", {"question": reply.question, "content": reply.content})
+                        await owner.signal("answer", reply.model_dump(mode="json"))
                     else:
                         await self.harness.runs.answer(self.run, [reply])
 
@@ -113,4 +134,17 @@ async def test_a_run_in_a_storm_ends_as_on_a_quiet_day(
     run = await storm.start(TEXT, "x")
     await Storm(storm, run, seed).pass_by()
     assert await storm.output(run) == expected
+    await storm.replay()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_tool_that_asks_ever_other_questions_hears_no_answer_to_another_one(
+    seed: int, temporal: Client, tmp_path: Path
+) -> None:
+    storm = Harness(temporal, f"storm-{uuid4().hex[:8]}", tmp_path)
+    branches = "      ".join(EXCHANGE.format(name=name, folder=tmp_path) for name in ("one", "two"))
+    run = await storm.start(EXCHANGES % branches, "x")
+    await Storm(storm, run, seed).pass_by()
+    assert await storm.output(run) == {"one": "heard", "two": "heard"}
     await storm.replay()

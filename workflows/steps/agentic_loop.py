@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import AgenticLoop
-from holdfast.workflows.agents import AgentCall, make_opening, run_agent
+from holdfast.workflows.agents import AgentCall, count_left_out, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.frame import Frame
 
@@ -26,7 +26,8 @@ async def run_agentic_loop(step: AgenticLoop, frame: Frame) -> JSON:
         registry=tuple(step.registry),
     )
     planner = asking.agent.model_copy(update={"max_turns": step.max_loops})
-    result = await run_agent(replace(asking, agent=planner), make_opening(step, value, frame), frame)
+    opening, left_out = make_opening(step, value, frame), count_left_out(frame)
+    result = await run_agent(replace(asking, agent=planner), opening, frame, left_out=left_out)
     log = [entry.model_dump(mode="json") for entry in result.log]
     frame.apply("set", LOG, log)
     if step.output_template is None:

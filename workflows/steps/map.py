@@ -54,6 +54,7 @@ async def _in_pages(step: Map, known: Items, frame: Frame) -> list[JSON]:
         iteration=frame.iteration,
         conversing=frame.conversing,
         history_management=frame.history_management,
+        left_out=frame.left_out,
     )
     state = MapState(context=frame.store.value, resume_input=frame.scope.resume_input)
     result = await run_items(definition, state, frame)

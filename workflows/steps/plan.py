@@ -31,12 +31,13 @@ from holdfast.protocol.plans import (
     fit_output,
 )
 from holdfast.protocol.runs import Failure
-from holdfast.workflows.agents import AgentCall, add_own_limits, define_agent
+from holdfast.workflows.agents import AgentCall, add_own_limits, count_left_out, define_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.children import define_child
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, failure, find_failure, make_error
 from holdfast.workflows.frame import Frame
+from holdfast.workflows.turns import tell_left_out
 
 _ROOM = {"max_turns": DRIVER_TURNS, "max_tool_calls_per_turn": 100}
 """Defaults for an agent that drives a plan: it needs more turns and calls than others."""
@@ -133,9 +134,8 @@ def _task(step: Plan, value: object, frame: Frame) -> JSON:
     """
     if not frame.conversing or not frame.takes_previous(step):
         return value
-    lines = [
-        f"{'Assistant' if turn.role == 'assistant' else 'User'}: {write_text(turn.content)}" for turn in frame.turns()
-    ]
+    turns = tell_left_out(frame.turns(), count_left_out(frame), 1)
+    lines = [f"{'Assistant' if turn.role == 'assistant' else 'User'}: {write_text(turn.content)}" for turn in turns]
     return "\n".join(lines) or None
 
 

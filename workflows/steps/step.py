@@ -14,7 +14,7 @@ from holdfast.blueprint.kinds.references import IMPORT
 from holdfast.protocol.agents import Completed, ToolRequest
 from holdfast.protocol.context import read
 from holdfast.protocol.runs import AgentResult, PendingUndo, ToolBounds
-from holdfast.workflows.agents import AgentCall, make_opening, run_agent
+from holdfast.workflows.agents import AgentCall, count_left_out, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.attachments import add_files
 from holdfast.workflows.bounded_tools import BoundedTools
@@ -160,7 +160,7 @@ async def _run_agent(step: PlainStep, frame: Frame, value: object) -> JSON:
     how = {"timeout": step.timeout, "retry": step.retry, "ends_with_tool": step.ends_with_tool}
     asking = AgentCall.of(step.agent or "", step.name, frame.blueprint, **how).with_tool_errors(step.tool_errors)
     opening = add_files(make_opening(step, value, frame), step, frame)
-    result = await run_agent(asking, opening, frame)
+    result = await run_agent(asking, opening, frame, left_out=count_left_out(frame))
     if result.declined:
         raise Skip(DECLINED)
     return result.output
