@@ -252,23 +252,18 @@ class ToolRequest(ActivityRequest):
     """For a call that an earlier run made, too, without a result: Temporal's run id of the history that has it."""
 
 
-CallOutcome = Literal["returned", "again", "failed", "denied"]
-
-
 class Completed(Value):
     """The outcome of a tool that finished."""
 
     result: JSON = None
     messages: list[Message] = []
     """For a tool of an agent object: the results as its library makes them."""
-    outcome: CallOutcome = "returned"
-    """For a tool of an agent object: `again` if the model is asked for another call, or another output."""
+    again: bool = False
+    """For a tool of an agent object: true if the model is asked for another call, or another output."""
+    refused: Literal["", "failed", "denied"] = ""
+    """For a tool of an agent object: what its library told the model in place of a result."""
     problem: str = ""
     """Why it did not return, for people."""
-
-    @property
-    def again(self) -> bool:
-        return self.outcome == "again"
 
 
 class Parent(Value):

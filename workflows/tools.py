@@ -65,15 +65,14 @@ async def complete_tool(
 
 def _note_end(tool: str, done: Completed, frame: Frame) -> None:
     """Tell how a call ended; a library's `again` is a failure, though it ends neither the call's agent nor a step."""
-    match done.outcome:
-        case "returned":
-            frame.note(ToolReturned(tool=tool, result=done.result))
-        case "denied":
-            frame.note(ToolDenied(tool=tool, reason=done.problem))
-        case "again":
-            frame.note(ToolFailed(tool=tool, error=CALL_AGAIN, message=done.problem))
-        case "failed":
-            frame.note(ToolFailed(tool=tool, error="tool_error", message=done.problem))
+    if done.again:
+        frame.note(ToolFailed(tool=tool, error=CALL_AGAIN, message=done.problem))
+    elif done.refused == "failed":
+        frame.note(ToolFailed(tool=tool, error="tool_error", message=done.problem))
+    elif done.refused == "denied":
+        frame.note(ToolDenied(tool=tool, reason=done.problem))
+    else:
+        frame.note(ToolReturned(tool=tool, result=done.result))
 
 
 async def _outcome(

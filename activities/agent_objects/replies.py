@@ -101,7 +101,7 @@ async def with_checked_output(run: Run, response: ModelResponse, ids: Ids) -> Co
     assert isinstance(following, ModelRequestNode)
     messages = make_messages(following.request.parts, ids)
     problem = "; ".join(say_reason(message.content) for message in messages)
-    return Completed(outcome="again", problem=problem, messages=messages)
+    return Completed(again=True, problem=problem, messages=messages)
 
 
 def _is_output(part: ToolCallPart, manager: ToolManager[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_ai.exceptions import ToolFailedError, ToolRetryError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequestPart, ToolCallPart, ToolReturn, ToolReturnPart, UserPromptPart
@@ -14,7 +14,7 @@ from holdfast.activities.agent_objects.found import UNSUPPORTED
 from holdfast.activities.agent_objects.replies import Ids, say_reason
 from holdfast.activities.agent_objects.runs import Run, dump_parts
 from holdfast.activities.registry import wrong
-from holdfast.protocol.agents import CallOutcome, Completed, Message, ToolCall
+from holdfast.protocol.agents import Completed, Message, ToolCall
 
 
 async def call_tool(run: Run, call: ToolCall, ids: Ids, *, approved: bool) -> Completed:
@@ -28,12 +28,12 @@ async def call_tool(run: Run, call: ToolCall, ids: Ids, *, approved: bool) -> Co
     try:
         value = await manager.handle_call(part, approved=approved)
     except ToolRetryError as error:
-        return _complete(call, [error.tool_retry], "again")
+        return _complete(call, [error.tool_retry], again=True)
     except ToolFailedError as error:
-        return _complete(call, [error.tool_failed], "failed")
+        return _complete(call, [error.tool_failed], refused="failed")
     except UnexpectedModelBehavior as error:
         raise wrong("tool_retries", error.message) from None
-    return _complete(call, _parts(part, value), "denied" if isinstance(value, ToolDenied) else "returned")
+    return _complete(call, _parts(part, value), refused="denied" if isinstance(value, ToolDenied) else "")
 
 
 def _parts(part: ToolCallPart, value: Any) -> list[ModelRequestPart]:
@@ -52,8 +52,14 @@ def _parts(part: ToolCallPart, value: Any) -> list[ModelRequestPart]:
     return [result, *([UserPromptPart(value.content)] if value.content else [])]
 
 
-def _complete(call: ToolCall, parts: Sequence[ModelRequestPart], outcome: CallOutcome) -> Completed:
+def _complete(
+    call: ToolCall,
+    parts: Sequence[ModelRequestPart],
+    *,
+    again: bool = False,
+    refused: Literal["", "failed", "denied"] = "",
+) -> Completed:
     content = to_jsonable_python(getattr(parts[0], "content", None))
     message = Message(role="tool", call=call.id, tool=call.name, content=content, raw=dump_parts(parts))
-    problem = "" if outcome == "returned" else say_reason(content)
-    return Completed(result=content, messages=[message], outcome=outcome, problem=problem)
+    problem = say_reason(content) if again or refused else ""
+    return Completed(result=content, messages=[message], again=again, refused=refused, problem=problem)

@@ -182,7 +182,7 @@ class ObjectTurns:
 
         async def work() -> JSON:
             done = await complete()
-            if done.outcome != "returned":
+            if done.again or done.refused:
                 raise NotReturned(done)
             ended.append(done)
             return done.result
