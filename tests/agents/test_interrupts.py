@@ -147,7 +147,7 @@ async def test_an_answer_of_the_wrong_form_is_asked_for_again(
 
 async def test_an_agent_of_another_library_gives_an_answer_back(house: Harness) -> None:
     run = await house.start("agents: {a: {from: foreign}}\nsteps: [{name: it, agent: a, input: go}]")
-    assert "Input should be an object" in await returned(house, run, "Rome")
+    assert "must be an object" in await returned(house, run, "Rome")
     await house.answer(run, {"name": "Rome"})
     assert await house.output(run) == "to Rome"
 
