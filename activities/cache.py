@@ -24,7 +24,7 @@ from holdfast.activities.attempts import run_attempt
 from holdfast.activities.imports import import_alone
 from holdfast.activities.registry import wrong
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.agents import CacheEntry, CacheHit, CacheLookup
+from holdfast.protocol.agents import CACHE_GET, CACHE_PUT, CacheEntry, CacheHit, CacheLookup
 from holdfast.protocol.sqlite_log import turn_on_log
 
 log = logging.getLogger("holdfast.cache")
@@ -82,13 +82,13 @@ class CacheActivities:
     def __init__(self, store: CacheStore) -> None:
         self._store = store
 
-    @activity.defn(name="cache_get")
+    @activity.defn(name=CACHE_GET)
     async def cache_get(self, request: CacheLookup) -> CacheHit:
         """Return the value under a key, if there is one."""
         async with run_attempt(request):
             return await self._store.get(request.key)
 
-    @activity.defn(name="cache_put")
+    @activity.defn(name=CACHE_PUT)
     async def cache_put(self, entry: CacheEntry) -> None:
         """Keep a value. One that is too large is logged and dropped, since its step can simply run again."""
         size = len(_text(entry.value).encode())

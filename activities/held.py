@@ -9,17 +9,15 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from holdfast.protocol.activity_request import NOT_LOCAL
-
-_NAMES = ("cache_get", "cache_put", "call_model", "call_tool", "describe_tools", "find_tool")
-"""The activities that workflows may call locally."""
+from holdfast.protocol.agents import MAY_BE_LOCAL
 
 
 def make_held_activities() -> list[Callable[..., object]]:
-    """Return activities of the same names that refuse every call.
+    """Return activities with the names of those that may be called locally, which refuse every call.
 
     Without them a local call would fail the workflow's task, which then takes no answer.
     """
-    return [_make_refusal(name) for name in _NAMES]
+    return [_make_refusal(name) for name in MAY_BE_LOCAL]
 
 
 def _make_refusal(name: str) -> Callable[..., object]:

@@ -47,6 +47,9 @@ from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, validator
 from holdfast.blueprint.questions import Input, Permission
 from holdfast.protocol import guard
 from holdfast.protocol.agents import (
+    CALL_TOOL,
+    DESCRIBE_TOOLS,
+    FIND_TOOL,
     Completed,
     FindTool,
     FoundTool,
@@ -94,7 +97,7 @@ class ToolActivities:
         self._graphs = Graphs(checkpoints or MemoryCheckpoints())
         self._agents = agents or AgentActivities(allowed, {})
 
-    @activity.defn(name="call_tool")
+    @activity.defn(name=CALL_TOOL)
     async def call_tool(self, request: ToolRequest) -> ToolOutcome:
         """Return the result of a call, or the questions that it asks people.
 
@@ -186,7 +189,7 @@ class ToolActivities:
             raise (ApplicationError(error.message, type=LOST) if error.type == LOST else error) from error.__cause__
         return outcome if isinstance(outcome, Interrupted) else _complete(outcome, request.tool)
 
-    @activity.defn(name="describe_tools")
+    @activity.defn(name=DESCRIBE_TOOLS)
     async def describe_tools(self, request: ToolsRequest) -> list[ToolSpec]:
         """Return the tools as a model sees them: name, description, arguments."""
         specs: list[ToolSpec] = []
@@ -202,7 +205,7 @@ class ToolActivities:
         except ApplicationError as error:
             return [ToolSpec(name=name, reference=name, problem=error.message)] if error.non_retryable else []
 
-    @activity.defn(name="find_tool")
+    @activity.defn(name=FIND_TOOL)
     async def find_tool(self, wanted: FindTool) -> FoundTool:
         """Return the tool that can replace the missing one, if there is one."""
         async with run_attempt(wanted):

@@ -96,7 +96,7 @@ def answer(
 
     At a terminal, `answer` alone offers what waits for you, and `answer RUN` the questions of that run.
     """
-    typed = Typed(words or [], content, decline, cancel, file, yes, no)
+    typed = TypedAnswer(words or [], content, decline, cancel, file, yes, no)
     if typed.is_empty:
         from holdfast.cli.offer import offer  # noqa: PLC0415  see the head of this file
 
@@ -106,7 +106,7 @@ def answer(
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedAnswer:
     """The arguments and options of `answer` after the run."""
 
     words: list[str]
@@ -155,7 +155,7 @@ class Typed:
             return None
         return next((question for question in open_ if question.asked.hidden and _names(self.words[0], question)), None)
 
-    def about(self, question: str) -> Typed:
+    def about(self, question: str) -> TypedAnswer:
         """Return the same arguments with this QUESTION."""
         return replace(self, words=[question] if self._ways else [question, *self.words[-1:]])
 
@@ -191,7 +191,7 @@ def _names(word: str, question: Question) -> bool:
     return word in (question.id, question.address, *names_at(question.address))
 
 
-async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: bool) -> int:
+async def _answer(run: str | None, typed: TypedAnswer, options: JSONObject, as_json: bool) -> int:
     if run is None:
         raise BadUsage("name the RUN: holdfast answer RUN [QUESTION] VALUE")
     typed.check()
@@ -199,7 +199,7 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
     session = await open_session()
     runs = session.runs
     named = [] if typed.question is None else [typed.question]
-    look = Look.before(runs.answering.memory)
+    seen = SeenQuestions.read(runs.answering.memory)
     open_questions = await runs.find_questions(run, named, patient=not options["signal"])
     if entries is not None:
         answers = _take_entries(entries, open_questions)
@@ -209,7 +209,7 @@ async def _answer(run: str | None, typed: Typed, options: JSONObject, as_json: b
             open_questions = replace(open_questions, earlier=EarlierAnswers(runs.tree, open_questions.run))
             typed = await _name_retried(open_questions, typed, options["key"])
         answers = [await _one_answer(runs, typed, open_questions)]
-        look.check(open_questions, answers[0].question, typed.question)
+        seen.check(open_questions, answers[0].question, typed.question)
     receipts = await runs.answer(open_questions.run, answers, open_questions=open_questions, **options)
     if as_json:
         print_json([receipt.model_dump(mode="json") for receipt in receipts])
@@ -235,7 +235,7 @@ def _take_entries(entries: Sequence[Entry], open_questions: OpenQuestions) -> li
     return answers
 
 
-async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
+async def _with_secret(typed: TypedAnswer, open_: Sequence[Question]) -> TypedAnswer:
     """Return the arguments with the value of a secret of which only the question was named."""
     question = typed.named_secret(open_)
     if question is None:
@@ -248,7 +248,7 @@ async def _with_secret(typed: Typed, open_: Sequence[Question]) -> Typed:
     return replace(typed, words=[question.id, value])
 
 
-async def _name_retried(open_questions: OpenQuestions, typed: Typed, key: str) -> Typed:
+async def _name_retried(open_questions: OpenQuestions, typed: TypedAnswer, key: str) -> TypedAnswer:
     """Return the arguments with the question that an earlier answer under this key was for: a retry means that one."""
     is_open = typed.question in [question.id for question in open_questions.questions]
     if is_open or open_questions.earlier is None:
@@ -257,7 +257,7 @@ async def _name_retried(open_questions: OpenQuestions, typed: Typed, key: str) -
     return typed if question is None else typed.about(question)
 
 
-async def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -> Answer:
+async def _one_answer(runs: Runs, typed: TypedAnswer, open_questions: OpenQuestions) -> Answer:
     """Return the answer to the named question, or to the only open one."""
     if typed.question is not None:
         question = find_question(open_questions.questions, typed.question)
@@ -273,7 +273,7 @@ async def _one_answer(runs: Runs, typed: Typed, open_questions: OpenQuestions) -
 
 
 @dataclass(frozen=True)
-class Look:
+class SeenQuestions:
     """What was seen here before a command, by which a question without its id is meant."""
 
     memory: QuestionMemory
@@ -282,7 +282,7 @@ class Look:
     """The ids of the questions that were seen."""
 
     @classmethod
-    def before(cls, memory: QuestionMemory) -> Look:
+    def read(cls, memory: QuestionMemory) -> SeenQuestions:
         """Return it before anything is looked at for the command."""
         return cls(memory, time.time(), memory.list_ids())
 

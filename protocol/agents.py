@@ -22,7 +22,12 @@ LONGEST_KEPT = 500
 CALL_MODEL = "call_model"
 """The activity that asks a model."""
 CALL_TOOL = "call_tool"
+DESCRIBE_TOOLS = "describe_tools"
+FIND_TOOL = "find_tool"
 CACHE_GET = "cache_get"
+CACHE_PUT = "cache_put"
+MAY_BE_LOCAL = (CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL)
+"""The activities that workflows may call locally: a worker on hold refuses each of them, see `activities.held`."""
 
 
 class ToolCall(Value):

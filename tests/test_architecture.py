@@ -16,12 +16,11 @@ from holdfast.activities import all_activities
 from holdfast.blueprint.kinds import KINDS
 from holdfast.blueprint.kinds import step as plain
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT
-from holdfast.protocol.agents import CACHE_GET, CALL_MODEL, CALL_TOOL
+from holdfast.protocol.agents import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
 from holdfast.protocol.attachments import READ_FILE
 from holdfast.protocol.checkup import CHECK_WORKER
 from holdfast.protocol.lookup import LOOK_UP
 from holdfast.workflows.builtins import BUILTINS
-from holdfast.workflows.calls import CACHE_PUT, DESCRIBE_TOOLS, FIND_TOOL
 from holdfast.workflows.patches import PATCHES
 from holdfast.workflows.steps import EXECUTORS, check_executors
 from tests.repository import ROOT

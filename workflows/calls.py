@@ -19,8 +19,12 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 from holdfast.protocol.agents import (
     CACHE_GET,
+    CACHE_PUT,
     CALL_MODEL,
     CALL_TOOL,
+    DESCRIBE_TOOLS,
+    FIND_TOOL,
+    MAY_BE_LOCAL,
     CacheEntry,
     CacheHit,
     CacheLookup,
@@ -44,10 +48,6 @@ from holdfast.workflows.concurrency import await_end, is_cancelled
 from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
 from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.sizes import check_size
-
-DESCRIBE_TOOLS = "describe_tools"
-FIND_TOOL = "find_tool"
-CACHE_PUT = "cache_put"
 
 MARGIN_SECONDS = 60.0
 """An activity keeps its own time limit. Temporal's is later by this, so that it only ever ends what was lost."""
@@ -161,7 +161,7 @@ class Activities:
         return specs
 
     async def _run(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
-        if call.is_local and self._local_calls >= MOST_LOCAL:
+        if call.is_local and (call.activity not in MAY_BE_LOCAL or self._local_calls >= MOST_LOCAL):
             call = call._replace(is_local=False)
         if call.is_local:
             self._local_calls += 1

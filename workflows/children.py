@@ -74,7 +74,7 @@ from holdfast.workflows.concurrency import (
 )
 from holdfast.workflows.details import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.workflows.failures import find_failure, make_child_error
-from holdfast.workflows.frame import Frame, OwnStart, Runtime
+from holdfast.workflows.frame import Frame, HostForFrames, OwnStart
 from holdfast.workflows.sizes import check_size
 
 Handle = workflow.ChildWorkflowHandle[Any, Any]
@@ -117,7 +117,7 @@ def _access() -> list[SearchAttributePair[str]]:
 class Children:
     """The children of one workflow: listed while they run, paused and cancelled with it."""
 
-    def __init__(self, host: Runtime) -> None:
+    def __init__(self, host: HostForFrames) -> None:
         self._host = host
         self._running: dict[str, Child] = {}
         self.starts: dict[str, int] = {}
@@ -337,7 +337,7 @@ class Child:
         """Send a signal; one to a child that has just ended is dropped."""
         await deliver(workflow.get_external_workflow_handle(self.id).signal(name, args=arguments))
 
-    async def tell_pause(self, host: Runtime) -> None:
+    async def tell_pause(self, host: HostForFrames) -> None:
         """Tell the child whether the run is paused, if it was told otherwise last.
 
         The next signal waits until the one before has arrived: of two under way the second may arrive first.

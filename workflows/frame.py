@@ -88,7 +88,7 @@ class AskingCall(Protocol):
     def find_elicited(self, path: str) -> Elicited: ...
 
 
-class Runtime(Protocol):
+class HostForFrames(Protocol):
     """What frames and children use of the workflow that they run in (`handlers.Host`)."""
 
     identity: RunIdentity
@@ -214,7 +214,7 @@ class RunSteps(Protocol):
 class Frame:
     """The position of a step in a run. Immutable: `at`, `after` and the like return another one."""
 
-    host: Runtime
+    host: HostForFrames
     address: Address
     blueprint: Blueprint
     store: ContextStore

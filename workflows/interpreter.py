@@ -87,7 +87,7 @@ class _RetryRequested(NamedTuple):
     input: tuple[JSON] | None
 
 
-async def _attempt(step: AnyStep, frame: Frame, inner: Frame, execute: Execute) -> JSON:
+async def _attempt(step: AnyStep, frame: Frame, inner: Frame, execute: Execute) -> JSON | _RetryRequested:
     """Run the step; return its output, or a person's request to run it again."""
     previous = inner.previous
     try:
@@ -176,7 +176,7 @@ async def _handle_failure(step: AnyStep, frame: Frame, inner: Frame, error: Base
     return output
 
 
-def _apply_decision(verdict: FailureDecision, step: AnyStep, inner: Frame, error: JSONObject) -> JSON:
+def _apply_decision(verdict: FailureDecision, step: AnyStep, inner: Frame, error: JSONObject) -> JSON | _RetryRequested:
     """Return the output that a person gives in place of the step's, or a request to run the step again."""
     match verdict.action:
         case "retry":

@@ -49,7 +49,7 @@ class RunLists:
         self._reader = reader
 
     async def all(self, *, blueprint: str | None = None, waiting: bool = False) -> list[Listed]:
-        """Return all runs.
+        """Return all runs, also those that the person may not see for whom these runs are: a surface lists by `page`.
 
         Args:
             blueprint: Only runs of the blueprint with this name.
@@ -58,7 +58,10 @@ class RunLists:
         return await listed_runs(self._reader, blueprint, waiting=waiting)
 
     async def find_running(self, blueprint: str | None = None) -> list[str]:
-        """Return the ids of all runs that have not ended, or of those with this blueprint's name."""
+        """Return the ids of all runs that have not ended, or of those with this blueprint's name.
+
+        Also of those that the person may not see for whom these runs are.
+        """
         return await running_runs(self._tree.client, blueprint)
 
     async def find_question(self, id: str) -> Question:

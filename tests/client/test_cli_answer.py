@@ -9,7 +9,7 @@ import pytest
 
 import tests.tools  # noqa: F401 registers the tools
 from holdfast.cli import control
-from holdfast.cli.answer import Typed
+from holdfast.cli.answer import TypedAnswer
 from holdfast.client.reading import BadUsage
 from holdfast.protocol.undos import UndoProgress
 from tests.client.command import FORM, LOOP, TONE, Holdfast
@@ -166,13 +166,13 @@ def test_a_file_answers_what_is_open_and_says_what_is_not(holdfast: Holdfast) ->
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        (Typed([]), "No answer: give a VALUE"),
-        (Typed(["tone", "warm", "kind"]), "Too many arguments: 'kind'"),
-        (Typed(["warm"], decline=True, cancel=True), "give only one of"),
-        (Typed(["warm"], file=Path("answers.yaml")), "Too many arguments: 'warm'"),
+        (TypedAnswer([]), "No answer: give a VALUE"),
+        (TypedAnswer(["tone", "warm", "kind"]), "Too many arguments: 'kind'"),
+        (TypedAnswer(["warm"], decline=True, cancel=True), "give only one of"),
+        (TypedAnswer(["warm"], file=Path("answers.yaml")), "Too many arguments: 'warm'"),
     ],
 )
-def test_what_cannot_be_meant_is_bad_usage(typed: Typed, told: str) -> None:
+def test_what_cannot_be_meant_is_bad_usage(typed: TypedAnswer, told: str) -> None:
     with pytest.raises(BadUsage, match=told):
         typed.check()
 

@@ -110,18 +110,18 @@ def _forward_update(find: Find, method: Callable[..., Any]) -> Callable[..., Any
     if not inspect.iscoroutinefunction(method):
 
         @wraps(method)
-        def take(self: object, *arguments: Any) -> Any:
+        def handle(self: object, *arguments: Any) -> Any:
             with _taking_update(find(self)) as subject:
                 return method(subject, *arguments)
 
-        return take
+        return handle
 
     @wraps(method)
-    async def take_in_time(self: object, *arguments: Any) -> Any:
+    async def handle_async(self: object, *arguments: Any) -> Any:
         with _taking_update(find(self)) as subject:
             return await method(subject, *arguments)
 
-    return take_in_time
+    return handle_async
 
 
 def _forward_signal(find: Find, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +131,7 @@ def _forward_signal(find: Find, method: Callable[..., Any]) -> Callable[..., Any
     """
 
     @wraps(method)
-    async def take(self: object, *arguments: Any) -> None:
+    async def handle(self: object, *arguments: Any) -> None:
         subject = find(self)
         subject.door.history.signals += 1
         try:
@@ -143,7 +143,7 @@ def _forward_signal(find: Find, method: Callable[..., Any]) -> Callable[..., Any
         except Refusal as refusal:
             subject.door.refuse_signal(refusal)
 
-    return take
+    return handle
 
 
 @contextmanager

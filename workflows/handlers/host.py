@@ -100,7 +100,7 @@ class Host:
     def _hand_over_event(self, question: Question) -> None:
         self.events.hand_over(question)
 
-    # For frames and children, see `frame.Runtime`
+    # For frames and children, see `frame.HostForFrames`
 
     @property
     def paused(self) -> bool:
