@@ -249,9 +249,16 @@ class PastReader:
 
     def _is_before(self, fork: Fork, place: ResumePoint) -> bool:
         """Return whether the run had come to a fork before it came to a place, or it stands beside that."""
-        came_to, came_here = self._came_to.get(fork.address), self._came_to.get(place.address)
-        is_earlier = came_to is not None and came_here is not None and came_to < came_here
-        return is_earlier or place.is_beside(fork.address)
+        if place.is_beside(fork.address):
+            return True
+        came_here = self._came_to.get(place.address)
+        if came_here is None or is_inside(fork.address, place.address):
+            return False
+        if (came_to := self._came_to.get(fork.address)) is not None:
+            return came_to < came_here
+        # The run met what is around it as a whole, or has begun behind it: with a later state of a loop.
+        met = next((address for address in map(Address, _list_around(fork.address)) if address in self._came_to), None)
+        return met is not None and (is_inside(place.address, met) or self._came_to[met] < came_here)
 
     def _read_before(self, history: WorkflowHistory, waits: PastWaits) -> Past:
         """Return what the workflow met, or may still meet, where the run itself goes on from another one.

@@ -208,6 +208,19 @@ async def test_the_input_is_changed_from_the_place_on(house: Harness, at: str, o
     assert await house.output(await fork(house, run, at, changes={"input.tone": "dry"})) == output
 
 
+@pytest.mark.first_row
+@pytest.mark.parametrize("behind", ["last", "loop:l:4"])
+async def test_a_changed_input_stays_in_later_forks_that_do_not_come_to_its_place(house: Harness, behind: str) -> None:
+    """They meet the loop as a whole, or begin with its later state."""
+    run = await house.start(INPUT, {"tone": "warm", "to": "Ana"})
+    await house.output(run)
+    run = await fork(house, run, "loop:l:2", changes={"input.tone": "dry"})
+    output = await house.output(run)
+    for _ in range(3):
+        run = await fork(house, run, behind)
+        assert await house.output(run) == output
+
+
 async def test_a_first_step_without_an_input_of_its_own_gets_the_changed_one(house: Harness) -> None:
     run = await house.start("steps: [{name: a}, {name: b}]", "old")
     assert await house.output(run) == "old"
