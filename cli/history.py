@@ -22,7 +22,7 @@ from holdfast.client.tree import UnknownRun
 from holdfast.protocol.events import Event, QuestionEvent
 from holdfast.runtime.config import load_config
 from holdfast.runtime.embedded import Startup
-from holdfast.runtime.errors import RecordError
+from holdfast.runtime.errors import RecordError, ServerUnreachable
 from holdfast.runtime.workers import NoWorker
 
 app = typer.Typer(rich_markup_mode=None)
@@ -85,7 +85,10 @@ async def _history(wanted: HistoryOptions) -> int:
         return await _of_all(wanted)
     if wanted.run is None:
         raise BadUsage("name a RUN, or use --csv, --jsonl, --verify or --checkpoint, which are for the whole record")
-    session = await open_session(Startup.NOTHING)
+    try:
+        session = await open_session(Startup.NOTHING)
+    except ServerUnreachable as error:
+        return await _from_record_alone(wanted, wanted.run, error)
     if not can_record(session.config, session.connection):
         if wanted.csv or wanted.jsonl:
             raise BadUsage("there is no record here: name its database as store in [record] of holdfast.toml")
@@ -99,6 +102,21 @@ async def _history(wanted: HistoryOptions) -> int:
     except RecordError as error:
         say(f"from Temporal's histories, which show answers only: {error}")
         return await _from_temporal(session.runs.with_archive(None), wanted.run, wanted.as_json)
+
+
+async def _from_record_alone(wanted: HistoryOptions, run: str, error: ServerUnreachable) -> int:
+    """Print what the record has of a run while Temporal is away. Raises the error where it has nothing."""
+    if not is_record_installed():
+        raise error
+    from holdfast.cli.record import print_entries, print_story, read_recorded  # noqa: PLC0415  the database's library
+
+    entries = read_recorded(load_config(), run)
+    if not entries:
+        raise error
+    say(f"from the record only, which may be behind: {error}")
+    if wanted.csv or wanted.jsonl:
+        return print_entries(entries, wanted.csv)
+    return print_story(entries, wanted.as_json)
 
 
 async def _of_all(wanted: HistoryOptions) -> int:

@@ -29,6 +29,7 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.namespace import match_workflows
+from holdfast.runtime.temporal_profile import load_profile
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import RecordCheckpoint, find_signing_key, read_last_checkpoint
 from holdfast.server.record.entries import Recorded
@@ -126,7 +127,12 @@ async def show_story(session: Session, run: str, as_json: bool) -> int:
     """Print what people did in a run."""
     run = await session.runs.resolve(run)
     record = Record.open(session.config, session.connection.client)
-    rows = story(await _entries(session, record, run))
+    return print_story(await _entries(session, record, run), as_json)
+
+
+def print_story(entries: Sequence[Recorded], as_json: bool) -> int:
+    """Print what people did, as these entries tell it."""
+    rows = story(entries)
     if as_json:
         print_json([row.to_json() for row in rows])
     elif rows:
@@ -168,15 +174,26 @@ async def _entries(session: Session, record: Record, run: str) -> list[Recorded]
 async def export(session: Session, run: str, as_csv: bool) -> int:
     """Print every entry of a run, as CSV or as JSON lines."""
     record = Record.open(session.config, session.connection.client)
-    return _print_entries(await _entries(session, record, await session.runs.resolve(run)), as_csv)
+    return print_entries(await _entries(session, record, await session.runs.resolve(run)), as_csv)
 
 
 async def export_all(config: Config, as_csv: bool) -> int:
     """Print every entry of the record, as CSV or as JSON lines. Temporal is not asked."""
-    return _print_entries(await asyncio.to_thread(lambda: list(_open_store(config).entries())), as_csv)
+    return print_entries(await asyncio.to_thread(lambda: list(_open_store(config).entries())), as_csv)
 
 
-def _print_entries(entries: Sequence[Recorded], as_csv: bool) -> int:
+def read_recorded(config: Config, run: str) -> list[Recorded]:
+    """Return what the record has of a run of the configured namespace; nothing where there is none. Blocks.
+
+    Temporal is not asked. Raises `RecordError`.
+    """
+    store = read_store(config.record_place(), load_key_ring(config))
+    recorded = store.run(load_profile().namespace or "default", run) if store else None
+    return [] if store is None or recorded is None else list(store.entries(first_run=recorded.first_run))
+
+
+def print_entries(entries: Sequence[Recorded], as_csv: bool) -> int:
+    """Print entries, as CSV or as JSON lines."""
     if as_csv:
         _print_csv(entries)
     else:

@@ -212,6 +212,19 @@ def test_the_history_is_read_where_the_records_disk_is_full(holdfast: Holdfast, 
     assert "user:ana" in told.out and "Traceback" not in told.err
 
 
+def test_the_history_is_that_of_the_record_while_temporal_is_away(holdfast: Holdfast, tmp_path: Path) -> None:
+    holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))
+    run = holdfast.park(TONE)["run"]
+    holdfast("answer", run, "tone", "warm", "--by", "user:ana")
+    open_store(f"sqlite:{tmp_path / 'record.sqlite'}").close()
+    holdfast("history", run)
+    away = holdfast.having(TEMPORAL_ADDRESS="127.0.0.1:9")
+    told = away("history", run)
+    assert (told.code, "user:ana" in told.out, "from the record only" in told.err) == (0, True, True)
+    assert "user:ana" in away("history", run, "--jsonl").out
+    assert away("history", "nobody-knows").code == 5
+
+
 def test_the_history_of_a_broken_record_is_that_of_temporal(holdfast: Holdfast, tmp_path: Path) -> None:
     holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))
     run = holdfast.park(TONE)["run"]
