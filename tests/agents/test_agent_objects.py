@@ -105,6 +105,7 @@ async def test_a_tool_whose_retries_are_used_up_ends_the_agent(house: Harness) -
     run = await house.start(team_agent(house, [turn(call("guess", number=n)) for n in (1, 2, 3)]), customer(house))
     error = (await house.result(run)).error
     assert (error.type, error.message.partition(" count")[0]) == ("tool_retries", "Tool 'guess' exceeded max retries")
+    assert error.output == {"called": ["tests.team_agents:support/guess"]}
 
 
 async def test_an_unknown_tool_is_told_by_the_library(house: Harness) -> None:
