@@ -136,6 +136,10 @@ class Step(Part):
         """Return what templates of `reads()` must give, by their path in the step."""
         return {}
 
+    def block_forms(self) -> Mapping[str, JSONObject]:
+        """Return JSON Schemas of what the steps inside a block must give, by its path."""
+        return {}
+
     def conditions(self) -> Mapping[str, str]:
         """Return the expressions evaluated in the scope of this step, by their path in the step."""
         return {"when": self.when} if self.when is not None else {}

@@ -19,6 +19,7 @@ from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.phrases import AT_MOST, agent_phrase, capitalize
+from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.parts import Schema, Template
 from holdfast.blueprint.questions import Review
 from holdfast.blueprint.shape import Shape
@@ -69,6 +70,9 @@ class Clarify(AskingStep):
         "fail", description="At the limit: fail, finish with what is known, or ask whether to go on."
     )
     confirm: bool = Field(False, description="Show what was understood, and let the person correct it, at the end.")
+
+    def template_forms(self) -> Mapping[str, TemplateForm]:
+        return {**super().template_forms(), "known": TemplateForm({"type": "object"})}
 
     def reads(self) -> Mapping[str, Template]:
         instructions = {"agent.instructions": self.agent.instructions} if isinstance(self.agent, Agent) else {}

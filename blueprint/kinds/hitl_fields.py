@@ -246,6 +246,7 @@ class HitlFields(Step):
     def template_forms(self) -> Mapping[str, TemplateForm]:
         rungs = {f"escalate[{index}]": rung for index, rung in enumerate(self.escalate)}
         return {
+            **({"options": TemplateForm({"type": "array"})} if isinstance(self.options, str) else {}),
             "quorum": QUORUM,
             "risk": RISK,
             **dict.fromkeys(["timeout", "remind_every", *(f"{key}.after" for key in rungs)], DURATION),

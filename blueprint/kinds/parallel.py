@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings, check_known, check_path, is_literal
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
@@ -41,6 +42,8 @@ _MERGED = {
     "error_on_conflict": "If two write the same place of the context, it fails.",
     "no_merge": "What they write to the context is dropped.",
 }
+_JOINED = {"union": "object", "concat": "array", "dedupe": "array"}
+"""What every branch must give, by the reducer."""
 _RACED = "the names of the winners, and the result of each by its name"
 _REDUCED = {
     "": "the result of each by its name",
@@ -125,6 +128,10 @@ class Parallel(Step):
         if key == "until":
             return {"previous_step": make_object(dict.fromkeys(self.branches, UNKNOWN))}
         return {"previous_step": input}
+
+    def block_forms(self) -> Mapping[str, JSONObject]:
+        type_ = _JOINED.get(self.reduce or "")
+        return {} if type_ is None else {f"branches.{name}": {"type": type_} for name in self.branches}
 
     def template_forms(self) -> Mapping[str, TemplateForm]:
         return {**super().template_forms(), "choose": TemplateForm({"type": ["array", "string"]}, self._read_chosen)}

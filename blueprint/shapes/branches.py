@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.kinds.knowledge import Branching
@@ -10,6 +12,7 @@ from holdfast.blueprint.shapes import consents
 from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import describe_values
 
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 _TRUTH = frozenset({"true", "false"})
 
 
@@ -22,7 +25,10 @@ def check_branches(judged: JudgedText, path: str, branching: Branching, shape: S
         branching: Its branches.
         shape: What the condition gives; it may also be null.
     """
-    if consents.check_branches(judged, branching, shape) or not shape.values:
+    if consents.check_branches(judged, branching, shape):
+        return
+    if not shape.values:
+        _check_numbers(judged, path, branching, shape)
         return
     values = {write_text(value): value for value in shape.values}
     possible, findings = describe_values(list(shape.values)), judged.findings
@@ -47,3 +53,14 @@ def check_branches(judged: JudgedText, path: str, branching: Branching, shape: S
             findings.warn_key(f"{path}.{branching.keys_at}", "missing_branch", message, hint)
         else:
             findings.add_key(f"{path}.{branching.keys_at}", "uncovered_value", message, hint)
+
+
+def _check_numbers(judged: JudgedText, path: str, branching: Branching, shape: Shape) -> None:
+    """Report keys that are no numbers where the condition is one."""
+    if shape.types - {"null"} != {"number"}:
+        return
+    for key in sorted(branching.keys - {"null"}):
+        if not _NUMBER.fullmatch(key):
+            message = f"the branch {key!r} is never chosen: the condition is a number"
+            hint = "compare it, so that the branches are true and false"
+            judged.findings.add_key(f"{path}.{branching.keys_at}.{key}", "unreachable_branch", message, hint)

@@ -133,9 +133,12 @@ def check_operation(step: AnyStep, key: str, value: Shape, context: Context, pat
     if (match := _WRITE.search(key)) is None or key.endswith("]"):
         return
     place = key.removesuffix(".value") + ".target"
-    target = _read_at(step, place)
+    target = str(_find_at(step, place))
     before = report.mistakes
     check_write(target, match[1], value, context.declared, f"{path}.{place}", report)
+    if match[1] == "merge" and not is_literal(_find_at(step, key)) and not value.may_be("object", "text"):
+        message = f"what is merged into {target} is {describe_types(value)}, and no object"
+        report.add(f"{path}.{key}", "bad_shape", message, "write a mapping, such as value: {count: 1}")
     if report.mistakes > before:
         return
     index = re.search(r"\.init\[(\d+)\]", key)
@@ -143,13 +146,13 @@ def check_operation(step: AnyStep, key: str, value: Shape, context: Context, pat
     _check_holder(target, match[1], begun, f"{path}.{place}", report)
 
 
-def _read_at(step: AnyStep, place: str) -> str:
-    """Return the text at a path of a step, such as `loop.init[0].set.target`."""
+def _find_at(step: AnyStep, place: str) -> object:
+    """Return what stands at a path of a step, such as `loop.init[0].set.target`."""
     found: Any = step
     for name, index in re.findall(r"(\w+)(?:\[(\d+)\])?", place):
         found = getattr(found, name)
         found = found[int(index)] if index else found
-    return str(found)
+    return found
 
 
 def check_input(step: AnyStep, value: Shape, path: str, report: Report) -> None:

@@ -38,6 +38,11 @@ _OF_ELEMENTS = {
 _SAME_ELEMENTS = ("list", "sort", "unique", "select", "reject", "selectattr", "rejectattr")
 _ONE_ELEMENT = ("first", "last", "min", "max")
 _OF_ANY = {"string": TEXT, "tojson": TEXT, "int": UNKNOWN, "float": UNKNOWN, "size": NUMBER}
+_ORDERED = (("number", "boolean", "text"), "numbers or texts")
+_NEEDS = {"sum": (("number", "boolean"), "numbers"), **dict.fromkeys(("min", "max", "sort"), _ORDERED)}
+"""Filters that look at each element, the types that one of them needs, and these in words."""
+_TEXTS_OF_METHODS = {"startswith": 1, "endswith": 1, "replace": 2}
+"""How many arguments of a method have to be texts."""
 _COUNTED = ("count", "length")
 _METHODS = {
     "items": LIST,
@@ -77,6 +82,8 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
     if name == "join":
         _check_join(judged, node, of, value)
     seen = look_into(judged, node, element)
+    if name in _NEEDS and value.types <= {"list", "null"}:  # a text may be empty
+        _check_elements(judged, name, of, seen)
     if name == "map" and not node.args:
         return make_shape("list", element=seen)
     if name in _OF_ELEMENTS:
@@ -84,6 +91,14 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
     if name in _SAME_ELEMENTS:
         return make_shape("list", element=element)
     return element if name in _ONE_ELEMENT else UNKNOWN
+
+
+def _check_elements(judged: JudgedText, name: str, of: nodes.Node, seen: Shape) -> None:
+    """Report elements, or what is looked at in each, that cannot be added or have no order."""
+    types, wanted = _NEEDS[name]
+    if not seen.may_be(*types):
+        message = f"what `{name}` looks at in {name_node(of)} is {describe_types(seen)}: it needs {wanted}"
+        judged.report("bad_shape", message, "name the part of each: attribute='…', or make numbers: map('int')")
 
 
 def _check_join(judged: JudgedText, node: nodes.Filter, of: nodes.Node, value: Shape) -> None:
@@ -136,7 +151,7 @@ def call_function(judged: JudgedText, node: nodes.Call, arguments: Sequence[Shap
     return join_shapes(list(arguments))
 
 
-def call_method(judged: JudgedText, node: nodes.Call, of: Shape) -> Shape:
+def call_method(judged: JudgedText, node: nodes.Call, of: Shape, arguments: Sequence[Shape]) -> Shape:
     """Return what a method gives; reports a value that has none of that name."""
     assert isinstance(node.node, nodes.Getattr)
     name = node.node.attr
@@ -145,6 +160,9 @@ def call_method(judged: JudgedText, node: nodes.Call, of: Shape) -> Shape:
         message = f"{name_node(node.node.node)} is {describe_types(of)}, and has no .{name}()"
         hint = "`| string` makes text of a value" if owner == "text" else "only an object has it"
         judged.report("bad_shape", message, hint)
+    for part, shape in list(zip(node.args, arguments, strict=True))[: _TEXTS_OF_METHODS.get(name, 0)]:
+        if not shape.may_be("list"):  # several prefixes
+            need_text(judged, part, shape)
     match name, node.args:
         case "get", [nodes.Const(value=str(key)), *_] if of.types != {"null"}:
             return _get(judged, node, of, key)

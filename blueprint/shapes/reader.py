@@ -364,7 +364,7 @@ class ExpressionReader(JudgedText):
     def _read_call(self, node: nodes.Call) -> Shape:
         arguments = [self.read(part) for part in node.args]
         if isinstance(node.node, nodes.Getattr):
-            return call_method(self, node, self.look_at(node.node.node))
+            return call_method(self, node, self.look_at(node.node.node), arguments)
         return call_function(self, node, arguments)
 
     # Statements

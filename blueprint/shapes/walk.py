@@ -24,6 +24,7 @@ from holdfast.blueprint.shapes.fitting import (
     check_operation,
     check_output,
     check_writes,
+    find_misfit,
 )
 from holdfast.blueprint.shapes.place import PREVIOUS, Place, make_entry
 from holdfast.blueprint.shapes.reader import ExpressionReader
@@ -225,6 +226,10 @@ class Walk:
             return ExpressionReader(end, path, Report(None), self.ask_nobody).render(template)
 
         last = {key: end.previous for key, end in ends.items()}
+        for key, schema in step.block_forms().items():
+            if wrong := find_misfit(last[key], Shape(schema)):
+                hint = "change what its last step gives, or the step around it"
+                self.report.add_key(f"{path}.{key}", "bad_shape", f"{key} cannot be joined: {wrong}", hint)
         given = step.output_shape(Knowledge(input_, self.blueprint, last, render, self.imports, self.tools))
         check_output(step, given, path, self.report)
         output = given if step.output_schema is None else Shape(step.output_schema)

@@ -249,7 +249,7 @@ async def test_outputs_are_reduced_in_declared_order(house: Harness, reduce: Any
 
 
 async def test_a_reducer_that_does_not_fit_names_the_branch(house: Harness) -> None:
-    run = await house.start(branched({"a": gives([1]), "b": gives(2)}, reduce="concat"))
+    run = await house.start(branched({"a": gives([1]), "b": gives("{{ input }}")}, reduce="concat"), 2)
     assert "branch 'b' is not a list" in (await house.result(run)).error.message
 
 
