@@ -249,6 +249,24 @@ async def test_a_call_of_an_agent_that_is_a_tool_is_asked_about(plans: Plans) ->
     assert plans.calls() == []
 
 
+async def test_a_call_of_an_object_that_is_a_tool_is_in_the_ledger_and_is_asked_about(plans: Plans) -> None:
+    add = {"tool_calls": [{"name": "t_plain_add", "args": {"a": 1, "b": 2}}]}
+    script = {"1": {"tool_calls": [{"name": "helper", "args": {"input": "add"}}]}, "helper": [add, "told"]}
+    plan = {"goal": "Add", "steps": [step("1", tools=["agent:helper"])], "agent": "clerk"}
+    whole = json.loads(replanned({}))
+    whole["agents"]["helper"] = {**MODEL, "from": "tests.team_agents:plain", "description": "Helps"}
+    plans.harness.script(json.dumps(script))
+    tool = "tests.team_agents:plain/t_plain_add"
+    done = [{"step": "0", "tool": tool, "arguments": {"a": 1, "b": 2}, "status": "returned", "output": 3}]
+    whole["steps"] = [{"kind": "plan", "name": "work", "plan": {**plan, "done": done}}]
+    run = await plans.harness.start(json.dumps(whole))
+    question = await plans.harness.one(run)
+    assert question.info["done"]["tool"] == tool
+    await plans.harness.answer(run, {"granted": True}, question)
+    output = await plans.harness.output(run)
+    assert output["steps"]["1"]["called"] == ["agent:helper", tool], output
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_of_a_loop_is_asked_about(plans: Plans, driver: str) -> None:
     send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "CURRENT_ITEM"})
