@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=1_000, metavar="N", help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the first of them")
     parser.add_argument("--seed", type=int, metavar="N", help="run this one, and show each move; shrink it if it fails")
-    help_ = "spare large blueprints, and most replays at the end: what `make all` can pay for"
+    help_ = "spare large blueprints, most replays at the end, and chains of runs: what `make all` can pay for"
     parser.add_argument("--cheap", action="store_true", help=help_)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
     help_ = "also run one seed in so many on a real server (1000), and compare; with --seed: that one"
@@ -43,7 +43,7 @@ def main() -> int:
     if options.breaks is not None:
         return _plant(options.breaks, options.processes)
     if options.seed is not None:
-        return _show(options.seed) or (_show_real(options.seed) if options.real else 0)
+        return _show(options.seed, chains=not options.cheap) or (_show_real(options.seed) if options.real else 0)
     # Of a cheap search two seeds in five are left out: these are enough.
     batches = split_seeds(options.first, options.schedules * (3 if options.cheap else 1))
     return _run(batches, options.schedules, options.processes, options.real, cheap=options.cheap)
@@ -66,7 +66,7 @@ def _run(batches: Sequence[range], count: int, processes: int, real: int | None,
     print(f"{done:,} schedules from seed {batches[0].start}{spared}: {took:.0f} s, {each}")
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors, {processes} used")
     for seed in failed:
-        _show(seed)
+        _show(seed, chains=not cheap)
     for seed, difference in differing.items():
         print(f"seed {seed} on a real server: {difference}")
     if real:
@@ -93,8 +93,8 @@ def _plant(word: str, processes: int) -> int:
     return 1 if missed else 0
 
 
-def _show(seed: int) -> int:
-    failure = run_seed(seed)
+def _show(seed: int, *, chains: bool) -> int:
+    failure = run_seed(seed, chains=chains)
     if failure is None:
         print(f"seed {seed}: every promise held")
         return 0

@@ -26,6 +26,8 @@ Json = dict[str, Any]
 DEEPEST = 3
 WRONG, RIGHT = "// context.zero", "// 2"
 """A part of an expression that fails, and what a person writes in its place before the run is retried."""
+MARK = "mark"
+"""A key of the context that steps read, and that forks set."""
 UNDONE = "do"
 """How the names of steps begin that are undone if their block does not complete."""
 FINE = "fine"
@@ -66,7 +68,7 @@ class Generator:
 
     choices: Choices
     agents: Json = field(default_factory=dict)
-    context: Json = field(default_factory=dict)
+    context: Json = field(default_factory=lambda: {MARK: None})
     events: list[tuple[str, str]] = field(default_factory=list)
     repeated: int = 0
     """How many loops and maps there are around."""
@@ -186,9 +188,13 @@ def _make_plain(gen: Generator, depth: int) -> Json:
         case 0:
             return {"input": "a text"}
         case 1:
-            return {"uses": PAY, "input": "{{ input }}", **gen.choose(extras.OF_CALLS, 0.2)}
+            return {"uses": PAY, "input": f"{{{{ context.{MARK} or input }}}}", **gen.choose(extras.OF_CALLS, 0.2)}
         case 2:
-            return {"uses": FIND, "arguments": {"what": "tea"}, **gen.choose(extras.OF_TOOL_STEPS, 0.5)}
+            return {
+                "uses": FIND,
+                "arguments": {"what": f"{{{{ context.{MARK} or 'tea' }}}}"},
+                **gen.choose(extras.OF_TOOL_STEPS, 0.5),
+            }
         case 3:
             return {"uses": ASKING, "input": "tea"}
         case 4:

@@ -255,6 +255,7 @@ BREAKS: tuple[Break, ...] = (
     Break("a query is answered within a local call", [OneJobInstance], "_answer", lambda _: _answer_at_once),
     Break("jobs are applied within a local call", [OneJobInstance], "_take_turns", lambda _: _take_as_given),
     Break("a retry takes what nobody had heard of for handled", [PastReader], "_find_break_of_child", _ignore_child),
+    Break("changed values are lost in a fork behind", [PastReader], "_is_before", _return(False)),
     Break("a cancel changes an end that waits for its handlers", [run], "outlast", lambda _: _wait_directly),
     Break("local calls are made at once", [Activities], "_run", _call_at_once),
 )

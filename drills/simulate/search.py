@@ -62,7 +62,7 @@ def run_batches(
         batches: Each of seeds that share a blueprint.
         processes: How many run at once; 1: this one.
         real: One seed in so many also runs on a real server.
-        cheap: Leave out large blueprints, and most replays at the end.
+        cheap: Leave out large blueprints, most replays at the end, and chains of runs.
     """
     run = partial(_run_batch, real=real, cheap=cheap)
     if processes == 1:
@@ -121,7 +121,11 @@ def _run_batch(seeds: range, real: int | None, *, cheap: bool) -> Batch:
     began = time.process_time()
     if cheap and not is_small(seeds[0]):
         return Batch(0, len(seeds), time.process_time() - began, [], {}, 0)
-    failed = [seed for seed in seeds if run_seed(seed, replays=not cheap or seed % REPLAYED == 0) is not None]
+    failed = [
+        seed
+        for seed in seeds
+        if run_seed(seed, replays=not cheap or seed % REPLAYED == 0, chains=not cheap) is not None
+    ]
     spent = time.process_time() - began
     chosen = [seed for seed in seeds if real and seed % real == 0]
     found = {seed: run_seed_for_real(seed) for seed in chosen}

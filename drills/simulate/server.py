@@ -143,6 +143,8 @@ class Server:
     def __init__(self, world: World) -> None:
         self.world = world
         self.now = BEGAN
+        self.turn = 0
+        """How many runs the run goes on from: no two of them have histories of the same id."""
         self.runs: list[Run] = []
         self.current: dict[str, Run] = {}
         """The latest history of each workflow, by id."""
@@ -158,7 +160,7 @@ class Server:
     ) -> Run:
         """Begin a history, of a new workflow or after another one."""
         self.now += MILLISECOND
-        run_id = f"{id_}#{sum(run.id == id_ for run in self.runs) + 1}"
+        run_id = f"{id_}#{self.turn}-{sum(run.id == id_ for run in self.runs) + 1}"
         start.workflow_id, start.first_execution_run_id = id_, run_id if before is None else before.first_run
         start.start_time.FromNanoseconds(self.now)
         start.randomness_seed = len(self.runs) + 1

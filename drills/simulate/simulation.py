@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -13,12 +13,21 @@ from typing import NamedTuple
 from drills.simulate.blueprints import UNDONE, Generated, Generator, load, mend, write
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Core, Violation
-from drills.simulate.going_back import Going, choose_fork, choose_retry, list_completed, list_undone, may_be_handled
+from drills.simulate.going_back import (
+    EndedRun,
+    Going,
+    choose_fork,
+    choose_retry,
+    fork_at,
+    list_completed,
+    list_undone,
+    may_be_handled,
+)
 from drills.simulate.sdk import decode_failure
 from drills.simulate.server import Move, Run
-from drills.simulate.world import FIND, RING, World, pack, unpack
+from drills.simulate.world import FIND, RING, RUN, World, pack, unpack
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.events import CLOSING_TYPES, Event, Names, QuestionCancelled
+from holdfast.protocol.events import CLOSING_TYPES, ChildStarted, Event, Names, QuestionCancelled
 from holdfast.protocol.names import EVENTS, VIEW
 from holdfast.protocol.runs import Definition, HistoryLimits
 from holdfast.protocol.views import RunResult, WorkflowView
@@ -129,12 +138,16 @@ class Simulation:
     disturbed: bool = True
     going: Going | None = None
     """What the run goes on from."""
+    unchanged: Outcome | None = None
+    """Where a fork has changed values: how the run would end without."""
     make_world: Callable[[Sequence[tuple[str, str]]], World] = World
     moves: list[str] = field(default_factory=list)
     replays: bool = True
     """Whether each history is replayed to its end, and not only where a workflow was evicted."""
+    chains: bool = True
+    """Whether runs go on from runs that went on from others, and forks change values."""
     told: Sequence[Event] = ()
-    """The events of all workflows at the end."""
+    """The events of all workflows at the end, as clients list them."""
     ends: dict[str, Core] = field(default_factory=dict)
     """The workflows as they have ended, by the ids of their histories."""
 
@@ -145,7 +158,9 @@ class Simulation:
         self.world = self.make_world(self.generated.events)
         self.server = self.world.server
         self.limits = self._choose_limits()
-        past = None if self.going is None else self.going.past
+        past = None
+        if self.going is not None:
+            past, self.server.turn = self.going.past, self.going.turn
         limits, blueprint = self.limits, self.generated.blueprint
         definition = Definition(run="", blueprint=blueprint, history_limits=limits, past=past, local_tools=[FIND])
         self.world.start(definition, "tea")
@@ -198,7 +213,7 @@ class Simulation:
         moves = moves or world.list_late_moves() or world.list_resuming_moves()
         if not moves and (timers := server.list_timers()):
             moves = [Move("fire", timers[0][1].id, lambda: server.fire(*timers[0]))]
-        return moves
+        return moves or world.list_last_moves()
 
     def _operate(self, move: Move) -> None:
         self.server.operations.remove(move)
@@ -241,9 +256,16 @@ class Simulation:
         if self.disturbed:
             self._check_journals()
 
+    @property
+    def end(self) -> EndedRun:
+        """What another run may go on from, once this one has ended."""
+        if not self.told:
+            self._check_journals()
+        return EndedRun(self.server, self.ends, self.told, self.generated.blueprint, self.limits, self.going)
+
     def _count_allowed(self, address: str) -> int:
         """Return how often something may be done at an address, by this run and the one that it goes on from."""
-        return 2 if self.going is not None and address in self.going.last_steps else 1
+        return 1 if self.going is None else 1 + self.going.repeated[address]
 
     def _check_journals(self) -> None:
         """Read what the journal of every history says, once it is replayed to its end."""
@@ -253,7 +275,8 @@ class Simulation:
                 journals.setdefault(run.id, []).extend(self._read_journal(run, len(journals.get(run.id, []))))
         for events in journals.values():
             _check_order(events)
-        everything = self.told = [event for events in journals.values() for event in events]
+        everything = [event for events in journals.values() for event in events]
+        self.told = list(_list_nested(journals, RUN))
         self._check_questions(everything)
         completed = list_completed(self.server, everything)
         undone = list_undone(everything)
@@ -331,6 +354,14 @@ class Simulation:
         return Outcome(str(root.closed), getattr(error, "type", None), None, effects)
 
 
+def _list_nested(journals: Mapping[str, Sequence[Event]], workflow: str) -> Iterator[Event]:
+    """Yield the events of a workflow, those of each child after the event that records its start, as clients do."""
+    for event in journals.get(workflow, ()):
+        yield event
+        if isinstance(event.data, ChildStarted):
+            yield from _list_nested(journals, event.data.workflow)
+
+
 def _list_people(*names: Names | None) -> list[str]:
     """Return all who had a part in the end of a question."""
     return [name for each in names if each for name in ([each] if isinstance(each, str) else each)]
@@ -395,6 +426,7 @@ def choose_blueprint(seed: int) -> tuple[int, ...]:
 def forget_prepared() -> None:
     """Forget the runs that were not disturbed, as the product is another one now."""
     _prepare.cache_clear()
+    _expect.cache_clear()
 
 
 _choose = lru_cache(maxsize=4)(lambda number: choose_blueprint(number * SCHEDULES))
@@ -413,14 +445,14 @@ def is_small(seed: int) -> bool:
         return True
 
 
-def run_seed(seed: int, *, replays: bool = True) -> Failure | None:
+def run_seed(seed: int, *, replays: bool = True, chains: bool = True) -> Failure | None:
     """Run the schedule of a seed; return what has failed, if anything has. See `run_choices`."""
     choices = Choices(random.Random(f"schedule {seed}"))
-    return run_choices(_choose(seed // SCHEDULES), choices, seed, replays=replays)
+    return run_choices(_choose(seed // SCHEDULES), choices, seed, replays=replays, chains=chains)
 
 
 def run_choices(
-    written: tuple[int, ...], choices: Choices, seed: int | None = None, *, replays: bool = True
+    written: tuple[int, ...], choices: Choices, seed: int | None = None, *, replays: bool = True, chains: bool = True
 ) -> Failure | None:
     """Run the blueprint and the schedule of these choices; return what has failed, if anything has.
 
@@ -429,12 +461,13 @@ def run_choices(
         choices: Those of the schedule.
         seed: Their seed, if they have one.
         replays: Whether each history is replayed to its end at last.
+        chains: Whether runs go on from runs that went on from others, and forks change values.
     """
     try:
         generated, expected, _ = _prepare(written)
     except Violation as violation:
         return Failure(seed, f"undisturbed: {violation}", write(Choices(written)), [], written, [])
-    simulation = Simulation(generated, choices, replays=replays)
+    simulation = Simulation(generated, choices, replays=replays, chains=chains)
     try:
         outcome = simulation.run()
         if not (simulation.world.broke or (simulation.world.cancelled and outcome.status == "cancelled")):
@@ -449,34 +482,67 @@ def run_choices(
 def _go_back(ended: Simulation, outcome: Outcome, expected: Outcome) -> None:
     """Fork some runs that are complete, and retry some that are not: what goes on from them has the same end."""
     world, choices, generated = ended.world, ended.choices, ended.generated
-    past = ended.server, ended.ends, ended.told, generated.blueprint, ended.limits
-    going, is_retry = None, outcome.status != "completed"
+    past = ended.end
+    going, is_retry, unchanged = None, outcome.status != "completed", ended.unchanged
     is_by_itself = outcome.status == "failed" and not world.broke and not world.cancelled
     mended = mend(generated) if is_by_itself else None
     if not is_retry:
-        if not world.broke and choices.chance(FORKED):
-            going = choose_fork(*past, choices)
+        if (
+            not world.broke
+            and choices.chance(FORKED)
+            and (going := choose_fork(past, choices, may_change=ended.chains)) is not None
+        ):
+            if (ends := _expect_fork(ended, going, expected)) is None:
+                return
+            expected, unchanged = ends
+    elif mended is not None and past.changed is not None:  # nobody knows the end of the mended one with those values
+        return
     elif mended is not None:
         generated, expected = mended, _expect(mended.text, mended.events)
-        going = choose_retry(*past, is_mended=True)
+        going = choose_retry(past, is_mended=True)
     elif (outcome.status == "failed" and world.broke) or (outcome.status == "cancelled" and choices.chance(RETRIED)):
-        going = choose_retry(*past, is_mended=False)
+        going = choose_retry(past, is_mended=False)
     if going is not None:
         ended.moves.append(going.name)
         make_world = partial(World, activities=world.activities if is_retry else None)
-        after = replace(ended, generated=generated, going=going, make_world=make_world, ends={})
+        after = replace(
+            ended, generated=generated, going=going, make_world=make_world, ends={}, told=(), unchanged=unchanged
+        )
         _check_going(ended, after, expected, is_retry=is_retry)
+
+
+def _expect_fork(ended: Simulation, going: Going, expected: Outcome) -> tuple[Outcome, Outcome | None] | None:
+    """Return how a fork ends, and how it would end without the values that it, or one before it, has changed.
+
+    Of changed values that is what the same fork of the undisturbed run comes to; None where that has no such place.
+    """
+    if going.changed is None:
+        return ended.unchanged or expected, None
+    if going.changed.fork is not going.past.fork:  # which an earlier one has changed
+        return expected, ended.unchanged
+    quiet = Simulation(ended.generated, Choices([]), disturbed=False)
+    quiet.run()
+    if all(event.address != going.changed.fork.address for event in quiet.end.events):
+        return None
+    forked = replace(quiet, going=fork_at(quiet.end, going.changed.fork), ends={}, told=())
+    outcome = forked.run()
+    effects = {**dict(expected.effects), **dict(outcome.effects)}
+    return outcome._replace(effects=tuple(sorted(effects.items()))), expected
 
 
 def _check_going(ended: Simulation, after: Simulation, expected: Outcome, *, is_retry: bool) -> None:
     """Run what goes on from an ended run. Raises `Violation` if it has another end than expected."""
     outcome = after.run()
-    after.discard_ends()
-    if after.world.cancelled or after.world.broke:
-        return
     world = ended.world
-    if world.cancelled and world.broken_at and may_be_handled(world.broken_at, ended.generated.blueprint):
-        return
+    if not (world.cancelled and world.broken_at and may_be_handled(world.broken_at, ended.generated.blueprint)):
+        if not (after.world.cancelled or after.world.broke):
+            _check_end_of_going(after, outcome, expected, is_retry=is_retry)
+        if after.chains:
+            _go_back(after, outcome, expected)
+    after.discard_ends()
+
+
+def _check_end_of_going(after: Simulation, outcome: Outcome, expected: Outcome, *, is_retry: bool) -> None:
     is_whole = outcome.status == "completed" and not is_retry
     more = dict(outcome.effects).items() - dict(expected.effects).items() if is_whole else ()
     if outcome[:3] != expected[:3] or more:

@@ -665,6 +665,13 @@ class World:
         self.server.signal(RUN, PAUSE, None)
         self.paused = True
 
+    def list_last_moves(self) -> list[Move]:
+        """Return the cancel of a run that would wait for ever: the winner of a race has failed, and nobody answers."""
+        for_nobody = any(question.message.startswith(NOBODY) for _, question in self._known.values())
+        if not self.broke or not for_nobody or self.cancelled or self.root.closed:
+            return []
+        return [Move("give up", RUN, self.cancel_run)]
+
     def cancel_run(self) -> None:
         """Have somebody cancel the run."""
         self.cancelled = True

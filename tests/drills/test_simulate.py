@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ from drills.simulate.blueprints import MAKERS
 from drills.simulate.breaks import BREAKS, plant
 from drills.simulate.choices import Choices, shrink
 from drills.simulate.core import Violation, match_commands
+from drills.simulate.going_back import Going
 from drills.simulate.recording import Recording
 from drills.simulate.sdk import check_version
 from drills.simulate.search import find_break, run_batches, split_seeds
@@ -22,6 +24,8 @@ from drills.simulate.simulation import SCHEDULES, choose_blueprint, forget_prepa
 from drills.simulate.world import FIND, PAY, World, make_reply, pack
 from holdfast.blueprint.kinds import KINDS
 from holdfast.protocol.agents import Message, ModelRequest, ToolCall, ToolRequest, ToolSpec
+from holdfast.protocol.past import Past
+from holdfast.protocol.runs import HistoryLimits
 
 BATCHES = 20
 QUICKLY_FOUND = {
@@ -133,6 +137,19 @@ def test_a_payment_that_may_have_acted_is_not_failed_for_good() -> None:
     command = ScheduleActivity(activity_type="call_tool", arguments=[pack(ToolRequest(tool=PAY, address="one"))])
     assert "fail for good" in {move.what for move in world.list_call_moves(Call(run, command))}
     assert "fail for good" not in {move.what for move in world.list_call_moves(Call(run, command, attempt=2))}
+
+
+@pytest.mark.parametrize("made_in", ["", "run#0-2"])
+def test_a_call_that_is_made_again_must_name_a_history_that_made_it(made_in: str) -> None:
+    server = World([]).server
+    recording = Recording(InitializeWorkflow(), "run#1-1", 0)
+    server.runs.append(Run("run", "run#1-1", InitializeWorkflow(), recording))
+    going = Going("the retry", Past(run="run"), HistoryLimits(), frozenset(), Counter(), made={"run#0-1": {"one"}})
+    recording.requests["one"] = {"begun": True, "made_in": "run#0-1"}
+    going.check(server, [])
+    recording.requests["one"]["made_in"] = made_in
+    with pytest.raises(Violation, match="did not make it"):
+        going.check(server, [])
 
 
 def test_a_model_goes_on_where_turns_were_left_out_of_its_conversation() -> None:
