@@ -331,7 +331,7 @@ def _add_step(text: Text, step: StepView, depth: int, extract: Extract) -> None:
     _add_line(text, step, depth, extract.limit)
     for group in step.groups:
         if not group.repeats:
-            title = f"plan {group.n}, which failed" if group.kind == "plan" else group.branch
+            title = f"plan {group.n}, which failed" if group.kind == "failed_plan" else group.branch
             _add_group(text, group, title, depth, extract)
     repeated = step.repetitions
     kept = repeated if extract.last is None else repeated[-extract.last :]

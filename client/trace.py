@@ -442,7 +442,7 @@ class _Viewer:
 
     def _earlier_plan(self, n: int, spans: Sequence[Span]) -> GroupView:
         unasked = _Viewer({}, self.now)  # what is open stands at the same address in the plan of now
-        return GroupView("plan", [unasked.view(span) for span in spans], "failed", n=n)
+        return GroupView("failed_plan", [unasked.view(span) for span in spans], "failed", n=n)
 
     def _repetition(self, kind: Literal["iteration", "item"], repetition: Repetition) -> GroupView:
         steps = [self.view(span) for span in repetition.steps]

@@ -107,7 +107,7 @@ class ItemCount(NamedTuple):
 class GroupView:
     """Steps inside a step: its own, those of an earlier plan, of a branch, of an iteration or of an item."""
 
-    kind: Literal["own", "plan", "branch", "iteration", "item"]
+    kind: Literal["own", "failed_plan", "branch", "iteration", "item"]
     steps: Sequence[StepView]
     mark: Mark
     branch: str = ""
@@ -232,7 +232,7 @@ class StepView:
     @property
     def earlier_plans(self) -> list[GroupView]:
         """Those that failed, where the plan was made again, with their steps."""
-        return [group for group in self.groups if group.kind == "plan"]
+        return [group for group in self.groups if group.kind == "failed_plan"]
 
     @property
     def repetitions(self) -> list[GroupView]:

@@ -59,7 +59,7 @@ class StepWords:
 
     def title(self, group: GroupView) -> str:
         """Return the title of a group; empty for the step's own steps."""
-        if group.kind == "plan":
+        if group.kind == "failed_plan":
             return self.t("runs.earlier_plan", n=group.n)
         if not group.repeats:
             return group.branch
