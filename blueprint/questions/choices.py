@@ -8,6 +8,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.agreement import agrees, refuses
 from holdfast.blueprint.questions.kind import TEXT, Asked, Draft, InvalidAnswer, brief, question_kind, some_text
+from holdfast.blueprint.questions.options import fold
 
 
 class OptionsAsked(Asked):
@@ -87,7 +88,7 @@ class OptionsAsked(Asked):
 
     def _option(self, text: str) -> Option | None:
         """Return the option with this id or label: an exact match first, then one that ignores case and outer space."""
-        for normalize in (str, _fold):
+        for normalize in (str, fold):
             for option in self.options:
                 # Compared as it was sent, and never escaped before it is shown: in a peer nobody could choose "Don't"
                 # any more.
@@ -159,7 +160,3 @@ class Choice(OptionsAsked):
 
     kind = "choice"
     listed_as = "input"
-
-
-def _fold(text: str) -> str:
-    return text.strip().casefold()

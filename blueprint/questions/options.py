@@ -22,12 +22,17 @@ class RepeatedText(NamedTuple):
     """The place of the earlier option; both count from 0."""
 
 
+def fold(text: str) -> str:
+    """Return an id or a label as an answer may give it: in any case, and with any blanks around it."""
+    return text.strip().casefold()
+
+
 def find_repeated(options: Sequence[Option]) -> Iterator[RepeatedText]:
-    """Yield the first such text of each option, in any case: an answer may give an id or a label."""
+    """Yield the first such text of each option: an answer may give an id or a label."""
     taken: dict[str, int] = {}
     for index, option in enumerate(options):
         for key, text in (("id", option.id), ("label", option.label)):
-            if text and (first := taken.setdefault(text.strip().casefold(), index)) != index:
+            if text and (first := taken.setdefault(fold(text), index)) != index:
                 yield RepeatedText(index, key, text, first)
                 break
 

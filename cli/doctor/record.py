@@ -14,8 +14,7 @@ from holdfast.cli.doctor.server import Deployment
 from holdfast.runtime.config import ConfigError
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import RecordError
-from holdfast.server.record.jobs import Lease
-from holdfast.server.record.progress import Progress, list_closed_workflows, make_scope, name_lease
+from holdfast.server.record.progress import Progress, list_closed_workflows, make_scope
 from holdfast.server.record.record import Lag
 from holdfast.server.record.store import RecordStore, read_store
 
@@ -45,12 +44,12 @@ async def check_record(deployment: Deployment) -> list[Finding]:
 
 def _check_recorder(store: RecordStore, deployment: Deployment) -> list[Finding]:
     """Return what is wrong with the recorder: it has stopped, or reads of it take long."""
-    scope = make_scope(deployment.client.namespace, deployment.config.worker.task_queue)
-    is_held = Lease(store, name_lease(scope)).is_held()
-    if is_held is False:
+    namespace = deployment.client.namespace
+    progress = Progress(store, namespace, make_scope(namespace, deployment.config.worker.task_queue))
+    if progress.is_at_work is False:
         message = "the recorder has stopped without giving up its lease: nothing is recorded, and nobody is notified"
         return [Finding("record", "warning", message, START)]
-    slow = Progress(store, deployment.client.namespace, scope).slow_reads if is_held else []
+    slow = progress.slow_reads
     if not slow:
         return []
     more = f" and {len(slow) - MOST_NAMES} more" if len(slow) > MOST_NAMES else ""

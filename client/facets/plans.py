@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON
@@ -24,9 +23,6 @@ from holdfast.protocol.answers import Refusal
 from holdfast.protocol.names import PLAN
 from holdfast.protocol.plans import PlanSnapshot
 from holdfast.runtime.errors import Ambiguous, BadInput, raise_server_errors
-
-if TYPE_CHECKING:
-    from holdfast.client.views.plans import PlanView
 
 
 @raise_server_errors

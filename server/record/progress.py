@@ -24,6 +24,7 @@ from holdfast.runtime.namespace import quote
 from holdfast.runtime.workers import read_last_events
 from holdfast.server.record.database import begin_write
 from holdfast.server.record.entries import RecordedRun, format_time
+from holdfast.server.record.jobs import Lease
 from holdfast.server.record.store import RecordStore, set_mark
 from holdfast.server.record.tables import ENTRIES, RUNS, WORKFLOWS
 
@@ -256,8 +257,15 @@ class Progress:
         self.store.set_mark(f"slow:{self.scope or self.namespace}", json.dumps(workflows))
 
     @property
+    def is_at_work(self) -> bool | None:
+        """Return whether a recorder of these runs is at work; None if it gave up its lease, or there never was one."""
+        return Lease(self.store, name_lease(self.scope or self.namespace)).is_held()
+
+    @property
     def slow_reads(self) -> list[str]:
-        """Return the ids of those workflows; they are of no account where no recorder is at work."""
+        """Return the ids of those workflows; none where no recorder is at work, as what was noted is stale then."""
+        if not self.is_at_work:
+            return []
         workflows: list[str] = json.loads(self.store.mark(f"slow:{self.scope or self.namespace}") or "[]")
         return workflows
 

@@ -37,8 +37,8 @@ from holdfast.protocol.people import MANY, MOST_AWAITED
 from holdfast.server.notices.backlog import Backlog, measure_backlogs
 from holdfast.server.notices.channels import make_usable_channels
 from holdfast.server.record.entries import ENDED, REFUSED
-from holdfast.server.record.jobs import LastingTrouble, Lease
-from holdfast.server.record.progress import Progress, make_scope, name_lease
+from holdfast.server.record.jobs import LastingTrouble
+from holdfast.server.record.progress import Progress, make_scope
 from holdfast.server.record.store import RecordStore
 from holdfast.server.record.tables import ENTRIES, RUNS
 from holdfast.server.web.gate import Identity
@@ -227,10 +227,8 @@ class RecorderState:
     @staticmethod
     def read(store: RecordStore, namespace: str, task_queue: str) -> RecorderState:
         """Return it from the record. Blocks; see `RecordStore`."""
-        scope = make_scope(namespace, task_queue)
-        progress = Progress(store, namespace, scope)
-        held = bool(Lease(store, name_lease(scope)).is_held())
-        return RecorderState(held, len(progress.slow_reads) if held else 0, progress.behind().total_seconds())
+        progress = Progress(store, namespace, make_scope(namespace, task_queue))
+        return RecorderState(bool(progress.is_at_work), len(progress.slow_reads), progress.behind().total_seconds())
 
     def collect(self) -> Iterable[Metric]:
         """See prometheus_client."""
