@@ -103,7 +103,6 @@ async def test_steps_that_need_others_go_on_where_they_were(machines: Machines) 
     await house.answer(run, "a", await asked(house, run, "other tool 1"))
     machines.restart_worker()
     await house.answer(run, "b", await asked(house, run, "one"))
-    machines.restart_worker()
     result = await house.result(run)
     assert result.context == {"tool": "tool 1", "one": "b", "other": "a", "last": "last 1"}
     assert [calls(machines.folder, name) for name in ("tool", "last")] == [1, 1]
