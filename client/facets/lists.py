@@ -5,6 +5,7 @@ Visibility finds them; only the workflows that may wait are asked, side by side.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +23,7 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.views import Status
 from holdfast.runtime.errors import raise_server_errors
 
+QUESTION_ID = re.compile("[0-9a-f]{16}")
 EVERYTHING = WaitingFilter()
 
 
@@ -71,6 +73,8 @@ class RunLists:
             Refusal: `unknown_question`: no open question has this id.
             NoWorker: No worker answers.
         """
+        if not QUESTION_ID.fullmatch(id):  # a query that named it would fail at a quotation mark
+            raise _unknown(id)
         seen = self._answering.memory.find(id)
         # Visibility learns of a question a moment after it was asked; who asks by id has mostly just seen it.
         if seen is not None and (question := await self._ask(seen.owner, id)) is not None:
@@ -78,7 +82,7 @@ class RunLists:
         async for row in waiting_workflows(self._tree.client, wanted=WaitingFilter(question=id)):
             if (question := await self._ask(row.owner, id)) is not None:
                 return question
-        raise Refusal("unknown_question", f"no open question has the id {id[:40]!r}; it may have been answered")
+        raise _unknown(id)
 
     async def _ask(self, owner: str, id: str) -> Question | None:
         """Return the question of this id if the workflow asks it and the person may see it."""
@@ -181,3 +185,7 @@ class RunLists:
             return await self._access.may("see", run)
         except UnknownRun:  # it has ended since it was listed
             return False
+
+
+def _unknown(id: str) -> Refusal:
+    return Refusal("unknown_question", f"no open question has the id {id[:40]!r}; it may have been answered")

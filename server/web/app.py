@@ -17,7 +17,7 @@ from holdfast.server.web.pages import PAGES
 from holdfast.server.web.pages.errors import error_page, fault_page
 from holdfast.server.web.problems import EXPECTED_ERRORS, WebProblem, make_problem
 from holdfast.server.web.provider import provider_pages
-from holdfast.server.web.security import HEADERS, Csrf, Deadline, Hosts, Patience, SecurityHeaders
+from holdfast.server.web.security import HEADERS, Addresses, Csrf, Deadline, Patience, SecurityHeaders
 from holdfast.server.web.sign_in import LINK_PAGES, PROGRAMS, SIGN_IN_PAGES, SignIn
 from holdfast.server.web.site import Site
 
@@ -67,7 +67,7 @@ def create_app(site: Site, gate: Gate | None = None, patience: Patience | None =
             Middleware(SecurityHeaders, gate=gate),
             # Those of the four below, which Starlette's own handling of the routes' exceptions is inside of.
             Middleware(ExceptionMiddleware, handlers=dict.fromkeys(EXPECTED_ERRORS, _handle_refusal)),
-            Middleware(Hosts, gate=gate),
+            Middleware(Addresses, gate=gate),
             Middleware(SignIn, gate=gate),
             Middleware(Csrf, gate=gate),
             Middleware(Deadline, patience=patience or Patience()),

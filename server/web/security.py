@@ -80,11 +80,11 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers)
 
 
-class Hosts:
-    """Refuse requests whose Host header does not name this server.
+class Addresses:
+    """Refuse requests whose Host header does not name this server, or whose path or query has a NUL character.
 
     Else a page elsewhere could have its own name resolve to this address, and read with the browser's help whatever
-    this server serves (DNS rebinding).
+    this server serves (DNS rebinding). No name has a NUL, and a database that is asked for one fails.
     """
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
@@ -96,10 +96,12 @@ class Hosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] == "http" and scope["path"] not in HEALTH:
-            self._check(scope)
+            self._check_host(scope)
+            if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                raise HTTPException(400, "the address contains a NUL character (%00), which no name has")
         await self.app(scope, receive, send)
 
-    def _check(self, scope: Scope) -> None:
+    def _check_host(self, scope: Scope) -> None:
         values = Headers(scope=scope).getlist("host")
         host = _host_name(values[0]) if len(values) == 1 else None
         if host in self.names:

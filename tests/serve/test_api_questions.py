@@ -37,6 +37,15 @@ async def test_a_question_that_was_answered_is_unknown(house: Harness, api: http
     assert (response.status_code, response.json()["code"]) == (404, "unknown_question")
 
 
+async def test_what_no_name_can_be_is_no_query(house: Harness, api: httpx.AsyncClient) -> None:
+    """A quotation mark, or a NUL, in a query of Temporal's visibility fails in its database."""
+    quoted = await api.get("/api/v1/questions/a%22")
+    assert (quoted.status_code, quoted.json()["code"]) == (404, "unknown_question")
+    for address in ("/api/v1/questions/%00", "/api/v1/runs?blueprint=%00", "/api/v1/runs/%00"):
+        refused = await api.get(address)
+        assert (refused.status_code, refused.json()["code"]) == (400, "malformed"), address
+
+
 async def test_a_claim_keeps_a_question_until_it_is_released(house: Harness, api: httpx.AsyncClient) -> None:
     question = await house.one(await house.start(FOR_TWO))
     place = f"/api/v1/questions/{question.id}"
