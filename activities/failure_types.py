@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.protocol.tool_errors import TIMEOUT, status_in
-
-TOOL_ERROR = "tool_error"
+from holdfast.protocol.tool_errors import TIMEOUT, TOOL_ERROR, status_in
 
 
 def classify_error(error: BaseException) -> str:

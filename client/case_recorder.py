@@ -21,21 +21,27 @@ from holdfast.client.events import below
 from holdfast.client.history import read_input, started_with
 from holdfast.client.outcomes import outcome_so_far
 from holdfast.client.past_runs import FREE_COMMANDS
+from holdfast.client.places import describe_place
 from holdfast.client.run_histories import Call, ChildRun, Histories
 from holdfast.client.states import Outcome, RunState
 from holdfast.client.tree import Tree
 from holdfast.client.whole_runs import WholeRunReader
 from holdfast.protocol import agents
-from holdfast.protocol.address import INSIDE, is_within, name_at, parts, segment
+from holdfast.protocol.address import INSIDE, Address, is_within, name_at, parts, segment
 from holdfast.protocol.agents import CacheHit, Completed, ModelReply, ModelRequest, ToolRequest
 from holdfast.protocol.events import Event, QuestionAsked, is_beginning
-from holdfast.protocol.past import Past, PastReply
+from holdfast.protocol.past import Past, PastFailure, PastReply
+from holdfast.protocol.tool_errors import TOOL_ERROR
 from holdfast.runtime.errors import BadInput
 
 EVENT_KEYS = {"name", "key", "payload", "id"}
 """The keys of an accepted event."""
 STAND_IN = "not-the-secret"
 """What a test answers in place of a secret."""
+NO_RESULT = "it had no result when the run became a test"
+"""The error of a tool whose only call was under way when the run ended: a test must not really call it."""
+BESIDE = ("branch", "map", "plan", "tool")
+"""Kinds of segments below which things are done at once, or in another order when a run goes on from another one."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class _RecordedCall:
     at: datetime
     arguments: JSON
     result: JSON
-    """As a test has it: a value, `{output: …}` or `{error: text}`."""
+    """As a test has it: a value, `{output: …}` or `{error: text}`, with the error's type where it has its own."""
     is_workflow: bool = False
     """True for one that Temporal retries, so that there may be more of them than the history tells."""
 
@@ -85,8 +91,11 @@ class CaseRecorder:
         self._replies: list[_RecordedReply] = []
         self.calls: list[_RecordedCall] = []
         self.answers: list[PastReply] = []
+        self._blueprint: Blueprint
         self._interrupted: list[str] = []
         """Where tools asked people in the middle of their work."""
+        self._without_result: list[str] = []
+        """Tools of which a call was under way when the run ended."""
         self._notes: list[str] = []
 
     async def record(self, name: str) -> RecordedCase:
@@ -102,6 +111,7 @@ class CaseRecorder:
         run, state = self._state.run, self._state
         definition = await started_with(self._tree.client, await self._tree.describe(run))
         self._check(definition.past)
+        self._blueprint = definition.blueprint
         await self._read()
         input_ = (await read_input(self._tree.client, run)).input
         answers, tools, model = self.write_answers(), self.write_tools(), self._write_model()
@@ -179,8 +189,7 @@ class CaseRecorder:
             self._notes.append(f"{request.address}: {request.tool} belongs to an agent of your code, and is called")
             return
         if call.status == "failed":
-            failure = await self._histories.read_failure(call.failure)
-            result: JSON = {"error": failure.message.removeprefix(f"{request.tool}: ")}
+            result = _write_error(request.tool, await self._histories.read_failure(call.failure))
         elif call.status == "completed":
             value = await self._histories.decode(call.result)
             if "questions" in value:
@@ -189,6 +198,7 @@ class CaseRecorder:
             result = _write_result(Completed.model_validate(value).result)
         else:
             self._notes.append(f"{request.address}: {request.tool} was under way when the run ended")
+            self._without_result.append(request.tool)
             return
         self.calls.append(_RecordedCall(request.tool, request.address, call.at, arguments, result))
 
@@ -229,10 +239,12 @@ class CaseRecorder:
         tools: JSONObject = {}
         for tool, calls in self._group_calls().items():
             results = [call.result for call in calls]
-            if _stand_in_line(calls) or all(result == results[0] for result in results):
+            if self._stand_in_line(calls) or all(result == results[0] for result in results):
                 tools[tool] = _shorten(results)
             else:
                 tools[tool] = [{"arguments": call.arguments, **_spell_out(call.result)} for call in calls]
+        for tool in self._without_result:
+            tools.setdefault(tool, [{"error": NO_RESULT}])
         if self._interrupted:
             where = ", ".join(sorted({name_at(address) for address in self._interrupted}))
             self._notes.append(f"{where}: a tool asked people in the middle of its work; the test has only its result")
@@ -327,7 +339,7 @@ class CaseRecorder:
             for event in asked
             if isinstance(event.data, QuestionAsked) and asks_people(event.data.kind)
         ]
-        if all(map(_stands_in_line, (event.address for event in asked))):
+        if all(self._stands_in_line(event.address) for event in asked):
             return listed
         return {"contains": _drop_repeated(listed)}
 
@@ -350,9 +362,18 @@ class CaseRecorder:
             arguments = [call.arguments for call in made]
             if _holds_secret(arguments) or self._names_run(str(arguments)):
                 continue
-            is_exact = _stand_in_line(made) and not made[0].is_workflow
+            is_exact = self._stand_in_line(made) and not made[0].is_workflow
             calls[tool] = arguments if is_exact else {"contains": _drop_repeated(arguments)}
         return calls
+
+    def _stand_in_line(self, calls: Sequence[_RecordedCall]) -> bool:
+        return len(calls) == 1 or all(self._stands_in_line(call.address) for call in calls)
+
+    def _stands_in_line(self, address: str) -> bool:
+        """Return whether nothing may be done beside what stands at an address, or in another order."""
+        if any(kind in BESIDE for kind, _, _ in parts(address)):
+            return False
+        return not describe_place(self._blueprint, Address(address)).independent
 
 
 def is_glob(name: str) -> bool:
@@ -393,6 +414,13 @@ def _write_result(result: JSON) -> JSON:
     return {"output": result} if isinstance(result, dict) else result
 
 
+def _write_error(tool: str, failure: PastFailure) -> JSON:
+    """Return the failure of a call as a test has it: without the type and the beginning that it gets anyhow."""
+    message = failure.message.removeprefix(f"{tool}: ")
+    is_plain = failure.type == TOOL_ERROR and message != failure.message
+    return {"error": message} if is_plain else {"error": failure.message, "type": failure.type}
+
+
 def _spell_out(result: JSON) -> JSONObject:
     return result if isinstance(result, dict) else {"output": result}
 
@@ -426,15 +454,6 @@ def _make_pattern(address: str) -> str:
         for whole, (kind, name, sub) in zip(address.split(";"), parts(address), strict=True)
     ]
     return ";".join(segments)
-
-
-def _stands_in_line(address: str) -> bool:
-    """Return whether what stands at an address may have nothing beside it."""
-    return not any(kind in ("branch", "map", "tool") for kind, _, _ in parts(address))
-
-
-def _stand_in_line(calls: Sequence[_RecordedCall]) -> bool:
-    return len(calls) == 1 or all(_stands_in_line(call.address) for call in calls)
 
 
 def _drop_repeated(values: Sequence[JSON]) -> list[JSON]:

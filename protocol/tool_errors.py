@@ -30,6 +30,8 @@ BY_TYPE: dict[str, ErrorKind] = {
 NEVER_AGAIN = ("http_400", "http_401", "http_403", "http_404", "http_422")
 """Failure types that are not retried."""
 TIMEOUT = "timeout"
+TOOL_ERROR = "tool_error"
+"""Failure type of whatever else a tool raises."""
 OUTCOME_UNKNOWN = "outcome_unknown"
 """Failure type of a call that may not run twice and may have taken effect: a person is asked."""
 CHECKPOINTS_UNREACHABLE = "checkpoints_unreachable"

@@ -28,6 +28,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.address import read_run
 from holdfast.protocol.agents import CALL_TOOL, CacheEntry, CacheHit, Completed, ToolOutcome, ToolRequest
 from holdfast.protocol.guard import Key
+from holdfast.protocol.tool_errors import TOOL_ERROR
 from holdfast.runtime.config import Config, SecretsSection
 from holdfast.runtime.connection import make_converter
 from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
@@ -245,15 +246,18 @@ def _holds_for(reply: JSON) -> list[JSON]:
 
 def _reply(reply: object, tool: str) -> Completed:
     match reply:
+        case {"error": error, "type": str(type_)}:
+            raise _fail(str(error), type_)
         case {"error": error}:
-            # It is part of the test: nobody wants to see it in the worker's log.
-            message = f"{tool}: {error}"
-            raise ApplicationError(
-                message, type="tool_error", non_retryable=True, category=ApplicationErrorCategory.BENIGN
-            )
+            raise _fail(f"{tool}: {error}", TOOL_ERROR)
         case {"output": output}:
             return Completed(result=output)
     return Completed(result=reply)
+
+
+def _fail(message: str, type_: str) -> ApplicationError:
+    """Return the failure of a call, which the worker does not log: it is a part of the test."""
+    return ApplicationError(message, type=type_, non_retryable=True, category=ApplicationErrorCategory.BENIGN)
 
 
 class OwnCaches:

@@ -22,6 +22,8 @@ from holdfast.testkit.names import DeclaredNames, collect_names, is_pattern
 
 FILE_KEYS = ("blueprint", "model", "tools", "tests")
 CASE_KEYS = ("name", "input", "model", "tools", "answers", "expect")
+REPLY_KEYS = {"output", "error", "type", "arguments"}
+"""Keys of an object that a tool replies."""
 EXPECT_KEYS = ("status", "output", "context", "questions", "trace", "calls", "error")
 QUESTION_KEYS = ("step", "address", "kind", "message", "options", "default", "info", "iteration", "assignees", "quorum")
 SPAN_KEYS = ("status", "times", "iterations", "items", "exit", "branch", "output")
@@ -228,13 +230,15 @@ class _CaseReader:
             self._add_problem(holder.value_place(name), path, "bad_value", message, f"{name}: [{{output: …}}]")
             return
         for index, reply in enumerate(replies):
-            if isinstance(reply, PlacedDict) and (
-                len(reply.keys() & {"output", "error"}) != 1 or reply.keys() - {"output", "error", "arguments"}
-            ):
+            place, where = replies.places[index], f"{path}[{index}]"
+            if not isinstance(reply, PlacedDict):
+                continue
+            if len(reply.keys() & {"output", "error"}) != 1 or reply.keys() - REPLY_KEYS:
                 message = "an object must be {output: …} or {error: text}, with `arguments` for certain calls only"
-                self._add_problem(
-                    replies.places[index], f"{path}[{index}]", "bad_value", message, "write {output: {…}}"
-                )
+                self._add_problem(place, where, "bad_value", message, "write {output: {…}}")
+            elif "type" in reply and not (isinstance(reply["type"], str) and "error" in reply):
+                message = "'type' is that of an error, such as outcome_unknown"
+                self._add_problem(place, where, "bad_value", message, "write {error: text, type: outcome_unknown}")
 
     def _require_declared_tool(self, name: str, holder: PlacedDict, path: str) -> None:
         if not name.startswith("mcp:"):

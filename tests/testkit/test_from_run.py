@@ -104,6 +104,24 @@ async def test_a_tool_that_fails_and_a_run_that_fails_are_found_again(desk: Desk
     assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
 
 
+async def test_a_call_that_was_lost_is_lost_in_the_test_too(desk: Desk, tmp_path: Path) -> None:
+    lost = {"error": "its worker was lost", "type": "outcome_unknown"}
+    tests = f"tests: [{{name: a run, tools: {{shout: [{lost}]}}, answers: [{{question: say, content: 'done: A'}}]}}]"
+    file = desk.read(tests, "steps: [{name: say, uses: shout, input: a}]")
+    recorded = await record(desk.stage, file, file.cases[0])
+    assert recorded.case["tools"] == {"shout": [lost]}
+    assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
+
+
+async def test_steps_that_need_others_may_be_done_in_another_order(desk: Desk) -> None:
+    """As in a run that went on from one that had failed in the first of them."""
+    steps = "steps: [{name: a, uses: shout, input: a}, {name: b, uses: shout, input: b}, {name: c, needs: [a, b]}]"
+    file = desk.read("tests: [{name: a run, tools: {shout: [A, B]}}]", f"max_parallel: 2\n{steps}")
+    recorded = await record(desk.stage, file, file.cases[0])
+    assert recorded.case["tools"]["shout"][0].keys() == {"arguments", "output"}
+    assert recorded.case["expect"]["calls"] == {"shout": {"contains": ["a", "b"]}}
+
+
 RACE = """
 steps:
   - kind: parallel
