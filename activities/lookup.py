@@ -6,6 +6,7 @@ Clients call it as an activity, and the worker's command `--look-up` without a s
 from __future__ import annotations
 
 import asyncio
+import json
 
 from temporalio import activity
 from temporalio.api.enums.v1 import TaskQueueType
@@ -79,6 +80,9 @@ class LookUpActivities:
                 await self._agents.check_tool(wanted.about, wanted.name)
             case "own_workflow":
                 await _check_polled(wanted)
+            case "argument" | "input":
+                given, by_name = json.loads(wanted.about), wanted.kind == "argument"
+                await asyncio.to_thread(self._tools.check_fixed, wanted.name, given, by_name=by_name)
             case _ if wanted.name.startswith(MCP):
                 await self._check_mcp(wanted.name, connect)
             case _:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
-from pydantic import ConfigDict, TypeAdapter, create_model, validate_call
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model, validate_call
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import WithDefaultSchema
@@ -128,6 +128,33 @@ class Tool:
     def _parameters(self) -> JSONObject:
         if self.is_graph:
             return input_schema(self.function)
+        try:
+            schema = self._model.model_json_schema(schema_generator=_Arguments)
+        except PydanticInvalidForJsonSchema as error:
+            raise wrong("bad_tool", f"{self.name} cannot be described to a model: {error.message}") from None
+        return {key: value for key, value in schema.items() if key != "title"}
+
+    def find_misfit(self, given: JSON, *, by_name: bool) -> str | None:
+        """Return what is wrong with the values of some arguments; names that it lacks, or does not have, are not.
+
+        Args:
+            given: As for `arguments`.
+        """
+        if self.is_graph:
+            return None
+        args, named = self.arguments(given, by_name)
+        try:
+            self._model.model_validate({**dict(zip(self.parameter_names, args, strict=False)), **named})
+        except ValidationError as error:
+            found = [one for one in error.errors(include_url=False) if one["type"] not in _ABOUT_NAMES]
+            return next((f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found), None)
+        except Exception as error:  # noqa: BLE001 the check of a type of the author's may raise anything
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    @cached_property
+    def _model(self) -> type[BaseModel]:
+        """The model of the arguments of a function."""
         _ = self.validated_function  # its annotations can be read
         hints = type_hints(self.function)
         fields: dict[str, Any] = {}
@@ -137,12 +164,7 @@ class Tool:
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[name] = (hints.get(name, Any), default)
         config = ConfigDict(arbitrary_types_allowed=True, extra="allow" if self._takes_any_name else "forbid")
-        model = create_model("Arguments", __config__=config, **fields)
-        try:
-            schema = model.model_json_schema(schema_generator=_Arguments)
-        except PydanticInvalidForJsonSchema as error:
-            raise wrong("bad_tool", f"{self.name} cannot be described to a model: {error.message}") from None
-        return {key: value for key, value in schema.items() if key != "title"}
+        return create_model("Arguments", __config__=config, **fields)
 
     def result(self) -> JSONObject | None:
         """Return the JSON Schema of what it returns, by its annotation; None if that says nothing, or is no JSON."""
@@ -192,6 +214,8 @@ class Tool:
         return checked
 
 
+_ABOUT_NAMES = ("missing", "extra_forbidden")
+"""Errors of pydantic that are about which arguments there are."""
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

@@ -226,6 +226,15 @@ class ToolActivities:
         elif ":" not in tool.name:  # a plain function may be a condition or a mapper, which is called as it is
             _ = tool.validated_function
 
+    def check_fixed(self, name: str, given: JSON, *, by_name: bool) -> None:
+        """Raise what a call would raise for values that the blueprint gives it; nothing for a tool that is not here."""
+        try:
+            misfit = find(name, self._allowed).find_misfit(given, by_name=by_name)
+        except ApplicationError:
+            return
+        if misfit is not None:
+            raise wrong("tool_input", f"{name} does not take this: {misfit}")
+
     def find_rule(self, name: str) -> OwnerRule | None:
         """Return what the owner of a tool demands before a call; None for nothing, and for a tool that is not here."""
         try:

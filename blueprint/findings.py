@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.errors import Problem
@@ -89,9 +89,9 @@ def iterate_texts(template: object, path: str) -> Iterator[tuple[str, str]]:
                 yield from iterate_texts(part, f"{path}[{index}]")
 
 
-def is_literal(template: object) -> bool:
+def is_literal(template: object, marks: Collection[str] = _MARKS) -> bool:
     """Return whether the template has no marks to fill in."""
-    return not any(mark in text for _, text in iterate_texts(template, "") for mark in _MARKS)
+    return not any(mark in text for _, text in iterate_texts(template, "") for mark in marks)
 
 
 def check_known(name: str, kind: str, available: Iterable[str], path: str, findings: Findings) -> None:

@@ -38,7 +38,7 @@ MaxParallel = Annotated[
 ]
 """Stands beside a list of steps."""
 
-RequirementKind = Literal["tool", "model", "group", "agent", "agent_tool", "own_workflow"]
+RequirementKind = Literal["tool", "argument", "input", "model", "group", "agent", "agent_tool", "own_workflow"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Requirement:
     path: tuple[str | int, ...]
     about: str = ""
     """For a tool that may be replaced: its purpose, by which another is found. For an agent object: the keys beside
-    it that need turns with a model, and `model`; for its tool: the object. For a workflow: its task queue."""
+    it that need turns with a model, and `model`; for its tool: the object. For a workflow: its task queue. For an
+    `argument` of a tool: an object of the one that is fixed, as JSON; for an `input`: its value, as JSON."""
     idempotent: bool | None = None
     """Whether a call may be made twice, as the blueprint says; None: it says nothing."""
     among: tuple[str, ...] | None = None

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from holdfast.blueprint.kinds import Blueprint
 
 NO_KEY = "model_auth"
+_OF_PACKAGES = ("tool", "argument", "input", "agent", "agent_tool")
+"""Kinds of requirements that the listed packages meet."""
 CONNECT_SECONDS = 90.0
 """Long, as the command of an MCP server may download it first."""
 
@@ -152,7 +154,7 @@ async def look_up_here(
 
 
 def _is_imported(requirement: Requirement) -> bool:
-    return requirement.kind in ("tool", "agent", "agent_tool") and not requirement.name.startswith("mcp:")
+    return requirement.kind in _OF_PACKAGES and not requirement.name.startswith("mcp:")
 
 
 async def _by_process(folder: Path, request: LookUp) -> LookedUp:

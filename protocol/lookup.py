@@ -16,6 +16,7 @@ CODES = (
     "model_auth",
     "no_worker",
     "not_allowed",
+    "tool_input",
     "unknown_agent",
     "unknown_group",
     "unknown_model",
@@ -36,8 +37,7 @@ class RequiredName(Value):
     idempotent: bool = False
     """True if the blueprint says that a call may be made twice."""
     about: str = ""
-    """For a tool that may be replaced: its task. For an `agent`: the keys beside it that need turns with a model, and
-    `model`; for an `agent_tool`: the agent. For an `own_workflow`: its queue."""
+    """See `Requirement.about`."""
     among: tuple[str, ...] | None = None
     """The tools of which one may take the place of a missing one; empty: any; None: none may."""
 

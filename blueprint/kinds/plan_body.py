@@ -7,8 +7,10 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
+from holdfast.blueprint.findings import is_literal
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds.agents import Agent
+from holdfast.blueprint.kinds.fixed import make_fixed
 from holdfast.blueprint.kinds.people_lists import groups_in
 from holdfast.blueprint.parts import MOST_AT_ONCE, Part, Requirement, Seconds, Template
 from holdfast.blueprint.questions.agreement import DEFAULT_LANGUAGE, Language, find_language
@@ -16,6 +18,7 @@ from holdfast.blueprint.questions.agreement import DEFAULT_LANGUAGE, Language, f
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]
 
+_REFERENCES = ("RESULT_FROM", "CURRENT_ITEM", "LOOP_INDEX")
 _NOTES = "Kept, but without effect: what a planner writes beside its plan, such as priority or version."
 
 
@@ -107,6 +110,9 @@ class PlanStep(Part):
         about = f"{self.service or ''} {self.instruction}".strip()
         for index, tool in enumerate(self.tools):
             yield Requirement("tool", tool, ("tools", index), about, among=())
+            for key, value in (self.arguments or {}).items():
+                if is_literal(value, _REFERENCES):
+                    yield make_fixed(tool, key, value)
         yield from groups_in(self.assignees, "assignees")
 
 

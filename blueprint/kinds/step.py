@@ -18,6 +18,7 @@ from holdfast.blueprint.kinds.base import Block
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
+from holdfast.blueprint.kinds.fixed import list_fixed
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path, error_sentences
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, MCP, model
@@ -117,6 +118,7 @@ class PlainStep(AskingStep):
         if self.uses is not None and self.uses not in BUILTINS:
             among = () if self.finds_tool else None
             yield Requirement("tool", self.uses, ("uses",), self.uses, self.idempotent, among)
+            yield from list_fixed(self.uses, self.arguments, self.input)
         yield from super().requires()
 
     @property

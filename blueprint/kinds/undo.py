@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from holdfast.blueprint.findings import Findings, check_function
+from holdfast.blueprint.kinds.fixed import list_fixed
 from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
 from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template
 
@@ -34,6 +35,7 @@ class Undo(Part):
 
     def requires(self) -> Iterator[Requirement]:
         yield Requirement("tool", self.uses, ("uses",))
+        yield from list_fixed(self.uses, self.arguments, self.input)
 
     @property
     def template(self) -> Template:

@@ -7,19 +7,24 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 import tests.tools  # noqa: F401 importing them registers them
+from holdfast.activities import AgentActivities, LookUpActivities, McpServers, ModelActivities, ToolActivities, tool
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import loads, parse_file
 from holdfast.blueprint.parts import Requirement
+from holdfast.blueprint.requirements import list_requirements
 from holdfast.cli import lookup
 from holdfast.client import worker_lookup
-from holdfast.client.lookup import Checked
+from holdfast.client.lookup import Checked, find_problems, make_request
 from holdfast.client.runs import Runs
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
@@ -122,6 +127,49 @@ async def test_imports_and_plans_are_looked_through(house: Harness, tmp_path: Pa
 async def test_a_plans_tool_that_the_worker_can_replace_is_no_problem(house: Harness) -> None:
     plan = "steps: [{kind: plan, name: p, plan: {goal: g, steps: [{id: a, instruction: Do it, tools: [look_upp]}]}}]"
     assert (await house.runs.look_up(house.load(plan))).problems == []
+
+
+@tool
+def charge(amount: Annotated[int, Field(gt=0)], currency: Literal["EUR", "CHF"] = "EUR") -> None:
+    """Charge an amount."""
+
+
+@tool
+def settle(day: date) -> None:
+    """Settle what is open."""
+
+
+FIXED = """
+steps:
+  - {name: a, uses: charge, arguments: {amount: -5, currency: "{{ input }}"}}
+  - {name: b, uses: charge, arguments: {amount: "7", currency: CHF}}
+  - {name: c, uses: settle, input: tomorrow}
+  - kind: block
+    name: d
+    steps: [{name: e, uses: settle, undo: {uses: charge, arguments: {amount: 1, currency: USD}}}]
+  - kind: plan
+    name: p
+    plan:
+      goal: g
+      steps:
+        - {id: x, tools: [charge], arguments: {amount: RESULT_FROM_y}}
+        - {id: y, tools: [charge], arguments: {amount: 0}}
+"""
+
+
+async def test_what_a_tool_gets_in_any_case_is_judged_by_its_own_types() -> None:
+    servers, blueprint = McpServers({}), loads(FIXED, name="fixed")
+    worker = LookUpActivities(ToolActivities([], servers, {}), ModelActivities({}), servers, AgentActivities([], {}))
+    needs = list_requirements(blueprint)
+    found = await worker.find_missing(make_request(needs, connect=False))
+    problems = find_problems(found, needs, worker_lookup.place_by_path(blueprint))
+    assert [(one.path, one.code) for one in problems] == [
+        ("steps[0].arguments.amount", "tool_input"),
+        ("steps[2].input", "tool_input"),
+        ("steps[3].steps[0].undo.arguments.currency", "tool_input"),
+        ("steps[4].plan.steps[1].arguments.amount", "tool_input"),
+    ]
+    assert problems[0].message == "charge does not take this: amount: Input should be greater than 0"
 
 
 async def test_without_a_worker_the_run_starts_unchecked(temporal: Client) -> None:
