@@ -9,12 +9,12 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Never
 
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
-from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.client import Client, Interceptor, OutboundInterceptor
+from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.archive import ArchivedEnd, ArchivedEvents
@@ -88,6 +88,22 @@ class Lag:
         )
 
 
+class _Absence(Interceptor, OutboundInterceptor):
+    """Answers in place of a server: it has no workflow."""
+
+    def __init__(self) -> None: ...
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        """See base class."""
+        return self
+
+    async def describe_workflow(self, input: Any) -> Never:
+        """See base class."""
+        raise RPCError("only the record is read", RPCStatusCode.NOT_FOUND, b"")
+
+    query_workflow = describe_workflow
+
+
 class Record:
     """The record of the runs of a namespace.
 
@@ -116,6 +132,10 @@ class Record:
         """Open the configured record to read it; None if nothing has been recorded there. Raises `RecordError`."""
         store = read_store(config.record_place(), load_key_ring(config))
         return None if store is None else cls(store, client)
+
+    def without_temporal(self) -> Record:
+        """Return this record as it is while Temporal does not answer; its `client` says that there are no workflows."""
+        return Record(self.store, Client(**{**self.client.config(), "interceptors": [_Absence()]}))  # type: ignore[arg-type]
 
     def recorder(self, tree: Tree, task_queue: str | None = None) -> Recorder:
         """Return a recorder that fills this record; with a task queue only from the workflows on it."""

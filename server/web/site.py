@@ -97,6 +97,26 @@ def _list_unreached(question: Question, channels: Channels, book: AddressBook, n
     return [] if news is None else [*news.unreachable, *news.missing]
 
 
+OUTAGE_SECONDS = 10.0
+"""How long the record is asked first, after Temporal did not answer: to find that out takes as long."""
+
+
+@dataclass
+class Outage:
+    """Whether Temporal did not answer just now."""
+
+    _noted: float = float("-inf")
+
+    def note(self) -> None:
+        """Remember that Temporal did not answer."""
+        self._noted = time.monotonic()
+
+    @property
+    def is_likely(self) -> bool:
+        """True for a while after Temporal did not answer."""
+        return time.monotonic() - self._noted < OUTAGE_SECONDS
+
+
 @dataclass(frozen=True)
 class Site:
     """The parts that every request shares. A request finds it as `request.app.state.site`."""
@@ -134,6 +154,19 @@ class Site:
     def live(self) -> Live:
         """Return what browsers look at now."""
         return Live(self.runs, self.record)
+
+    @cached_property
+    def outage(self) -> Outage:
+        """Return whether Temporal did not answer just now."""
+        return Outage()
+
+    @cached_property
+    def of_record(self) -> Site:
+        """Return this site as if Temporal had forgotten every run: it has those whose end is recorded."""
+        assert self.record is not None
+        record = self.record.without_temporal()
+        runs = Runs(record.client, self.given_runs.task_queue, self.given_runs.answering, record)
+        return replace(self, given_runs=runs, record=record)
 
     @cached_property
     def upkeep(self) -> Upkeep:
@@ -181,6 +214,6 @@ async def permit(connection: HTTPConnection, capability: Capability) -> Runs:
 
 
 def find_site(connection: HTTPConnection) -> Site:
-    """Return the site of a request."""
+    """Return the site of a request; while Temporal does not answer, as `outage` says, that of the record alone."""
     site: Site = connection.app.state.site
-    return site
+    return site.of_record if getattr(connection.state, "is_outage", False) else site

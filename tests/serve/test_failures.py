@@ -17,6 +17,7 @@ from temporalio.service import RPCStatusCode
 from holdfast.client.runs import Runs
 from holdfast.server.record import database
 from holdfast.server.record.record import Record
+from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import open_store
 from holdfast.server.record.tables import WEB_SESSIONS
 from holdfast.server.web.addresses import new_once_token, question_address
@@ -57,6 +58,7 @@ class Trouble:
     wire: Wire
     client: httpx.AsyncClient
     names: dict[str, str]
+    recorder: Recorder
 
     async def get(self, path: str) -> httpx.Response:
         return await self.client.get(path.format(**self.names))
@@ -76,7 +78,7 @@ async def trouble(house: Harness, tmp_path: Path) -> AsyncIterator[Trouble]:
     names = {"run": run, "id": question.id, "question": question_address(question), "q": f"{run}/{question.id}"}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8090", timeout=60) as client_:
-        yield Trouble(wire, client_, names)
+        yield Trouble(wire, client_, names, record.recorder(runs.tree))
     store.close()
 
 
@@ -94,6 +96,22 @@ def says_when(response: httpx.Response, code: str | None = None) -> None:
 async def test_every_page_and_call_says_that_temporal_is_down(trouble: Trouble, path: str) -> None:
     trouble.wire.status = DOWN
     says_when(await trouble.get(path), "server_error")
+
+
+async def test_a_run_that_has_ended_is_shown_from_the_record_meanwhile(trouble: Trouble, house: Harness) -> None:
+    run = await house.start("steps: [{name: one, input: tea}]")
+    await house.output(run)
+    await trouble.recorder.catch_up(run)
+    trouble.wire.status = DOWN
+    for path in ("", "/graph", "/context", "/history"):
+        response = await trouble.client.get(f"/runs/{run}{path}")
+        assert (path, response.status_code, "does not answer now" in response.text) == (path, 200, True)
+    for path in ("", "/result", "/history"):
+        response = await trouble.client.get(f"/api/v1/runs/{run}{path}")
+        assert (path, response.status_code, "tea" in response.text) == (path, 200, path != "/history")
+    calls = trouble.wire.calls.total()
+    await trouble.client.get(f"/runs/{run}")
+    assert trouble.wire.calls.total() == calls
 
 
 @pytest.mark.slow

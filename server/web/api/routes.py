@@ -20,6 +20,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.access import Capability
 from holdfast.server.web.credentials import WebScope
 from holdfast.server.web.gate import Identity, require_identity
+from holdfast.server.web.outage import read_anyway
 from holdfast.server.web.problems import EXPECTED_ERRORS, Unfit, WebProblem, make_problem
 from holdfast.server.web.requests import WebInput, read_json_body, read_query
 from holdfast.server.web.site import Site, find_site
@@ -137,7 +138,7 @@ class _PathCalls:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            response = await self._call(request.method).response(request)
+            response = await read_anyway(self._call(request.method).response)(request)
         except EXPECTED_ERRORS as error:
             response = make_problem(error).response()
         await response(scope, receive, send)

@@ -26,6 +26,7 @@ from holdfast.protocol.events import (
     RunResumed,
 )
 from holdfast.server.record.entries import RecordedComment
+from holdfast.server.web.outage import read_anyway
 from holdfast.server.web.pages.run_pages import REPETITIONS, read_head
 from holdfast.server.web.pages.templating import name_of_person, name_place, render
 from holdfast.server.web.site import find_site, permit
@@ -108,4 +109,4 @@ async def show_history_page(request: Request) -> Response:
     return render(request, "runs/history.html", head=head, entries=list_entries(events, comments), has_loop=has_loop)
 
 
-HISTORY: Sequence[BaseRoute] = [Route("/runs/{run}/history", show_history_page)]
+HISTORY: Sequence[BaseRoute] = [Route("/runs/{run}/history", read_anyway(show_history_page))]

@@ -31,6 +31,7 @@ from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import run_address, temporal_address
 from holdfast.server.web.gate import require_identity
+from holdfast.server.web.outage import read_anyway
 from holdfast.server.web.pages.chart_layout import lay_out
 from holdfast.server.web.pages.json_tree import json_node
 from holdfast.server.web.pages.run_tree import StepWords
@@ -66,7 +67,7 @@ class RunHead:
     cancel_requested: bool = False
     """True if the run was asked to end, and has not ended."""
     is_forgotten: bool = False
-    """True if Temporal has forgotten the run, and the record has it."""
+    """True if Temporal has forgotten the run, or does not answer, and the record has it."""
 
     @property
     def address(self) -> str:
@@ -291,8 +292,8 @@ def _number(text: str | None, least: int, most: int) -> int:
 
 RUN_PAGES: Sequence[BaseRoute] = [
     Route("/runs", list_runs_page),
-    Route("/runs/{run}", show_run_page),
-    Route("/runs/{run}/repetitions", show_repetitions_page),
-    Route("/runs/{run}/graph", show_graph_page),
-    Route("/runs/{run}/context", show_context_page),
+    Route("/runs/{run}", read_anyway(show_run_page)),
+    Route("/runs/{run}/repetitions", read_anyway(show_repetitions_page)),
+    Route("/runs/{run}/graph", read_anyway(show_graph_page)),
+    Route("/runs/{run}/context", read_anyway(show_context_page)),
 ]
