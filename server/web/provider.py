@@ -36,6 +36,8 @@ ATTEMPT_LIFE = 600
 PATIENCE = 10
 """Seconds that the provider gets for an answer."""
 DISCOVERY = "/.well-known/openid-configuration"
+SIGNATURES = "id_token_signing_alg_values_supported"
+"""How a provider says that it signs ID tokens: `none` would sign anybody in, `HS…` is for keys that none publishes."""
 
 
 class UnusableClaims(ValueError):
@@ -96,12 +98,14 @@ class Provider:
 
     async def _read_claims(self, request: Request) -> Mapping[str, JSON]:
         """Return the claims of the checked ID token, with what only the provider's user information has."""
+        metadata = await self.client.load_server_metadata()
+        signed = [name for name in metadata.get(SIGNATURES) or () if name != "none" and not name.startswith("HS")]
+        metadata[SIGNATURES] = signed  # the client keeps its metadata, and takes what they list
         token = await self.client.authorize_access_token(request)
         claims: Mapping[str, JSON] | None = token.get("userinfo")
         if claims is None:
             raise UnusableClaims("the provider sent no ID token; scopes must have openid")
         wanted = [self.settings.user_claim, self.settings.groups_claim]
-        metadata = await self.client.load_server_metadata()
         if all(name is None or name in claims for name in wanted) or "userinfo_endpoint" not in metadata:
             return claims
         more = await self.client.userinfo(token=token)

@@ -89,6 +89,16 @@ async def test_a_changed_state_is_refused(door: Callable[..., Door]) -> None:
     assert (await browser.get(back.replace("state=", "state=x"))).status_code == 403
 
 
+@pytest.mark.filterwarnings('ignore:JWS algorithm "none"')
+async def test_a_token_without_a_signature_signs_nobody_in(
+    door: Callable[..., Door], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even from a provider that says that it makes such tokens."""
+    monkeypatch.setattr("oidc_provider_mock._app._JWS_ALG", "none")
+    browser = door().browser()
+    assert (await browser.get(await led_back(browser))).status_code == 403
+
+
 @pytest.mark.slow
 async def test_a_missing_claim_is_told(door: Callable[..., Door]) -> None:
     browser = door(user_claim="nick").browser()
