@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
@@ -106,8 +107,8 @@ class Family:
         """Cancel the run and wait up to `seconds` for the end of its tree.
 
         Returns:
-            The workflows that have not ended; and once all have, those that had activities under way when they were
-            cancelled, which may have taken effect all the same.
+            The workflows that have not ended; and those that had activities under way when they were cancelled, which
+            may have taken effect all the same.
         """
         # The workflows pass the request on to their children. Each is sent one directly, too: nothing starts that was
         # answered a moment ago, and a parent whose workflow task fails does not keep its children from being cancelled.
@@ -122,15 +123,26 @@ class Family:
                 running = await self._cancel_all()
                 at_work = {workflow.id: workflow for workflow in running if _at_work(workflow)} | at_work
             if time.monotonic() >= end:
-                return await self.reasons(await self.find_running()), []
+                remaining = await self.find_running()  # such as one that undoes what it did
+                return await self.reasons(remaining), await self._list_interrupted(at_work.values(), remaining)
             await asyncio.sleep(min(POLL_SECONDS, max(end - time.monotonic(), 0)))
-        interrupted = await at_once(self._describe_interrupted, list(at_work.values()))
-        return [], [workflow for workflow in interrupted if workflow.in_flight]
+        return [], await self._list_interrupted(at_work.values(), [])
 
-    async def _describe_interrupted(self, workflow: WorkflowExecutionDescription) -> Left:
-        """Return what became of the activities that were under way when this workflow, which has ended, was cancelled.
+    async def _list_interrupted(
+        self, at_work: Iterable[WorkflowExecutionDescription], remaining: Iterable[WorkflowExecutionDescription]
+    ) -> list[Left]:
+        """Return the workflows whose activities were cut off; of `remaining` not those that are still under way."""
+        pending = {(workflow.id, activity.activity_id) for workflow in remaining for activity in _at_work(workflow)}
+        interrupted = await at_once(partial(self._describe_interrupted, pending), list(at_work))
+        return [workflow for workflow in interrupted if workflow.in_flight]
+
+    async def _describe_interrupted(
+        self, pending: Collection[tuple[str, str]], workflow: WorkflowExecutionDescription
+    ) -> Left:
+        """Return what became of the activities that were under way when a workflow was cancelled.
 
         Args:
+            pending: Workflows and activities that are still under way.
             workflow: The workflow as it was then.
         """
         events = await read_last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
@@ -138,7 +150,8 @@ class Family:
         completed, in_flight, texts = _list_completed(events), [], []
         later = _begun_after_cancel(events)
         for activity in _at_work(workflow):
-            if activity.activity_id in later:  # what the cancel itself has begun, such as an undo
+            # What the cancel itself has begun, such as an undo, is not meant.
+            if activity.activity_id in later or (workflow.id, activity.activity_id) in pending:
                 continue
             name = _name_activity(activity, names)
             in_flight.append(name)

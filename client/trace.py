@@ -50,6 +50,7 @@ from holdfast.protocol.events import (
     ToolReturned,
 )
 from holdfast.protocol.questions import Question
+from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 
 
 @dataclass
@@ -231,6 +232,8 @@ class Trace:
         """Add a tool call or its end, if it has an address of its own; what runs inside it goes below it."""
         kind, name, _ = parts(address)[-1]
         span = self._spans.get(address)
+        if span is not None and isinstance(call, ToolFailed) and call.error == OUTCOME_UNKNOWN:
+            span.error = StepError(call.error, call.message)  # it was cut off, and its step has no other end
         if kind != "tool" or (span is None and isinstance(call, ToolReturned)):
             return
         if span is None:

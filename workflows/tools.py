@@ -19,6 +19,7 @@ from holdfast.workflows.interrupts import AnsweredResult, Interrupts
 
 CALL_AGAIN = "call_again"
 """Type of the error of a call that an agent's library wants made again, otherwise, as by its `ModelRetry`."""
+CUT_OFF = "it was cancelled in the middle of the call: it is unknown whether it took effect"
 
 
 async def call_tool(
@@ -57,6 +58,8 @@ async def complete_tool(
         interrupts.drop()
         if isinstance(cancelled.result, Completed):
             _note_end(request.tool, cancelled.result, frame)
+        elif cancelled.result is None:
+            frame.note(ToolFailed(tool=request.tool, error=OUTCOME_UNKNOWN, message=CUT_OFF))
         raise
     except (asyncio.CancelledError, *HANDLED):
         interrupts.drop()

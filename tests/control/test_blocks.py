@@ -172,6 +172,21 @@ async def test_of_a_call_that_was_cut_off_a_person_says_whether_it_acted(house: 
     assert read_done(house.folder) == ["unwait"]
 
 
+async def test_what_was_cut_off_is_told_while_undos_run(house: Harness) -> None:
+    wait = {"uses": "waits_to_be_cancelled", "arguments": {"folder": str(house.folder), "name": "calls"}}
+    (house.folder / "shut").touch()
+    run = await house.start(written(block(do(house, "b", undo="cannot_undo"), {"name": "wait", **wait})))
+    await at_work(house)
+    steered = await house.runs.control.cancel(run, wait=0.5)
+    told = [name for workflow in [*steered.left, *steered.undone] for name in workflow.in_flight]
+    assert (steered.status, told) == ("running", ["wait"])
+    await house.answer(run, {"action": "skip"}, await house.one(run))
+    await house.result(run)
+    step = (await house.runs.watch.view(run)).trace.find("pipeline:test;block:all;step:wait")
+    assert step is not None and step.error is not None
+    assert (step.mark, step.error.type) == ("cancelled", "outcome_unknown")
+
+
 async def test_a_pause_holds_the_undos(house: Harness) -> None:
     run = await house.start(written(block(do(house, "a"), ASK)))
     await house.one(run)
