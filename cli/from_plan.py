@@ -65,7 +65,7 @@ async def create_from(origin: Origin, file: Path | None, as_json: bool) -> int:
         text = f"{header.splitlines()[0]}\n{expand(blueprint)}"
     loads(text, file=str(file), folder=file.parent)
     write_all({file: text})
-    if step.plan.agent is None and any(planned.agent is None for planned in step.plan.steps):
+    if step.plan.agent is None and any(planned.needs_agent for planned in step.plan.steps):
         say("no agent is named: the steps use the model `default` of [models.default] in holdfast.toml")
     if tools := dict.fromkeys(need.name for need in list_requirements(blueprint) if need.kind == "tool"):
         say(f"its tools must be in a module of [worker] imports in holdfast.toml: {', '.join(map(one_line, tools))}")

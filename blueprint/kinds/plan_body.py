@@ -18,6 +18,8 @@ from holdfast.blueprint.questions.agreement import DEFAULT_LANGUAGE, Language, f
 ItemRule = Literal["continue", "fail", "ask"]
 Driver = Literal["engine", "agent"]
 
+DEFAULT_MODEL = "default"
+"""Name in the worker's `[models]` of the model for a plan without an agent."""
 _REFERENCES = ("RESULT_FROM", "CURRENT_ITEM", "LOOP_INDEX")
 _NOTES = "Kept, but without effect: what a planner writes beside its plan, such as priority or version."
 
@@ -105,6 +107,12 @@ class PlanStep(Part):
     )
     default: str | None = Field(None, description="The answer that counts when nobody answers.", examples=["No"])
     notes: JSONObject = Field({}, description=_NOTES, examples=[{"priority": "high"}])
+
+    @property
+    def needs_agent(self) -> bool:
+        """True if the agent of the plan works on it."""
+        is_question = self.pause_for_response and not self.tools
+        return self.agent is None and self.arguments is None and not is_question
 
     def requires(self) -> Iterator[Requirement]:
         about = f"{self.service or ''} {self.instruction}".strip()
@@ -195,6 +203,11 @@ class PlanBody(Part):
         examples=["{{ input.failed }}"],
     )
     notes: JSONObject = Field({}, description=_NOTES, examples=[{"plan_id": "p-7", "version": 1}])
+
+    def requires(self) -> Iterator[Requirement]:
+        is_driven = self.source is not None or self.driver == "agent"
+        if self.agent is None and (is_driven or any(step.needs_agent for step in self.steps)):
+            yield Requirement("model", DEFAULT_MODEL, ("agent",))
 
     @property
     def spoken_language(self) -> Language:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from holdfast.blueprint.kinds import Agent, PlainStep
-from holdfast.blueprint.kinds.plan_body import PlanBody, PlanStep
+from holdfast.blueprint.kinds.plan_body import DEFAULT_MODEL, PlanBody, PlanStep
 from holdfast.blueprint.plan.layout import Layout, StepUnit
 from holdfast.blueprint.plan.tools import make_tool_errors
-
-DEFAULT_MODEL = "default"
-"""Name in the worker's `[models]` of the model for a plan without an agent."""
 
 
 class PlanWork(PlainStep):

@@ -73,7 +73,7 @@ def test_a_list_of_texts_becomes_a_blueprint_too(create: Holdfast, written: str)
     assert "[models.default]" in made.err
     plan = plan_of(create.folder / "planned.yaml")
     assert (plan.goal, [step.dependencies for step in plan.steps]) == ("My goal", [[], ["1"]])
-    assert create("validate", "planned.yaml").code == 0
+    assert "plan.agent: no model 'default'" in create("validate", "planned.yaml").err
 
 
 def test_a_plan_without_a_goal_gets_that_of_the_command(create: Holdfast) -> None:

@@ -111,7 +111,9 @@ async def test_what_is_there_is_no_problem(house: Harness, monkeypatch: pytest.M
 
 async def test_imports_and_plans_are_looked_through(house: Harness, tmp_path: Path) -> None:
     (tmp_path / "inner.yaml").write_text("steps:\n  - {name: deep, uses: not_there}\n")
-    (tmp_path / "plan.yaml").write_text("goal: g\nsteps: [{id: a, instruction: Do it, tools: [zzz_qqq]}]\n")
+    (tmp_path / "plan.yaml").write_text(
+        "goal: g\nsteps: [{id: a, instruction: Do it, tools: [zzz_qqq]}]\nagent: {model: echo}\n"
+    )
     outer = "imports: {inner: ./inner.yaml, plan: ./plan.yaml}\n"
     outer += "steps: [{name: a, uses: imports.inner}, {name: b, uses: imports.plan}]\n"
     (tmp_path / "outer.yaml").write_text(outer)
@@ -125,7 +127,8 @@ async def test_imports_and_plans_are_looked_through(house: Harness, tmp_path: Pa
 
 
 async def test_a_plans_tool_that_the_worker_can_replace_is_no_problem(house: Harness) -> None:
-    plan = "steps: [{kind: plan, name: p, plan: {goal: g, steps: [{id: a, instruction: Do it, tools: [look_upp]}]}}]"
+    planned = "{id: a, instruction: Do it, tools: [look_upp], agent: {model: echo}}"
+    plan = f"steps: [{{kind: plan, name: p, plan: {{goal: g, steps: [{planned}]}}}}]"
     assert (await house.runs.look_up(house.load(plan))).problems == []
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
+from holdfast.blueprint.kinds.plan_body import DEFAULT_MODEL
 from holdfast.blueprint.plan import Layout, LoopUnit, compile_plan
 from holdfast.blueprint.plan.tools import find_authored, find_tool_lack, ruling_agent
-from holdfast.blueprint.plan.work import DEFAULT_MODEL, PlanWork
+from holdfast.blueprint.plan.work import PlanWork
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.runs import Failure, ToolBounds

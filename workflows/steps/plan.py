@@ -14,8 +14,8 @@ from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS
+from holdfast.blueprint.kinds.plan_body import DEFAULT_MODEL
 from holdfast.blueprint.kinds.walk import lists_within
-from holdfast.blueprint.plan.work import DEFAULT_MODEL
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.ledger import ANY_TOOL, LedgerEntry, read_ledger
 from holdfast.protocol.plans import (
