@@ -186,7 +186,7 @@ def find_question(questions: Sequence[Question], wanted: str) -> Question | None
 def check_content(question: Question, answer: Answer) -> None:
     """Raise `Refusal` if the question would refuse the content of an answer."""
     if answer.action == "accept" and (problems := question.find_problems(answer.content)):
-        raise Refusal("invalid_answer", f"question {question.id}: {InvalidAnswer.of(problems)}", problems)
+        raise Refusal("invalid_answer", f"question {question.id}: {InvalidAnswer.of(problems)}", problems, question.id)
 
 
 def must_be_seen(question: Question) -> bool:

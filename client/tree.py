@@ -326,8 +326,8 @@ def refusal_in(error: WorkflowUpdateFailedError) -> Refusal | None:
     """Return the refusal that the workflow raised; None if the update failed otherwise."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type in REFUSALS:
-        problems = [(str(path), str(reason)) for path, reason in cause.details]
-        return Refusal(cause.type, cause.message, problems)
+        question, *problems = cause.details or ("",)
+        return Refusal(cause.type, cause.message, [(str(path), str(why)) for path, why in problems], str(question))
     return None
 
 

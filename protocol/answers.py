@@ -35,11 +35,12 @@ class Refusal(ValueError):
         code: One of `REFUSALS`.
         message: Reason and way out, for a person.
         problems: Of content that does not fit, each place in it with the reason; the message has them, too.
+        question: Of content that does not fit: the id of the question.
     """
 
-    def __init__(self, code: str, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, code: str, message: str, problems: Sequence[tuple[str, str]] = (), question: str = "") -> None:
         super().__init__(message)
-        self.code, self.message, self.problems = code, message, problems
+        self.code, self.message, self.problems, self.question = code, message, problems, question
 
 
 def refuse_closed(question: str, status: str, at: datetime, by: str | None = None) -> Refusal:

@@ -106,7 +106,7 @@ def decode_payload(raw: RawValue, limit: SizeLimit | None) -> JSON:
 
 def make_update_error(refusal: Refusal) -> ApplicationError:
     """Return the error that an update fails with for a refusal."""
-    return ApplicationError(refusal.message, *refusal.problems, type=refusal.code, non_retryable=True)
+    return ApplicationError(refusal.message, refusal.question, *refusal.problems, type=refusal.code, non_retryable=True)
 
 
 def _hide_content(refusal: Refusal) -> str:

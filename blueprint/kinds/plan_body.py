@@ -49,6 +49,8 @@ class PlanStep(Part):
         """See base class."""
         if key == "type":
             return "a question to a person has pause_for_response: true; a step that calls something has tools"
+        if key == "status":
+            return "nothing of a plan is done when it begins: leave out the steps that are"
         return None
 
     id: str = Field(description="Unique in the plan, loops included: letters, digits and _.", examples=["1", "step_2"])

@@ -16,7 +16,7 @@ from holdfast.cli.doctor.access import check_open_runs, check_rules
 from holdfast.cli.doctor.findings import Finding, Status
 from holdfast.cli.doctor.machine import check_machine
 from holdfast.cli.doctor.runs import check_runs
-from holdfast.cli.doctor.server import Deployment, check_server, explain_silence, reach
+from holdfast.cli.doctor.server import Deployment, check_server, make_stall_fault, reach
 from holdfast.cli.doctor.worker import check_workers
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, FAILED, print_json
@@ -65,7 +65,7 @@ async def examine(config: Config) -> list[Finding]:
         except RPCError as error:
             if error.status not in SILENT_STATUSES:
                 raise
-            return [*findings, explain_silence(error)]
+            return [*findings, make_stall_fault(error)]
     return findings
 
 

@@ -54,7 +54,7 @@ async def reach(config: Config) -> tuple[Deployment | None, list[Finding]]:
     return Deployment(client, config, embedded, retention), findings
 
 
-def explain_silence(error: RPCError) -> Finding:
+def make_stall_fault(error: RPCError) -> Finding:
     """Return the fault of a server that is there, and does not do what it is asked: its database, as a rule."""
     remedy = (
         "As a rule its database cannot be written, as on a full disk: make room there. It then goes on by itself,"

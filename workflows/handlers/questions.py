@@ -467,7 +467,7 @@ def _accept(entry: OpenQuestion, content: object, by: str | None) -> JSON:
         return entry.asked.accept(content)
     except (InvalidAnswer, BadSchema) as error:
         problems = error.problems if isinstance(error, InvalidAnswer) else ()
-        raise Refusal("invalid_answer", f"question {entry.question.id}: {error}", problems) from None
+        raise Refusal("invalid_answer", f"question {entry.question.id}: {error}", problems, entry.question.id) from None
 
 
 def _describe_acceptance(reply: Reply, at: datetime) -> JSONObject:

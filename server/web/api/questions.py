@@ -211,8 +211,8 @@ async def _answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
 
 def _place_refusal(refusal: Refusal, pairs: Sequence[tuple[Answer, Question | None]]) -> Exception:
     """Return the error with the places that a workflow names in the content of an answer, as paths in the request."""
-    named = (n for n, (_, question) in enumerate(pairs) if question is not None and question.id in refusal.message)
-    index = next(named, None)
+    ids = [None if question is None else question.id for _, question in pairs]
+    index = ids.index(refusal.question) if refusal.question in ids else None
     if index is None or not refusal.problems:
         return refusal
     return Unfit(
