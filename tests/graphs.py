@@ -287,12 +287,6 @@ def decides(state: State) -> State:
     return {"log": [f"{decision}, {reason}"]}
 
 
-def always_fails(state: State) -> State:
-    """Fails for a reason that no answer can change."""
-    interrupt("Which way?")
-    raise ValueError("no way is known")
-
-
 @langchain_tool
 def look_up(folder: str) -> int:
     """Look up."""
@@ -312,7 +306,6 @@ def looks_up_between(state: State) -> State:
 deciding = chain(first, decides, last, checkpointer=InMemorySaver())
 deciding_own_saver = chain(first, decides, last, checkpointer=OwnSaver())
 deciding_at_once = at_once(inner=chain(decides), slow=slow)
-failing_always = chain(first, always_fails, checkpointer=InMemorySaver())
 looking_up = chain(looks_up_between, checkpointer=InMemorySaver())
 
 

@@ -59,7 +59,7 @@ class Returns:
     ) -> GivenBack | None:
         """Take the answers on which a node has failed out of the checkpoints; None if the error is none of theirs.
 
-        Raises a failure if it is that of the last time, on the same answers.
+        Raises a failure if it comes of an answer that is not given back.
         """
         if is_retryable(error):
             return None
@@ -84,14 +84,16 @@ class Returns:
         return [id_ for id_ in ids if self._calls.get(id_, 0) == self._calls.get(failed.id, 0)]
 
     def _refuse_repetition(self, error: Exception, failed: FailedAnswer, returned: Sequence[str], place: str) -> None:
-        # Where an answer is kept that may be the wrong one, other answers to the rest change nothing.
-        answers = failed.read if len(returned) == len(failed.read) or not failed.is_kept else ()
-        failure = make_digest(failed.task, repr(error), *map(repr, answers))
-        if failure == self._kept.get("failure"):
+        if len(returned) == len(failed.read) or not failed.is_kept:
+            return
+        # The same failure on other answers: it is of one that is kept, and nothing that a person may say changes it.
+        failure, answers = make_digest(failed.task, repr(error)), make_digest(*map(repr, failed.read))
+        before = self._kept.get("failure")
+        if before is not None and before[0] == failure and before[1] != answers:
             text = replace_surrogates(f"{self._tool}: node {place}: {type(error).__name__}: {error}")
-            again = "on the same answers" if answers else "on an answer that it read before it called a tool or a model"
+            again = "on an answer that it read before it called a tool or a model"
             raise wrong("tool_error", f"{text} (it failed so before, {again})") from error
-        self._kept["failure"] = failure
+        self._kept["failure"] = [failure, answers]
 
     def explain(self, id_: str, asked: Asked | None, answer: InterruptAnswer | None, *, shows: bool) -> str:
         """Return why the answer to an interrupt is given back; `shows`: with that answer, which may have been right."""
