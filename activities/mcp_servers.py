@@ -63,8 +63,8 @@ INVALID_PARAMS, HEADER_MISMATCH, URL_REQUIRED = -32602, -32020, -32042
 not listed as it is now; and, of the protocol of 2025-11-25, of a page that a person must open first."""
 NO_CHANNEL = "mcp_no_channel"
 """Failure type: the server could not ask people in the middle of the call, which it had begun by then."""
-_NO_CHANNEL = re.compile(r"elicitation/create.*back[- ]?channel", re.DOTALL | re.IGNORECASE)
-"""What servers say of that: their protocol is of 2026, and has no way from the server to the client during a call."""
+_NO_CHANNEL = re.compile(r"elicitation.*(back[- ]?channel|server-initiated request)", re.DOTALL | re.IGNORECASE)
+"""What servers of `mcp` and FastMCP say of that: in the protocol of 2026 no request goes to the client in mid-call."""
 STATE_REFUSED = "mcp_state_refused"
 """Failure type: the server no longer takes the state that it gave out, and has done nothing."""
 FOR_NOW = (408, 425, 429)

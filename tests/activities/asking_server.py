@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Elicit, ElicitationResult, Resolve
 from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
@@ -74,6 +75,14 @@ async def book(folder: str, ctx: Context) -> str:
     said = await ctx.elicit("Which seat?", Size)
     note(folder, "booked")
     return f"{said.action} {said.data.size if said.action == 'accept' else ''}"
+
+
+@server.tool(structured_output=False)
+async def reserve(ctx: Context) -> str:
+    """Does the same as a server of FastMCP, which asks only by the protocol of 2025."""
+    if ctx.protocol_version == "2026-07-28":
+        raise ToolError("elicitation via server-initiated requests is unavailable on 2026-07-28 connections.")
+    return (await ctx.elicit("Which seat?", Size)).action
 
 
 @server.tool(structured_output=False)
