@@ -63,7 +63,7 @@ class AgentActivities:
 
 def _function(name: str, reference: ObjectReference) -> AgentDescription:
     """Return the description of a function that is an agent. Raises `unknown_agent`, and what it cannot have."""
-    if registered_agent(name) is None:
+    if (tool := registered_agent(name)) is None:
         names = ", ".join(agent_names()) or "none"
         hint = f"write package.module:agent, or the name of a function with @agent (there are: {names})"
         raise wrong(UNKNOWN, f"no agent {name!r}; {hint}")
@@ -71,4 +71,4 @@ def _function(name: str, reference: ObjectReference) -> AgentDescription:
         keys = ", ".join(map(repr, reference.keys))
         text = f"{reference.reference}: {keys}: of no effect, as this agent is a function, which takes no turns"
         raise wrong("agent_unsupported", f"{text}; leave it out, or say it in the function")
-    return AgentDescription(kind="function", name=name)
+    return AgentDescription(kind="function", name=name, idempotent=tool.idempotent)

@@ -40,6 +40,8 @@ class AgentDescription(Value):
     """A `function` is called once, with the input; it takes no turns with a model."""
     name: str = ""
     """The name of a function's tool."""
+    idempotent: bool = False
+    """True for a function that may run twice, as its owner says."""
     model: str = ""
     """The model's name, for people."""
 

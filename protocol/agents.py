@@ -56,15 +56,21 @@ class MadeCall(Value):
 
 
 def add_calls(made: Iterable[MadeCall], more: Iterable[MadeCall]) -> list[MadeCall]:
-    """Return the calls with further ones; of a call that was made again the last outcome counts.
+    """Return the calls with further ones; of equal calls the last counts, but no failed one hides one that returned.
 
     Of more than `MOST_CALLS` the oldest are left out, but of each tool the last one stays.
 
     >>> sent = MadeCall(tool="send", args="1f")
-    >>> [call.outcome for call in add_calls([sent], [sent.model_copy(update={"outcome": "returned"})])]
-    ['returned']
+    >>> returned, failed = (sent.model_copy(update={"outcome": outcome}) for outcome in ("returned", "failed"))
+    >>> [add_calls([sent], later)[0].outcome for later in ([returned], [failed], [returned, failed], [returned, sent])]
+    ['returned', 'failed', 'returned', 'begun']
     """
-    calls = list({(call.tool, call.args): call for call in (*made, *more)}.values())
+    found: dict[tuple[str, str], MadeCall] = {}
+    for call in (*made, *more):
+        before = found.get((call.tool, call.args))
+        if before is None or (before.outcome, call.outcome) != ("returned", "failed"):
+            found[call.tool, call.args] = call
+    calls = list(found.values())
     last = {call.tool: call for call in calls}
     older = [call for call in calls[:-MOST_CALLS] if last[call.tool] is call]
     return [*older, *calls[-MOST_CALLS:]]

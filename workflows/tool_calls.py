@@ -45,10 +45,6 @@ class ToolReplaced(ApplicationError):
         self.other = other
 
 
-def _end(call: MadeCall, outcome: str, output: object) -> MadeCall:
-    return call.model_copy(update={"outcome": outcome, "output": preview(output, LONGEST_KEPT)})
-
-
 def name_tool_error(error: BaseException) -> str | None:
     """Return the kind of the error of a tool that ends an agent or a step, else its type; None for other errors."""
     if not isinstance(error, ToolErrorFailure):
@@ -98,6 +94,8 @@ class ToolCalls:
         `ToolReplaced` where it is another tool's.
         """
         made = MadeCall(tool=tool, args=make_digest(args), arguments=preview(args, LONGEST_KEPT))
+        key = (tool, made.args)
+        earlier = [call for call in self.made if call.outcome == "returned" and (call.tool, call.args) == key]
         while True:
             # Before the call: what is broken off in the middle of it may have had its effect.
             self.note(made)
@@ -112,7 +110,9 @@ class ToolCalls:
             except HANDLED as error:
                 cause = find_failure(error, frame.address)
                 is_known = not is_cancelled(error) and not _may_have_acted(tool, cause, frame)
-                self.note(*cause.made, *([_end(made, "failed", cause.message)] if is_known else []))
+                self.note(*cause.made)
+                if is_known:
+                    self._note_end(made, "failed", cause.message, earlier)
                 kind = kind_of_failure(cause.type, cause.message) or "other"
                 if is_cancelled(error) or cause.final or self._rule(kind) is None:
                     raise
@@ -120,7 +120,7 @@ class ToolCalls:
                     raise
             else:
                 found = kind_of_result(result)
-                self.note(_end(made, "returned" if found is None else "failed", result))
+                self._note_end(made, "returned" if found is None else "failed", result, earlier)
                 if found is None or self._rule(found[0]) is None:
                     return result
                 cause = Failure(type=found[0], message=f"{tool}: {found[1]}", address=frame.address)
@@ -132,6 +132,11 @@ class ToolCalls:
         self.made = add_calls(self.made, calls)
         if self._keep is not None:
             self._keep(made=self.made)
+
+    def _note_end(self, made: MadeCall, outcome: str, output: object, earlier: list[MadeCall]) -> None:
+        """Record how a call ended; one that failed does not hide an equal one that had returned."""
+        ended = made.model_copy(update={"outcome": outcome, "output": preview(output, LONGEST_KEPT)})
+        self.note(*(earlier if outcome == "failed" and earlier else [ended]))
 
     def count_misfit(self, tool: str, message: str, frame: Frame, type_: str = "tool_input") -> None:
         """Count arguments that cannot be used, which a model gives again. Raises `ToolErrorFailure` after the last."""

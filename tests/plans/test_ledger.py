@@ -14,6 +14,7 @@ from holdfast.cli.render import question_text
 from holdfast.protocol.address import Address
 from holdfast.protocol.ledger import LedgerEntry, add_entries, read_ledger, tell_ledger
 from holdfast.workflows.ledger import Ledgers
+from holdfast.workflows.tool_calls import ToolCalls
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import DRIVERS, Plans, advance, ask, begin, call, finish, loop, step
 
@@ -74,7 +75,7 @@ async def test_what_the_plan_before_has_done_is_asked_about(
     script_for(plans, driver, {})
     run = await plans.harness.start(replanned({"driver": driver, "max_replans": 1}))
     question = await plans.harness.one(run)
-    assert question.message.startswith("May plan_send be called again? Step ana of the plan before has made this call.")
+    assert question.message.startswith("May plan_send be called again? Step ana has already made this call.")
     assert question.info["done"]["output"]["data"]["message_id"] == "m1"
     await plans.harness.answer(run, {"granted": answer}, question)
     output = await plans.harness.output(run)
@@ -187,7 +188,7 @@ async def test_the_next_iteration_of_a_loop_knows_what_was_done(plans: Plans, ro
     text = {**inner, "steps": [{"kind": "loop", "name": "again", "loop": {**loop, "checkpoint_every": rounds}}]}
     run = await plans.harness.start(json.dumps(text))
     question = await plans.harness.one(run)
-    assert "Step ana of the plan before" in question.message
+    assert "Step ana has already made" in question.message
     await plans.harness.answer(run, {"granted": False}, question)
     await plans.harness.output(run)
     assert [made["to"] for made in plans.calls()] == ["ana", "ben", "ben"]
@@ -198,7 +199,7 @@ async def test_a_new_run_goes_on_from_what_a_run_gave_that_failed(plans: Plans) 
     first = await plans.harness.result(await plans.harness.start(replanned({})))
     run = await plans.harness.start(replanned({"done": "{{ input }}"}), input=first.output)
     question = await plans.harness.one(run)
-    assert "Step ana of the plan before" in question.message
+    assert "Step ana has already made" in question.message
     await plans.harness.answer(run, {"granted": False}, question)
     await plans.harness.output(run)
     assert [made["to"] for made in plans.calls()] == ["ana", "ben", "ben"]
@@ -267,6 +268,31 @@ async def test_a_call_of_an_object_that_is_a_tool_is_in_the_ledger_and_is_asked_
     assert output["steps"]["1"]["called"] == ["agent:helper", tool], output
 
 
+async def test_a_failed_call_does_not_hide_an_equal_one_that_returned() -> None:
+    calls, results = ToolCalls(None), iter(({"id": 1}, {"success": False}))
+
+    async def send() -> Any:
+        return next(results)
+
+    for _ in range(2):
+        await calls.make("send", ANA, send, frame=None)  # type: ignore[arg-type] # it reads the frame of errors only
+    assert [(call.outcome, call.output) for call in calls.made] == [("returned", {"id": 1})]
+
+
+@pytest.mark.parametrize(("answer", "data"), [(False, "none"), (True, "42 is the answer to add")])
+async def test_a_function_that_is_an_agent_is_asked_about(plans: Plans, answer: bool, data: str) -> None:
+    source = "tests.team_agents:prophet"
+    whole = json.loads(replanned({}))
+    whole["agents"]["helper"] = {"from": source, "description": "Helps"}
+    plans.harness.script(json.dumps({"1": {"tool_calls": [{"name": "helper", "args": {"input": "add"}}]}}))
+    done = [{"step": "0", "tool": source, "arguments": {"input": "add"}, "status": "returned", "output": "none"}]
+    plan = {"goal": "Ask", "steps": [step("1", tools=["agent:helper"])], "agent": "clerk", "done": done}
+    run = await plans.harness.start(json.dumps({**whole, "steps": [{"kind": "plan", "name": "work", "plan": plan}]}))
+    await plans.harness.answer(run, {"granted": answer}, await plans.harness.one(run))
+    done = (await plans.harness.output(run))["steps"]["1"]
+    assert (done["data"], source in done.get("called", [])) == (data, answer)
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_of_a_loop_is_asked_about(plans: Plans, driver: str) -> None:
     send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "CURRENT_ITEM"})
@@ -286,8 +312,8 @@ async def test_an_item_of_a_loop_is_asked_about(plans: Plans, driver: str) -> No
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ({"status": "unknown"}, "made this call, and it is unknown whether it took effect."),
-        ({"status": "unknown", "arguments": None}, "may have called this tool; it is not known with which arguments."),
+        ({"status": "unknown"}, "has already made this call, and it is unknown whether it took effect."),
+        ({"status": "unknown", "arguments": None}, "may already have called this tool; it is not known with which arguments."),
     ],
 )
 async def test_a_call_that_may_have_been_made_is_asked_about(plans: Plans, entry: Json, words: str) -> None:
@@ -295,7 +321,7 @@ async def test_a_call_that_may_have_been_made_is_asked_about(plans: Plans, entry
     send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "ana"})
     run = await run_done(plans, [send], {}, [done])
     question = await plans.harness.one(run)
-    assert question.message == f"May plan_send be called again? Step 4 of the plan before {words}"
+    assert question.message == f"May plan_send be called again? Step 4 {words}"
     await plans.harness.answer(run, {"granted": True}, question)
     await plans.harness.output(run)
     assert plans.tools() == ["send"]
@@ -322,7 +348,7 @@ async def test_an_approval_that_is_asked_anyway_says_what_was_done(plans: Plans)
     agent = {**MODEL, "tools": [{"name": "plan_send", "approve": "always"}]}
     run = await run_done(plans, [send, {**send, "id": "t"}], {}, [made(plans, to="ana")], agent=agent)
     first = await plans.harness.one(run)
-    assert first.message.startswith("May plan_send be called? Step 4 of the plan before has made this call.")
+    assert first.message.startswith("May plan_send be called? Step 4 has already made this call.")
     await plans.harness.answer(run, {"granted": True, "scope": "run"}, first)
     second = await plans.harness.one(run)
     await plans.harness.answer(run, {"granted": False}, second)
@@ -341,7 +367,7 @@ async def test_an_item_that_is_begun_anew_repeats_no_call_unasked(plans: Plans, 
     run = await plans.start(plan, {"s": {"output": "done", "tool_calls": calls}})
     await plans.harness.answer(run, {"action": "retry"})
     question = await plans.harness.one(run)
-    assert "Step s (item 1 of all) of the plan before has made this call." in question.message
+    assert "Step s (item 1 of all) has already made this call." in question.message
     await plans.harness.answer(run, {"granted": answer}, question)
     output = await plans.harness.output(run)
     assert ([made["to"] for made in plans.calls()], output["status"]) == ([*sent, "ana", "ben"], "completed")
@@ -434,7 +460,7 @@ async def test_a_french_plan_asks_in_french_whether_a_call_is_made_again(plans: 
     plans.harness.script(text.replace('"goal":', '"language": "fr", "goal":'))
     run = await plans.harness.start(replanned({"max_replans": 1}))
     question = await plans.harness.one(run)
-    asked = "plan_send peut-il être appelé encore une fois ? L'étape ana du plan précédent a déjà fait cet appel."
+    asked = "plan_send peut-il être appelé encore une fois ? L'étape ana a déjà fait cet appel."
     assert question.message.startswith(asked)
 
 
@@ -461,7 +487,7 @@ async def test_what_a_change_of_the_plan_would_repeat_is_asked_about(
     await plans.harness.runs.plans.change(run, new)
     await plans.harness.answer(run, "yes", question)
     question = await plans.harness.one(run)
-    assert question.message.startswith("May plan_send be called again? Step ana of the plan before has made this call.")
+    assert question.message.startswith("May plan_send be called again? Step ana has already made this call.")
     await plans.harness.answer(run, {"granted": answer}, question)
     output = await plans.harness.output(run)
     assert ([made["to"] for made in plans.calls()], output["status"]) == (sent, "completed")

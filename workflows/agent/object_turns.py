@@ -9,13 +9,22 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.protocol.agent_objects import FINAL_OUTPUT, ObjectReference, ObjectUse
-from holdfast.protocol.agents import Completed, Message, ModelReply, ObjectCall, ObjectTool, ToolCall, ToolRequest
+from holdfast.protocol.agent_objects import FINAL_OUTPUT, AgentDescription, ObjectReference, ObjectUse
+from holdfast.protocol.agents import (
+    Completed,
+    Message,
+    ModelReply,
+    ObjectCall,
+    ObjectTool,
+    ToolCall,
+    ToolRequest,
+    ToolSpec,
+)
 from holdfast.workflows.agent import objects
 from holdfast.workflows.agent.agent_calls import AgentCalls
 from holdfast.workflows.agent.checks import Result
 from holdfast.workflows.agent.work import AgentWork
-from holdfast.workflows.approvals import add_defaults
+from holdfast.workflows.approvals import add_defaults, approve_call
 from holdfast.workflows.concurrency import run_together
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.loop_guard import add_call, is_repetition
@@ -47,15 +56,26 @@ class ObjectTurns:
         description = await self.work.host.activities.describe_agent(reference, self.work.address)
         opening, prompt = self.work.definition.messages, self.work.definition.messages[-1].content
         if description.kind == "function":
-            request = ToolRequest(tool=description.name, input=prompt)
-            retry = self.work.definition.retry or agent.retry
-            timeout = self.work.definition.timeout or agent.timeout
-            self.work.output = (await call_tool(request, self.work.frame(), source, timeout=timeout, retry=retry),)
+            self.work.output = (await self._call_function(description, source, prompt),)
             return
         run = workflow.info().workflow_id
         use = ObjectUse(reference=source, deps=agent.deps, run=run, prompt=prompt, tools=tools)
         specs = [describe_person()] if "ask" in agent.human else []
         self.work.advance(tools=specs, messages=opening, earlier=len(opening) - 1, use=use)
+
+    async def _call_function(self, description: AgentDescription, source: str, prompt: JSON) -> JSON:
+        """Call a function that is an agent, unless an earlier plan did and a person wants that to stand."""
+        definition, frame = self.work.definition, self.work.frame()
+        call = ToolCall(name=description.name, args={"input": prompt})
+        spec = ToolSpec(name=description.name, reference=source, idempotent=description.idempotent)
+        allowed = await approve_call(call, spec, (), frame)
+        if allowed.earlier is not None:
+            return allowed.earlier.output
+        request = ToolRequest(tool=description.name, input=prompt)
+        retry = definition.retry or self.work.agent.retry
+        timeout = definition.timeout or self.work.agent.timeout
+        work = partial(call_tool, request, frame, source, timeout=timeout, retry=retry)
+        return await self.calls.tool_calls.make(source, call.args, work, frame)
 
     async def take(self, reply: ModelReply, use: ObjectUse) -> None:
         """Do with a reply what the object's library does with one."""
