@@ -337,9 +337,11 @@ def _read_confirmation(value: JSON) -> Asked | None:
     call = args.get("originalFunctionCall") if isinstance(args, dict) else None
     if not isinstance(args, dict) or not isinstance(call, dict):
         return None
-    wanted = args.get("toolConfirmation") or {}
-    message = str(wanted.get("hint") or f"May {call.get('name')} be called?")
-    info = {"action": call.get("name"), "args": call.get("args")}
+    wanted, name = args.get("toolConfirmation") or {}, call.get("name")
+    # The hint that ADK makes by itself tells a programmer which response to send.
+    is_made = str(wanted.get("hint")).startswith(f"Please approve or reject the tool call {name}() by responding")
+    message = f"May {name} be called?" if is_made or not wanted.get("hint") else str(wanted["hint"])
+    info = {"action": name, "args": call.get("args")}
     if (payload := wanted.get("payload")) is None:
         return Confirmation(message=message, info=info)
     return PayloadConfirmation(message=message, payload=payload, info=info)

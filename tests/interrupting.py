@@ -164,7 +164,9 @@ def hosts_adk(payload: dict[str, int] | None = None) -> list[Any]:
     confirmed = resumed()
     if not confirmed.has_data:
         call = {"id": "c1", "name": "book_leave", "args": {"days": 3}}
-        wanted = {"hint": "Book 3 days?", "confirmed": False, **({"payload": payload} if payload else {})}
+        made = "Please approve or reject the tool call book_leave() by responding with a FunctionResponse with an expected"
+        wanted = {"hint": f"{made} ToolConfirmation payload.", "confirmed": False}
+        wanted |= {"hint": "Book 3 days?", "payload": payload} if payload else {}
         args = {"originalFunctionCall": call, "toolConfirmation": wanted}
         raise Interrupt({"id": "adk-1", "name": "adk_request_confirmation", "args": args})
     return [confirmed.data]
