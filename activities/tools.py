@@ -27,6 +27,7 @@ from holdfast.activities.attempts import (
 )
 from holdfast.activities.failure_types import classify_error, explain_unused, replace_surrogates
 from holdfast.activities.graphs import CheckpointStore, Graphs, MemoryCheckpoints
+from holdfast.activities.imports import import_alone
 from holdfast.activities.interrupt import (
     APPROVAL,
     BadAnswer,
@@ -40,6 +41,7 @@ from holdfast.activities.mcp_calls import MCP, McpCall
 from holdfast.activities.mcp_servers import LOST, NO_CHANNEL, McpServers
 from holdfast.activities.owner_gate import admit_request
 from holdfast.activities.registry import Tool, find, nearest_tool, wrong
+from holdfast.activities.reported_usage import Reported, collect_usage
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
 from holdfast.blueprint.json_values import JSON
@@ -63,6 +65,7 @@ from holdfast.protocol.agents import (
 from holdfast.protocol.lookup import ToolForm
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, NEVER_AGAIN, OUTCOME_UNKNOWN, TIMEOUT
 from holdfast.protocol.tool_rules import OwnerRule
+from holdfast.protocol.usage import Usage
 
 _FOREIGN = {
     "pydantic_ai.exceptions.ApprovalRequired": True,
@@ -108,8 +111,13 @@ class ToolActivities:
             await leave_failing_task(request.tool)
             if request.tool.startswith(MCP):
                 return await self._call_mcp(request)
-            with secret_scope(self._secrets) as scope:
-                return await refuse_leaks(self._call(request), scope, request.tool)
+            with secret_scope(self._secrets) as scope, collect_usage() as reported:
+                outcome = await refuse_leaks(self._call(request), scope, request.tool)
+                return (
+                    outcome.model_copy(update={"usage": await asyncio.to_thread(_add_up, reported)})
+                    if reported
+                    else outcome
+                )
 
     async def _call(self, request: ToolRequest) -> ToolOutcome:
         if request.of_agent is not None:
@@ -283,6 +291,15 @@ class ToolActivities:
                 reads_only=tool.reads_only,
             )
         ]
+
+
+def _add_up(reported: Reported) -> Usage:
+    """Return what was reported together; what has no cost at the list price of its model."""
+    # Imported with the first report: the library with the prices takes a second.
+    prices = import_alone("holdfast.activities.providers.conversation")
+    costs = ((prices.find_price(model, used) if used.cost_usd is None else used.cost_usd) for model, used in reported)
+    priced = (used.model_copy(update={"cost_usd": cost}) for (_, used), cost in zip(reported, costs, strict=True))
+    return sum(priced, Usage())
 
 
 def _check_parameters(spec: ToolSpec) -> None:

@@ -30,6 +30,7 @@ from holdfast.protocol.events import (
     LoopIteration,
     LoopStarted,
     ModelReplied,
+    ModelUsed,
     PlanCompleted,
     PlanRevised,
     PlanStarted,
@@ -192,6 +193,8 @@ class Trace:
                 span.ended = event.time
             case ModelReplied() as reply:
                 span.spent = span.spent + Spending(1, reply.tokens, reply.cost_usd)
+            case ModelUsed() as used:
+                span.spent = span.spent + Spending(used.requests, used.tokens, used.cost_usd)
             case AgentTold() as message:
                 span.messages.append(message)
             case QuestionReplied() as reply:

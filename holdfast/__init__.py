@@ -1,8 +1,8 @@
 """Durable agent pipelines that stop for people, on Temporal: the public names of Holdfast.
 
-Tool authors import `tool`, `Interrupt`, `resumed`, `BadAnswer`, `level` and the question kinds; programs import `ask`,
-`connect`, `Runs`, `Answer`; authors of their own workflows import `HumanInTheLoop`, those with clients and workers of
-their own `Plugin`. What is not in `__all__` is an implementation detail.
+Tool authors import `tool`, `Interrupt`, `resumed`, `BadAnswer`, `level`, `report_usage` and the question kinds;
+programs import `ask`, `connect`, `Runs`, `Answer`; authors of their own workflows import `HumanInTheLoop`, those with
+clients and workers of their own `Plugin`. What is not in `__all__` is an implementation detail.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.activities.interrupt import BadAnswer, Interrupt, level, resumed
     from holdfast.activities.registry import agent, tool
+    from holdfast.activities.reported_usage import report_usage
     from holdfast.activities.secrets import secret
     from holdfast.blueprint.errors import BlueprintError, Problem
     from holdfast.blueprint.kinds import Blueprint
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "holdfast.activities.interrupt": ("BadAnswer", "Interrupt", "level", "resumed"),
     "holdfast.activities.registry": ("agent", "tool"),
+    "holdfast.activities.reported_usage": ("report_usage",),
     "holdfast.activities.secrets": ("secret",),
     "holdfast.blueprint.errors": ("BlueprintError", "Problem"),
     "holdfast.blueprint.kinds": ("Blueprint",),
@@ -97,6 +99,7 @@ __all__ = [
     "load",
     "loads",
     "question_kind",
+    "report_usage",
     "resumed",
     "secret",
     "tool",

@@ -275,6 +275,8 @@ class Completed(Value):
     """For a tool of an agent object: what its library told the model in place of a result."""
     problem: str = ""
     """Why it did not return, for people."""
+    usage: Usage = Usage()
+    """Of the models that it asked by itself, as it has reported."""
 
 
 class Parent(Value):
@@ -307,6 +309,8 @@ class Interrupted(Value):
     """By path: why the answer there is given back. Its question is asked again, unless `questions` has one there."""
     together: bool = False
     """True if the tool runs again only once all questions are answered."""
+    usage: Usage = Usage()
+    """See `Completed`."""
 
 
 ToolOutcome = Completed | Interrupted

@@ -252,6 +252,15 @@ class ModelReplied(EventData, type="model.replied"):
     """How the reply ended; see `agents.Finish`."""
 
 
+class ModelUsed(EventData, type="model.used"):
+    """Requests to models that a tool or a function has made by itself, as it has reported."""
+
+    requests: int
+    tokens: int
+    cost_usd: float | None = None
+    """None: the price is not known."""
+
+
 class AgentCompleted(EventData, type="agent.completed"):
     turns: int
     output: object = None

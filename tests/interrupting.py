@@ -164,7 +164,9 @@ def hosts_adk(payload: dict[str, int] | None = None) -> list[Any]:
     confirmed = resumed()
     if not confirmed.has_data:
         call = {"id": "c1", "name": "book_leave", "args": {"days": 3}}
-        made = "Please approve or reject the tool call book_leave() by responding with a FunctionResponse with an expected"
+        made = (
+            "Please approve or reject the tool call book_leave() by responding with a FunctionResponse with an expected"
+        )
         wanted = {"hint": f"{made} ToolConfirmation payload.", "confirmed": False}
         wanted |= {"hint": "Book 3 days?", "payload": payload} if payload else {}
         args = {"originalFunctionCall": call, "toolConfirmation": wanted}

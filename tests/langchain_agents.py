@@ -34,6 +34,7 @@ class Scripted(BaseChatModel):
             {"name": "delete_file", "args": {"path": "report"}, "id": "c2"},
         ]
         reply = AIMessage(content=" | ".join(gave)) if gave else AIMessage(content="", tool_calls=calls)
+        reply.usage_metadata = {"input_tokens": 20, "output_tokens": 1, "total_tokens": 21}
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 

@@ -45,7 +45,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 
-from holdfast import Interrupt, resumed
+from holdfast import Interrupt, report_usage, resumed
 from holdfast import agent as agent_function
 from tests.tools import count
 
@@ -244,6 +244,14 @@ instrumented = telling(Instrumentation(), plain_add)
 searches = telling(NativeTool(WebSearchTool()), plain_add)
 prefixes = telling(PrefixTools(wrapped=Toolset(FunctionToolset([plain_add])), prefix="math"))
 not_an_agent = 3
+
+
+@agent_function
+async def metered(question: str) -> str:
+    """A function that says what its own requests to models took, one of them in a thread."""
+    report_usage("openai:gpt-4o", input_tokens=1_000_000)
+    await asyncio.to_thread(report_usage, "nobody:knows", requests=2, output_tokens=7)
+    return question
 
 
 @agent_function

@@ -118,6 +118,7 @@ class Activities:
         is_local = request.tool in self._identity.local_tools and request.idempotent is not False
         call = _ActivityCall(CALL_TOOL, placed, ToolOutcome, summary, ends, patience, is_local)
         outcome: ToolOutcome = await self._run(call, request.address)
+        self._count(outcome.usage)
         return outcome
 
     async def read_file(self, path: str, place: Address, *, summary: str) -> str:

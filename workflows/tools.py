@@ -10,8 +10,9 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import Retry
 from holdfast.blueprint.questions import LostCall
 from holdfast.protocol.agents import Completed, Interrupted, ToolOutcome, ToolRequest
-from holdfast.protocol.events import StepRetrying, ToolCalled, ToolDenied, ToolFailed, ToolReturned
+from holdfast.protocol.events import ModelUsed, StepRetrying, ToolCalled, ToolDenied, ToolFailed, ToolReturned
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
+from holdfast.protocol.usage import Usage
 from holdfast.workflows.concurrency import CancelledInCall, is_cancelled, is_outcome_unknown
 from holdfast.workflows.failures import HANDLED, failure, find_failure
 from holdfast.workflows.frame import Frame
@@ -42,6 +43,7 @@ async def complete_tool(
             frame.note(ToolCalled(tool=request.tool))
             with frame.host.let_ask(frame.address, interrupts):
                 outcome = await _outcome(request, interrupts, label, timeout, retry)
+            _count_reported(outcome, frame)
             match outcome:
                 case Completed():
                     _note_end(request.tool, outcome, frame)
@@ -57,6 +59,7 @@ async def complete_tool(
     except CancelledInCall as cancelled:
         interrupts.drop()
         if isinstance(cancelled.result, Completed):
+            _count_reported(cancelled.result, frame)
             _note_end(request.tool, cancelled.result, frame)
         elif cancelled.result is None:
             frame.note(ToolFailed(tool=request.tool, error=OUTCOME_UNKNOWN, message=CUT_OFF))
@@ -64,6 +67,13 @@ async def complete_tool(
     except (asyncio.CancelledError, *HANDLED):
         interrupts.drop()
         raise
+
+
+def _count_reported(outcome: ToolOutcome, frame: Frame) -> None:
+    """Count what a tool has spent on models that it asked by itself."""
+    if (used := outcome.usage) != Usage():
+        frame.meter.count(used)
+        frame.note(ModelUsed(requests=used.requests, tokens=used.tokens, cost_usd=used.cost_usd))
 
 
 def _note_end(tool: str, done: Completed, frame: Frame) -> None:

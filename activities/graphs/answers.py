@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.outputs import LLMResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.errors import is_invalid_resume
 
 from holdfast.activities.failure_types import explain_unused
+from holdfast.activities.reported_usage import report_usage
 from holdfast.blueprint.json_values import JSON
 
 _COMMAND = "00000000-0000-0000-0000-000000000000"
@@ -41,7 +43,7 @@ class FailedAnswer:
 
 
 class CallCounter(BaseCallbackHandler):
-    """Counts the calls of models and tools that each task begins, also in the graphs inside it."""
+    """Counts the calls of models and tools that each task begins, also in the graphs inside it, and what models use."""
 
     run_inline = True
 
@@ -60,6 +62,14 @@ class CallCounter(BaseCallbackHandler):
     def on_llm_start(self, *args: Any, **how: Any) -> None:
         """Count a call of a model without messages."""
         self._count(how.get("metadata"))
+
+    def on_llm_end(self, response: LLMResult, **how: Any) -> None:
+        """Report what a model has used."""
+        for [first, *_] in response.generations:
+            message = getattr(first, "message", None)
+            used, about = getattr(message, "usage_metadata", None) or {}, getattr(message, "response_metadata", {})
+            model = ":".join(filter(None, (about.get("model_provider"), about.get("model_name"))))
+            report_usage(model, input_tokens=used.get("input_tokens", 0), output_tokens=used.get("output_tokens", 0))
 
     def _count(self, metadata: Mapping[str, Any] | None) -> None:
         nodes = str((metadata or {}).get("langgraph_checkpoint_ns", ""))

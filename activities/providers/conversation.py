@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.messages import ModelRequest as RequestMessage
+from pydantic_ai.usage import RequestUsage
 from pydantic_core import from_json
 
 from holdfast.activities.outputs import FINAL_RESULT
@@ -265,6 +266,13 @@ def _args(raw: str | JSONObject | None) -> tuple[JSONObject, str | None]:
     except ValueError as error:
         return {}, f"no JSON: {error}"
     return (args, None) if isinstance(args, dict) else ({}, "no JSON object")
+
+
+def find_price(model: str, usage: Usage) -> float | None:
+    """Return the list price of tokens of a model, `provider:name`; None if it is not known."""
+    provider, _, name = model.rpartition(":")
+    tokens = RequestUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    return _cost(ModelResponse(parts=[], usage=tokens, model_name=name or None, provider_name=provider or None))
 
 
 def _cost(response: ModelResponse) -> float | None:

@@ -52,6 +52,8 @@ async def test_each_action_of_langchains_middleware_is_a_question(house: Harness
     told = await last(house, run)
     assert "sent hi to ana" in told and "with reason: keep it" in told
     assert done(folder) == ["sent hi to ana"]
+    usage = (await house.runs.state(run)).usage
+    assert (usage.requests, usage.tokens) == (2, 42)  # of the graph's own model
 
 
 async def test_a_person_may_answer_in_the_place_of_an_action(house: Harness, folder: Path) -> None:

@@ -210,6 +210,19 @@ async def test_a_function_that_is_an_agent_is_called_once(house: Harness) -> Non
     assert await house.output(run) == "42 is the answer to 42 is the answer to all"
 
 
+async def test_requests_that_a_function_makes_itself_count_against_limits(house: Harness) -> None:
+    steps = "[{name: see, agent: seer}, {name: again, agent: seer}]"
+    run = await house.start(
+        f"agents: {{seer: {{from: 'tests.team_agents:metered'}}}}\nlimits: {{model_calls: 3}}\nsteps: {steps}", "all"
+    )
+    assert (await house.result(run)).error.message == "the limit of 3 model calls of the run is reached (3 spent)"
+    state = await house.runs.state(run)
+    usage = state.usage
+    assert (usage.requests, usage.input_tokens, usage.output_tokens, usage.cost_usd) == (3, 1_000_000, 7, 2.5)
+    [step, _] = (await house.runs.watch.trace(state)).steps
+    assert (step.spent.requests, step.spent.tokens) == (3, 1_000_007)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 50])
 async def test_a_pause_holds_it_on_both_sides_of_a_continue_as_new(house: Harness, rounds: int) -> None:

@@ -43,7 +43,7 @@ PUBLIC = [
         "connect",
     ),
     *("AskCancelled", "AskDeclined", "AskError", "AskExpired", "ask"),
-    *("keeper", "level", "load", "loads", "question_kind", "resumed", "secret", "tool"),
+    *("keeper", "level", "load", "loads", "question_kind", "report_usage", "resumed", "secret", "tool"),
 ]
 LOADED = "import sys, json; print(json.dumps(sorted(sys.modules)))"
 

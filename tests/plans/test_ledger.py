@@ -313,7 +313,10 @@ async def test_an_item_of_a_loop_is_asked_about(plans: Plans, driver: str) -> No
     ("entry", "words"),
     [
         ({"status": "unknown"}, "has already made this call, and it is unknown whether it took effect."),
-        ({"status": "unknown", "arguments": None}, "may already have called this tool; it is not known with which arguments."),
+        (
+            {"status": "unknown", "arguments": None},
+            "may already have called this tool; it is not known with which arguments.",
+        ),
     ],
 )
 async def test_a_call_that_may_have_been_made_is_asked_about(plans: Plans, entry: Json, words: str) -> None:

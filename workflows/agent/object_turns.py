@@ -71,6 +71,7 @@ class ObjectTurns:
         allowed = await approve_call(call, spec, (), frame)
         if allowed.earlier is not None:
             return allowed.earlier.output
+        await frame.within_limits("model")
         request = ToolRequest(tool=description.name, input=prompt)
         retry = definition.retry or self.work.agent.retry
         timeout = definition.timeout or self.work.agent.timeout
