@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowExecutionStatus
 
 from holdfast.protocol.runs import LossPolicy
 from tests.conftest import Harness, until
@@ -14,7 +15,8 @@ from tests.tools import calls, read_done
 
 pytestmark = pytest.mark.slow
 
-KILLS = 10
+KILLS = 2
+"""Of the worker at each of the two questions: one that has the run in its cache, and one that has read its history."""
 QUICK = LossPolicy(heartbeat=8, backoff=0.1, factor=1)
 
 
@@ -23,14 +25,14 @@ def call(machines: Machines, tool: str, what: str) -> dict[str, Any]:
 
 
 async def cancelled(house: Harness, run: str) -> None:
-    async def has_ended() -> bool:
-        return (await house.runs.state(run)).status == "cancelled"
+    async def has_ended() -> bool:  # as Temporal says: a worker may not be up again
+        return (await house.client.get_workflow_handle(run).describe()).status == WorkflowExecutionStatus.CANCELED
 
     await until(has_ended, "the end")
     await house.replay()
 
 
-async def test_ten_kills_undo_each_step_once(machines: Machines) -> None:
+async def test_kills_undo_each_step_once(machines: Machines) -> None:
     house = await machines.house()
     machines.start_worker()
     (machines.folder / "shut").touch()
@@ -41,11 +43,11 @@ async def test_ten_kills_undo_each_step_once(machines: Machines) -> None:
     ]
     last = [{"name": "end", **call(machines, "does", "end")}]
     run = await house.start(written({"kind": "block", "name": "all", "steps": steps, "finally": last}))
-    for _ in range(KILLS // 2):
+    for _ in range(KILLS):
         await asked(house, run, "Go on?")
         machines.restart_worker()
     await house.client.get_workflow_handle(run).cancel()
-    for _ in range(KILLS // 2):
+    for _ in range(KILLS):
         question = await asked(house, run, "b could not be undone")
         machines.restart_worker()
     (machines.folder / "shut").unlink()
@@ -77,7 +79,7 @@ async def test_kills_at_the_boundaries_of_a_loop_and_in_the_middle_of_its_undos_
     await asked(house, run, "Go on from 3?")
     await house.client.get_workflow_handle(run).cancel()
     for what in ("una2", "end"):
-        for count in (1, 2, 3):
+        for count in (1, 2):
             await _begun(machines, what, count)
             machines.restart_worker()
         (machines.folder / f"shut-{what}").unlink()

@@ -13,4 +13,4 @@ pytestmark = pytest.mark.slow
 
 
 async def test_a_short_drill_ends_without_a_violation(tmp_path: Path) -> None:
-    assert await drill(Processes(tmp_path), seconds=30, seed=22, pauses=(1, 4)) == []
+    assert await drill(Processes(tmp_path), seconds=15, seed=22, pauses=(1, 4)) == []
