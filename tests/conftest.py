@@ -51,7 +51,7 @@ ATTRIBUTES = ATTRIBUTE_KEYS
 TOOLS = "tests"
 RUNNERS: dict[str, Any] = {"workflow_runner": RUNNER, "unsandboxed_workflow_runner": OWN_RUNNER}
 """The runners of a worker that a test starts itself."""
-PATIENCE = 1500
+PATIENCE = 3000
 """Looks at something that is about to happen, a fiftieth of a second apart or more."""
 LONGEST_WAIT = 600.0
 """Seconds of such looks, of which each may take long where no worker answers."""
@@ -331,10 +331,10 @@ async def polled_queue(client: Client) -> AsyncIterator[str]:
     queue = f"test-{uuid.uuid4().hex[:8]}"
     async with worker_for(client, queue):
         yield queue
-        await _end_all(client, queue)
+        await end_all(client, queue)
 
 
-async def _end_all(client: Client, queue: str) -> None:
+async def end_all(client: Client, queue: str) -> None:
     """Terminate what still runs on a queue: runs that were started over pages and calls, which no harness knows."""
     async for execution in client.list_workflows(f"TaskQueue = '{queue}' AND ExecutionStatus = 'Running'"):
         with suppress(RPCError):  # it has ended since

@@ -11,8 +11,9 @@ from tests.own_author import Correspondence
 
 
 async def work() -> None:
-    client = await Client.connect(os.environ["TEMPORAL_ADDRESS"], plugins=[Plugin()])
-    async with Worker(client, task_queue="holdfast", workflows=[Correspondence]):
+    address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ["TEMPORAL_NAMESPACE"]
+    client = await Client.connect(address, namespace=namespace, plugins=[Plugin()])
+    async with Worker(client, task_queue=os.environ["HOLDFAST_TASK_QUEUE"], workflows=[Correspondence]):
         await asyncio.Event().wait()
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -18,10 +17,13 @@ from holdfast.activities import all_activities
 from holdfast.client.history import histories
 from holdfast.workflows import RUNNER, WORKFLOWS
 from tests.conftest import RUNNERS, Replays, until
+from tests.crash.conftest import machines
 from tests.crash.machines import Machines, asked
 from tests.own_author import Correspondence
 from tests.own_desk import Desk
 from tests.progress import has_continued
+
+__all__ = ["machines"]
 
 CLASSES = [*WORKFLOWS, Correspondence]
 
@@ -119,14 +121,6 @@ async def test_a_cancel_ends_what_the_workflow_runs(desk: Desk, part: str, below
     assert described.status != WorkflowExecutionStatus.RUNNING
 
 
-@pytest.fixture
-def machines(tmp_path: Path) -> Iterator[Machines]:
-    made = Machines(tmp_path)
-    made.start_server()
-    yield made
-    made.stop()
-
-
 @pytest.mark.slow
 async def test_a_killed_worker_writes_and_sends_nothing_twice(machines: Machines) -> None:
     house = await machines.house()
@@ -136,16 +130,17 @@ async def test_a_killed_worker_writes_and_sends_nothing_twice(machines: Machines
 
     restart()
     parts = ["write", "send", "ask"]
-    await house.client.start_workflow(Correspondence.run, args=["Ana", parts], id="own", task_queue="holdfast")
+    run = f"own-{house.unique}"
+    await house.client.start_workflow(Correspondence.run, args=["Ana", parts], id=run, task_queue=machines.task_queue)
     for message, content in (
         ("May stringy be called?", "yes"),
         ("Is Ana content (1)", "no"),
         ("Is Ana content (2)", "yes"),
     ):
-        await asked(house, "own", message)
+        await asked(house, run, message)
         machines.kill("worker")
         restart()
-        question = await asked(house, "own", message)
-        await house.runs.answer("own", [Answer(question=question.id, content=content)])
-    handle = house.client.get_workflow_handle("own")
+        question = await asked(house, run, message)
+        await house.runs.answer(run, [Answer(question=question.id, content=content)])
+    handle = house.client.get_workflow_handle(run)
     assert await handle.result() == ["Dear Ana", "sent", "2 yes", "3"]

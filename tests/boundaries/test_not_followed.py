@@ -71,7 +71,7 @@ async def test_lists_and_doctor_say_that_it_is_stuck(unfollowed: tuple[Harness, 
         whole, [row] = await away.runs.lists.all(), [row for row in (await away.runs.lists.page())[0] if row.run == run]
         return row.stuck and next(row for row in whole if row.run == run).stuck
 
-    for _ in range(3):  # `until` waits for half a minute
+    for _ in range(2):  # `until` waits for a minute
         with suppress(AssertionError):
             await until(listed_as_stuck, "the report")
             break

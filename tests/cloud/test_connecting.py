@@ -26,7 +26,6 @@ from tests.cloud.front import Authority, Front  # noqa: E402 needs grpc
 pytestmark = pytest.mark.slow
 
 KEY = "eyJhbGciOiJFUzI1NiJ9.holdfast"
-NAMESPACE = "default"
 RUN = "steps: [{name: call, uses: stringy, input: {text: hi}}]"
 
 
@@ -141,8 +140,8 @@ async def test_a_worker_works_with_an_api_key_and_says_its_namespace(
 ) -> None:
     async with gate(machines, authority, key=KEY, operator=False) as (address, front):
         trust = {"TEMPORAL_TLS_SERVER_CA_CERT_PATH": str(authority.path)}
-        await works(machines, house, address, TEMPORAL_API_KEY=KEY, TEMPORAL_NAMESPACE=NAMESPACE, **trust)
-    assert front.namespaces == {NAMESPACE}
+        await works(machines, house, address, TEMPORAL_API_KEY=KEY, **trust)
+    assert front.namespaces == {machines.namespace}
     assert "search attributes could not be checked" in machines.log("worker")
 
 

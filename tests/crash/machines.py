@@ -1,4 +1,4 @@
-"""Processes that can be killed: a server with its state in a file, and a worker."""
+"""Processes that can be killed: a worker, and a server with its state in a file where a test kills that, too."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ LONGEST_START = 120
 
 
 class Machines:
-    """A server with its state in a file, and a worker: processes that can be killed and started again."""
+    """Processes that can be killed and started again: a worker, and a server if one is started here."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = find_free_port()
         self.address = f"127.0.0.1:{self.port}"
+        self.namespace, self.task_queue = "default", "holdfast"
         self.database = folder / "temporal.db"
         self.converter = DATA_CONVERTER
+        self.imports = "tests.tools,tests.plans.plan_tools"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start_server(self, *settings: str) -> None:
@@ -89,7 +91,9 @@ class Machines:
         environment = {
             **os.environ,
             "TEMPORAL_ADDRESS": self.address,
-            "HOLDFAST_IMPORTS": "tests.tools,tests.interrupting,tests.plans.plan_tools",
+            "TEMPORAL_NAMESPACE": self.namespace,
+            "HOLDFAST_TASK_QUEUE": self.task_queue,
+            "HOLDFAST_IMPORTS": self.imports,
             "HOLDFAST_HOME": str(self.folder / "home"),
             "PYTHONPATH": str(ROOT),
             **more,
@@ -108,7 +112,7 @@ class Machines:
     async def client(self) -> Client:
         async def connected() -> Client | None:
             try:
-                return await Client.connect(self.address, data_converter=self.converter)
+                return await Client.connect(self.address, namespace=self.namespace, data_converter=self.converter)
             except RuntimeError:
                 return None
 
@@ -116,10 +120,9 @@ class Machines:
         return client
 
     async def house(self) -> Harness:
-        harness = Harness(await self.client(), "holdfast", self.folder)
-        harness.runs = Runs(
-            harness.client, "holdfast", Answering(memory=QuestionMemory(self.folder / "questions.json"))
-        )
+        harness = Harness(await self.client(), self.task_queue, self.folder)
+        memory = QuestionMemory(self.folder / "questions.json")
+        harness.runs = Runs(harness.client, self.task_queue, Answering(memory=memory))
         return harness
 
 

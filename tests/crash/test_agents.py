@@ -24,6 +24,7 @@ async def provider() -> AsyncIterator[Provider]:
 
 async def begun(machines: Machines, provider: Provider, *tools: object) -> tuple[Harness, str]:
     house = await machines.house()
+    machines.imports = "tests.tools,tests.interrupting"
     machines.start_worker()
     agent = {"model": f"openai-compatible:m@{provider.url}", "tools": list(tools), "human": ["ask"]}
     run = await house.start(
@@ -104,27 +105,25 @@ async def test_a_request_lost_with_its_worker_is_made_again_and_those_before_it_
 async def test_an_agent_of_the_team_pays_nothing_twice_when_its_worker_is_killed(
     machines: Machines, provider: Provider
 ) -> None:
-    imports = {"HOLDFAST_IMPORTS": "tests.tools,tests.team_agents"}
+    machines.imports = "tests.tools,tests.team_agents"
     advice = {"advice": "Block it.", "block_card": True}
     provider.calls(("balance", {"pending": True}))
     provider.calls(("refund", {"amount": 5}), ("appraise", {"item": "ring"}))
     provider.calls(("final_result", advice))
     house = await machines.house()
-    machines.start_worker(**imports)
+    machines.start_worker()
     agent = {"from": "tests.team_agents:support", "deps": "tests.team_agents:bank"}
     agent |= {"model": f"openai-compatible:m@{provider.url}"}
     document = {"agents": {"boss": agent}, "steps": [{"name": "boss", "agent": "boss"}]}
     run = await house.start(yaml.safe_dump(document), f"{machines.folder} Ana")
     for message, content in (("appraise is done elsewhere", 900), ("May refund be called?", {"granted": True})):
         await asked(house, run, message)
-        machines.kill("worker")
-        machines.start_worker(**imports)
+        machines.restart_worker()
         question = await asked(house, run, message)
         before = await ended(house, run)
         await house.answer(run, content, question)
     await more(house, run, than=before, by=1)
-    machines.kill("worker")
-    machines.start_worker(**imports)
+    machines.restart_worker()
     assert await house.output(run) == advice
     made = {name: calls(machines.folder, name) for name in ("balance", "appraise", "greet")}
     assert (len(provider.requests), made) == (3, {"balance": 1, "appraise": 1, "greet": 1})

@@ -109,7 +109,10 @@ async def test_steps_that_need_others_go_on_where_they_were(machines: Machines) 
     await house.replay()
 
 
-async def test_an_answer_sent_while_no_worker_runs_survives_the_server_and_is_taken_later(machines: Machines) -> None:
+async def test_an_answer_sent_while_no_worker_runs_survives_the_server_and_is_taken_later(
+    with_server: Machines,
+) -> None:
+    machines = with_server
     house, run = await begun(machines)
     [question] = await house.runs.questions(run)
     machines.kill("worker")
@@ -139,7 +142,8 @@ async def test_a_claim_and_a_delegation_outlast_the_worker_that_took_them(machin
     await house.replay()
 
 
-async def test_a_server_killed_with_a_question_open_loses_nothing_accepted(machines: Machines) -> None:
+async def test_a_server_killed_with_a_question_open_loses_nothing_accepted(with_server: Machines) -> None:
+    machines = with_server
     house, run = await begun(machines)
     await house.answer(run, "more")
     await asked(house, run, "before 2")
@@ -157,7 +161,7 @@ async def test_a_guarded_run_takes_no_answer_while_no_worker_is_there(machines: 
     house, run = await begun(machines)
     [question] = await house.runs.questions(run)
     machines.kill("worker")
-    guarded = Runs(house.client, "holdfast", Answering(keys=[Key("k", "secret")]))
+    guarded = Runs(house.client, machines.task_queue, Answering(keys=[Key("k", "secret")]))
     with pytest.raises(NothingSent):
         await guarded.answer(run, [Answer(question=question.id, content="stop")])
     signals = [event.HasField("workflow_execution_signaled_event_attributes") for event in await _events(house, run)]

@@ -57,7 +57,8 @@ async def test_of_parallel_nodes_only_the_one_that_was_cut_off_runs_again(machin
     await house.replay()
 
 
-async def test_gc_keeps_the_checkpoints_of_a_run_until_it_has_ended(machines: Machines) -> None:
+async def test_gc_keeps_the_checkpoints_of_a_run_until_it_has_ended(with_server: Machines) -> None:
+    machines = with_server
     house, run = await hanging(machines, "hanging")
     restart(machines)
     await asked(house, run, "Which way?")

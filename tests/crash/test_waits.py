@@ -68,7 +68,7 @@ async def test_a_workflow_of_somebody_elses_is_started_once(machines: Machines) 
         await until(lambda: _runs(house, theirs.id), "their workflow")
         await theirs.signal("paid", 1)
         await went_on_once(house, run)
-        started = [execution async for execution in client.list_workflows("WorkflowType = 'ShipOrder'")]
+        started = [execution async for execution in client.list_workflows(f"WorkflowId = '{theirs.id}'")]
         assert len(started) == 1
 
 

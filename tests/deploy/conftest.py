@@ -1,5 +1,5 @@
 """The machines of a crash test, stopped at its end."""
 
-from tests.crash.conftest import machines
+from tests.crash.conftest import with_server
 
-__all__ = ["machines"]
+__all__ = ["with_server"]

@@ -77,10 +77,10 @@ def without_capabilities(process: subprocess.Popen[bytes]) -> bool:
     return all(f"{name}:\t{0:016x}" in status for name in ("CapPrm", "CapEff", "CapBnd")) and "NoNewPrivs:\t1" in status
 
 
-async def test_a_worker_works_and_writes_its_cache_alone(machines: Machines) -> None:
-    port, house = find_free_port(), await machines.house()
+async def test_a_worker_works_and_writes_its_cache_alone(with_server: Machines) -> None:
+    port, house = find_free_port(), await with_server.house()
     more = {"HOLDFAST_HEALTH_PORT": str(port), "HOLDFAST_IMPORTS": "tests.tools"}
-    process = await restricted(machines, "worker", "--processes", "2", port=port, **more)
+    process = await restricted(with_server, "worker", "--processes", "2", port=port, **more)
     try:
         run = await house.start(CACHED)
         await house.answer(run, "yes")
@@ -92,10 +92,10 @@ async def test_a_worker_works_and_writes_its_cache_alone(machines: Machines) -> 
         assert await asyncio.to_thread(process.wait, 60) == 0
 
 
-async def test_the_inbox_is_ready_and_writes_its_state_alone(machines: Machines) -> None:
-    await machines.house()
+async def test_the_inbox_is_ready_and_writes_its_state_alone(with_server: Machines) -> None:
+    await with_server.house()
     port = find_free_port()
-    process = await restricted(machines, "serve", "--host", "127.0.0.1", "--port", str(port), port=port)
+    process = await restricted(with_server, "serve", "--host", "127.0.0.1", "--port", str(port), port=port)
     try:
         assert without_capabilities(process)
         assert written(process) <= {"state/record.sqlite", "state/record.key", "state/serve.key"}

@@ -25,6 +25,9 @@ steps:
 """
 
 
+TWO = ("--processes", "2")
+
+
 class Set:
     """A supervisor and its processes."""
 
@@ -32,9 +35,9 @@ class Set:
         self.machines = machines
         self.health, self.metrics = find_free_port(), find_free_port()
 
-    def start(self, count: int = 2, **environment: str) -> None:
+    def start(self, *arguments: str, **environment: str) -> None:
         ports = {"HOLDFAST_HEALTH_PORT": str(self.health), "HOLDFAST_METRICS_PORT": str(self.metrics)}
-        self.machines.start_worker("--processes", str(count), **{"HOLDFAST_IMPORTS": TOOLS, **ports, **environment})
+        self.machines.start_worker(*arguments, **{"HOLDFAST_IMPORTS": TOOLS, **ports, **environment})
 
     async def status(self, path: str) -> int:
         try:
@@ -69,8 +72,10 @@ async def called(machines: Machines, name: str, times: int = 1) -> None:
 
 
 async def test_health_is_well_only_while_every_process_is(workers: Set) -> None:
+    (workers.machines.folder / "holdfast.toml").write_text("[worker]\nprocesses = 2\n")
     workers.start()
     await workers.ready()
+    assert len(workers.processes()) == 2
     stopped = workers.processes()[0]
     stopped.suspend()
     assert [await workers.status(path) for path in ("/healthz", "/readyz")] == [503, 503]
@@ -79,9 +84,11 @@ async def test_health_is_well_only_while_every_process_is(workers: Set) -> None:
     assert await workers.status("/healthz") == 200
 
 
-async def test_readiness_tells_of_a_server_that_is_gone(workers: Set) -> None:
-    workers.start()
+async def test_readiness_tells_of_a_server_that_is_gone(with_server: Machines) -> None:
+    workers = Set(with_server)
+    workers.start(HOLDFAST_PROCESSES="2")
     await workers.ready()
+    assert len(workers.processes()) == 2
     workers.machines.kill("server")
     assert await workers.status("/readyz") == 503
     assert await workers.status("/healthz") == 200
@@ -90,7 +97,7 @@ async def test_readiness_tells_of_a_server_that_is_gone(workers: Set) -> None:
 async def test_a_run_moves_when_its_process_is_killed_and_another_takes_its_place(workers: Set) -> None:
     machines = workers.machines
     house = await machines.house()
-    workers.start()
+    workers.start(*TWO)
     await workers.ready()
     (machines.folder / "hang").touch()
     run = await house.start(HANGS.format(folder=machines.folder))
@@ -118,7 +125,8 @@ async def holder(machines: Machines, house: Harness, run: str) -> int:
 
 async def test_the_metrics_of_two_processes_add_up(workers: Set) -> None:
     house = await workers.machines.house()
-    workers.start(HOLDFAST_MAX_ACTIVITIES="1")  # a process that has one call leaves the other to the other process
+    # A process that has one call leaves the other to the other process.
+    workers.start(*TWO, HOLDFAST_MAX_ACTIVITIES="1")
     await workers.ready()
     runs = [await house.start(MEETS.format(folder=workers.machines.folder)) for _ in range(2)]
     assert [await house.output(run) for run in runs] == ["met", "met"]
@@ -134,7 +142,7 @@ async def test_the_metrics_of_two_processes_add_up(workers: Set) -> None:
 async def test_on_sigterm_a_call_ends_within_the_grace_and_then_the_processes(workers: Set) -> None:
     machines = workers.machines
     house = await machines.house()
-    workers.start(HOLDFAST_GRACE="60")
+    workers.start(*TWO, HOLDFAST_GRACE="60")
     await workers.ready()
     (machines.folder / "hang").touch()
     run = await house.start(HANGS.format(folder=machines.folder))
@@ -157,7 +165,7 @@ async def test_on_sigterm_a_call_ends_within_the_grace_and_then_the_processes(wo
 async def test_a_second_signal_ends_all_at_once(workers: Set) -> None:
     machines = workers.machines
     house = await machines.house()
-    workers.start(HOLDFAST_GRACE="600")
+    workers.start(*TWO, HOLDFAST_GRACE="600")
     await workers.ready()
     (machines.folder / "hang").touch()
     await house.start(HANGS.format(folder=machines.folder))
@@ -176,7 +184,7 @@ async def _gone(processes: list[psutil.Process]) -> bool:
 
 
 async def test_processes_end_when_their_supervisor_is_killed(workers: Set) -> None:
-    workers.start()
+    workers.start(*TWO)
     await workers.ready()
     processes = workers.processes()
     workers.machines.kill("worker")
@@ -184,22 +192,12 @@ async def test_processes_end_when_their_supervisor_is_killed(workers: Set) -> No
 
 
 async def test_what_keeps_the_first_process_from_starting_ends_the_supervisor_with_its_code(workers: Set) -> None:
-    workers.start(HOLDFAST_IMPORTS="no_such_module")
+    workers.start(*TWO, HOLDFAST_IMPORTS="no_such_module")
     assert await workers.machines.ended("worker") == 2
     assert workers.machines.log("worker").count("'no_such_module' cannot be imported") == 1
 
 
 async def test_without_a_server_it_ends_with_5(workers: Set) -> None:
-    workers.machines.kill("server")
-    workers.start()
+    workers.machines.address = f"127.0.0.1:{find_free_port()}"
+    workers.start(*TWO)
     assert await workers.machines.ended("worker") == 5
-
-
-@pytest.mark.parametrize("source", ["file", "variable"])
-async def test_the_number_of_processes_is_configured(workers: Set, source: str) -> None:
-    if source == "file":
-        (workers.machines.folder / "holdfast.toml").write_text("[worker]\nprocesses = 3\n")
-    variables = {"HOLDFAST_PROCESSES": "3"} if source == "variable" else {}
-    workers.machines.start_worker(HOLDFAST_HEALTH_PORT=str(workers.health), **variables)
-    await workers.ready()
-    assert len(workers.processes()) == 3
