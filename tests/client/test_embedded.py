@@ -114,26 +114,21 @@ async def kill_server(config: Config) -> server.Server:
     return killed
 
 
-async def test_from_nothing_it_is_up_and_the_next_command_finds_it(project: Config) -> None:
-    first = await ensure(project)
-    before = find_server(project.home), find_workers(project.home)
-    assert await ensure(project) == first
-    assert (find_server(project.home), find_workers(project.home)) == before
-
-
-async def test_what_takes_some_seconds_is_told_before(project: Config) -> None:
+async def test_from_nothing_it_is_up_the_next_command_finds_it_and_down_stops_it(project: Config) -> None:
+    assert await stop_all(project) is False
     told: list[str] = []
-    await ensure(project, told.append)
+    first = await ensure(project, told.append)
     assert [("server" in text, "worker" in text) for text in told] == [(True, False), (False, True)]
-    await ensure(project, told.append)
-    assert len(told) == 2
-
-
-async def test_runs_may_carry_search_attributes_at_once_and_closed_ones_are_kept_90_days(project: Config) -> None:
-    await park(project)
-    client = await Client.connect((await ensure(project)).address)
+    before = find_server(project.home), find_workers(project.home)
+    assert await ensure(project, told.append) == first
+    assert ((find_server(project.home), find_workers(project.home)), len(told)) == (before, 2)
+    await park(project)  # with a search attribute
+    client = await Client.connect(first.address)
     space = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="default"), retry=True)
     assert space.config.workflow_execution_retention_ttl.ToTimedelta().days == 90
+    assert await stop_all(project) is True
+    assert (find_server(project.home), find_workers(project.home)) == (None, [])
+    assert await stop_all(project) is False
 
 
 async def test_a_server_of_an_older_version_gets_the_attributes_that_are_new(running: Config) -> None:
@@ -153,30 +148,20 @@ async def test_two_commands_at_once_make_one_server_and_one_worker(project: Conf
     assert len(shown) == 2
 
 
-async def test_a_killed_server_comes_back_where_it_was_with_its_runs(running: Config) -> None:
-    await park(running)
-    killed = find_server(running.home)
-    assert killed
-    workers = find_workers(running.home)
-    os.kill(killed.pid, signal.SIGKILL)
-    assert await is_parked(running)
-    assert find_server(running.home) == replace(killed, pid=find_server(running.home).pid)  # type: ignore[union-attr]
-    assert find_workers(running.home) == workers
-
-
-async def test_a_killed_server_that_holds_its_ports_a_moment_longer_than_its_lock_comes_back_where_it_was(
+async def test_a_killed_server_comes_back_where_it_was_with_its_runs_though_its_ports_are_held_for_a_moment(
     running: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed = await kill_server(running)
-    tried: list[int] = []
+    await park(running)
+    workers, killed, tried = find_workers(running.home), await kill_server(running), list[int]()
 
     def is_free(port: int) -> bool:
         tried.append(port)
         return tried.count(port) > 2
 
     monkeypatch.setattr(server, "_is_free", is_free)
-    await ensure(running)
+    assert await is_parked(running)
     assert find_server(running.home) == replace(killed, pid=find_server(running.home).pid)  # type: ignore[union-attr]
+    assert find_workers(running.home) == workers
 
 
 async def test_a_server_that_was_just_ending_when_it_was_found_is_started_again(
@@ -218,14 +203,6 @@ async def test_a_half_written_state_file_changes_nothing_but_the_worker(running:
     assert await is_parked(running)
     assert find_server(running.home) == before
     assert len(find_workers(running.home)) == 1
-
-
-async def test_down_stops_both_and_twice_is_fine(project: Config) -> None:
-    assert await stop_all(project) is False
-    await ensure(project)
-    assert await stop_all(project) is True
-    assert (find_server(project.home), find_workers(project.home)) == (None, [])
-    assert await stop_all(project) is False
 
 
 async def test_a_changed_tool_module_replaces_the_worker_and_nothing_else(running: Config) -> None:

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -37,33 +36,38 @@ def link_of(text: str) -> str:
     return next(word for word in text.split() if "?once=" in word)
 
 
-def test_run_starts_it_and_says_where_it_is(project: Process) -> None:
-    ran = project("run", project.write("ask.yaml", ASK))
-    link = link_of(ran.err)
-    assert (ran.code, link.startswith(f"{running(project).url}/questions/")) == (3, True)
-    with httpx.Client(follow_redirects=True, timeout=PATIENCE) as browser:
-        assert "user:ana" in browser.get(link).text
-
-
-def test_run_says_where_temporals_ui_shows_the_question(project: Process) -> None:
-    loop = f"{{kind: loop, name: l, loop: {{max_loops: 2, body: {ASK.partition('steps: ')[2][:-1]}}}}}"
-    ran = project("run", project.write("nested.yaml", f"{{name: nested, steps: [{loop}]}}"))
-    [address] = re.findall("in Temporal's UI, at (.*)", ran.err)
-    assert address.endswith("%2Floop%3Al")
-
-
-def test_an_answer_through_it_is_proved_by_a_person(project: Process) -> None:
+def test_run_starts_it_and_an_answer_through_it_is_proved_by_a_person(project: Process) -> None:
     ran = project("run", project.write("ask.yaml", ASK), "--json")
-    run, [question] = ran.json["run"], ran.json["questions"]
+    run, [question], link = ran.json["run"], ran.json["questions"], link_of(ran.err)
     base = running(project).url
+    assert (ran.code, link.startswith(f"{base}/questions/")) == (3, True)
     with httpx.Client(base_url=base, follow_redirects=True, timeout=PATIENCE) as browser:
-        page = browser.get(link_of(ran.err))
-        [csrf] = set(re.findall(r'name="csrf" value="(\w+)"', page.text))
+        page = browser.get(link).text
+        assert "user:ana" in page
+        [csrf] = set(re.findall(r'name="csrf" value="(\w+)"', page))
         answer = {"answers": [{"question": question["id"], "content": "yes"}]}
         sent = browser.post(f"/api/v1/runs/{run}/answers", json=answer, headers={"X-CSRF-Token": csrf})
     assert sent.status_code == 200, sent.text
     [row] = project("history", run, "--json").json
     assert (row["by"], row["proved_by"]) == ("user:ana", "person")
+    state = project.folder / "state"
+    ours = [state / name for name in ("serve.key", "record.sqlite", "inbox.log", "once")]
+    assert [oct(os.stat(path).st_mode & 0o077) for path in ours] == ["0o0"] * 4
+
+
+def test_the_next_run_finds_it_and_one_with_other_settings_replaces_it_on_its_port(project: Process) -> None:
+    project("run", project.write("ask.yaml", ASK))
+    loop = f"{{kind: loop, name: l, loop: {{max_loops: 2, body: {ASK.partition('steps: ')[2][:-1]}}}}}"
+    before = running(project)
+    ran = project("run", project.write("nested.yaml", f"{{name: nested, steps: [{loop}]}}"))
+    [address] = re.findall("in Temporal's UI, at (.*)", ran.err)
+    assert address.endswith("%2Floop%3Al")
+    assert running(project) == before
+    project.write("holdfast.toml", '[serve]\nuser = "user:bob"\n')
+    project("run", project.write("ask.yaml", ASK))
+    (project.folder / "holdfast.toml").unlink()
+    after = running(project)
+    assert (after.port, after.pid != before.pid) == (before.port, True)
 
 
 def test_at_a_terminal_run_says_so_before_it_asks(project: Process) -> None:
@@ -75,23 +79,6 @@ def test_at_a_terminal_run_says_so_before_it_asks(project: Process) -> None:
         assert screen.leave() == 0
     finally:
         screen.close()
-
-
-def test_the_next_command_finds_it_again(project: Process) -> None:
-    project("run", project.write("ask.yaml", ASK))
-    before = running(project)
-    project("run", project.write("ask.yaml", ASK))
-    assert running(project) == before
-
-
-def test_it_is_replaced_on_its_port_when_the_settings_change(project: Process) -> None:
-    project("run", project.write("ask.yaml", ASK))
-    before = running(project)
-    project.write("holdfast.toml", '[serve]\nuser = "user:bob"\n')
-    project("run", project.write("ask.yaml", ASK))
-    (project.folder / "holdfast.toml").unlink()
-    after = running(project)
-    assert (after.port, after.pid != before.pid) == (before.port, True)
 
 
 def test_serve_takes_its_place_and_is_kept(project: Process) -> None:
@@ -111,28 +98,6 @@ def test_serve_takes_its_place_and_is_kept(project: Process) -> None:
         serve.wait(PATIENCE)
 
 
-def test_down_stops_it(project: Process) -> None:
-    project("run", project.write("ask.yaml", ASK))
-    project("down")
-    assert find_inbox(project.folder / "state") is None
-
-
-def test_without_the_extra_run_works_and_says_nothing_of_it(project: Process) -> None:
-    project("down")
-    code = "import sys; sys.modules['starlette'] = None; from holdfast.cli.__main__ import main; main()"
-    words = [sys.executable, "-c", code, "run", project.write("ask.yaml", ASK)]
-    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, **project.place())
-    assert (ran.returncode, "browser" in ran.stderr) == (3, False)
-    assert find_inbox(project.folder / "state") is None
-
-
-def test_its_log_and_its_state_are_the_owner_s_alone(project: Process) -> None:
-    project("run", project.write("ask.yaml", ASK))
-    state = project.folder / "state"
-    ours = [state / name for name in ("serve.key", "record.sqlite", "inbox.log", "once")]
-    assert [oct(os.stat(path).st_mode & 0o077) for path in ours] == ["0o0"] * 4
-
-
 NOTIFY = """
 [notify.ops]
 command = ["sh", "-c", "cat >> told.json"]
@@ -140,17 +105,22 @@ events = ["asked"]
 """
 
 
-async def test_people_are_notified_of_a_run_that_a_command_only_starts(tmp_path: Path) -> None:
-    """`start` shows no inbox, and without one nobody was notified."""
-    project = Process(tmp_path)
-    project.write("holdfast.toml", NOTIFY)
-    notices = tmp_path / "told.json"
+async def test_down_stops_it_run_works_without_it_and_start_brings_it_back_to_notify_people(project: Process) -> None:
+    project("run", project.write("ask.yaml", ASK))
+    project("down")
+    assert find_inbox(project.folder / "state") is None
+    code = "import sys; sys.modules['starlette'] = None; from holdfast.cli.__main__ import main; main()"
+    words = [sys.executable, "-c", code, "run", project.write("ask.yaml", ASK)]
+    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, **project.place())
+    assert (ran.returncode, "browser" in ran.stderr) == (3, False)
+    assert find_inbox(project.folder / "state") is None
+    settings, notices = project.folder / "holdfast.toml", project.folder / "told.json"
+    settings.write_text(NOTIFY)
 
     async def notified() -> bool:
         return notices.exists() and "Well?" in notices.read_text()
 
-    try:
-        project("start", project.write("ask.yaml", ASK), "--id", "ask-1")
-        await until(notified, "the notice")
-    finally:
-        project("down")
+    # `start` shows no inbox, and without one nobody was notified.
+    project("start", project.write("ask.yaml", ASK), "--id", "ask-1")
+    await until(notified, "the notice")
+    settings.unlink()
