@@ -83,9 +83,24 @@ async def served(app: ASGIApp) -> AsyncIterator[str]:
             await serving
 
 
-async def serious(page: Page) -> list[str]:
-    """Return what axe finds on a page that is serious or critical: the rule with the elements."""
-    results = await Axe().run(page)
+async def find_faults(page: Page) -> list[str]:
+    """Return what does not fit at any width, and what axe finds: at the narrowest and the widest, and in the dark."""
+    found: list[str] = []
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 800})
+        found += await too_wide(page)
+        found += await serious(page) if width != WIDTHS[1] else []
+    await page.emulate_media(color_scheme="dark")
+    await page.reload()  # else links fade to their new colour under the eyes of axe
+    found += await serious(page, "color-contrast", "link-in-text-block")
+    await page.emulate_media(color_scheme="light")
+    return found
+
+
+async def serious(page: Page, *rules: str) -> list[str]:
+    """Return what axe finds on a page that is serious or critical, by these rules or by any: the rule, the elements."""
+    only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    results = await Axe().run(page, options={"resultTypes": ["violations"], **only})
     return [
         f"{violation['id']}: {[node['target'] for node in violation['nodes']]}"
         for violation in results.response["violations"]

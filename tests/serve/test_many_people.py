@@ -32,7 +32,7 @@ steps:
 """
 TAKEN = 10
 """Questions that a person goes for before a further look at the list."""
-SIZES = [pytest.param(6, 3, 4), pytest.param(50, 10, 5, marks=pytest.mark.slow, id="fifty people")]
+SIZES = [pytest.param(6, 3, 4), pytest.param(20, 4, 5, id="twenty people")]
 if size := os.environ.get("HOLDFAST_RACE"):
     SIZES = [pytest.param(*map(int, size.split(",")), id=size)]
 MOST_SECONDS_EACH = 15

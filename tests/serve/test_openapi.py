@@ -40,7 +40,7 @@ suppress-health-check = ["all"]
 headers = {{ Authorization = "Bearer {token}" }}
 
 [generation]
-max-examples = 8
+max-examples = 4
 
 # Values that fit may still be refused: of a run that has ended, by then.
 [checks.positive_data_acceptance]

@@ -1,4 +1,7 @@
-"""Every example with a model, through each wire: its scripted replies go over HTTP, and its tests hold all the same."""
+"""Every example with a model, through each wire: its scripted replies go over HTTP, and its tests hold all the same.
+
+Over the first wire go all tests of an example, over each other one the first: the others say the same kinds of things.
+"""
 
 from __future__ import annotations
 
@@ -76,12 +79,9 @@ class WiredStage(TestEnvironment):
 
 SPARING = ("check_receipt", "advise_customer")
 """Examples with a test of which no request goes over the wire: it is refused before, or a team's own agent makes it."""
-FIRST, *OTHERS = APIS
 
 
-@pytest_asyncio.fixture(
-    scope="module", params=[FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
-)
+@pytest_asyncio.fixture(scope="module")
 async def wired(request: pytest.FixtureRequest) -> AsyncIterator[WiredStage]:
     stage = await WiredStage.open()
     async with Fake(APIS[request.param]) as fake:
@@ -90,19 +90,21 @@ async def wired(request: pytest.FixtureRequest) -> AsyncIterator[WiredStage]:
         await stage.close()
 
 
-def cases() -> list[Any]:
-    """The tests of the examples that ask a model; but for the first of each they are slow."""
-    found = []
-    for path in sorted(EXAMPLES.glob("*/*.test.yaml")):
-        file = read_cases(path, load_config(path.parent))
-        asks = any(file.names.models) or "scripted:" in file.blueprint.model_dump_json()  # which a plan names inside
-        for n, case in enumerate(file.cases if asks else ()):
-            found.append(pytest.param(file, case, id=f"{path.stem}-{n}", marks=pytest.mark.slow if n else ()))
-    return found
+def rows() -> list[Any]:
+    """The tests of the examples that ask a model, each with a wire."""
+    files = [read_cases(path, load_config(path.parent)) for path in sorted(EXAMPLES.glob("*/*.test.yaml"))]
+    # A plan names its models inside.
+    asking = [file for file in files if any(file.names.models) or "scripted:" in file.blueprint.model_dump_json()]
+    return [
+        pytest.param(wire, file, case, id=f"{wire}-{file.path.stem}-{n}")
+        for place, wire in enumerate(APIS)
+        for file in asking
+        for n, case in enumerate(file.cases[:1] if place else file.cases)
+    ]
 
 
 @pytest.mark.first_row
-@pytest.mark.parametrize(("file", "case"), cases())
+@pytest.mark.parametrize(("wired", "file", "case"), rows(), indirect=["wired"])
 async def test_an_example_holds_over_the_wire(
     wired: WiredStage, file: CaseFile, case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
