@@ -53,6 +53,7 @@ WARNINGS = {
     "optional_key": "A key is read that the value may leave out: the expression then fails.",
     "null_in_text": "A text prints an output that may be null: the text then has the word null.",
     "shared_write": "Items of a map, branches or steps that run at once write one path: what they are in may fail.",
+    "text_update": "A text is written to the context key by key: where it is no JSON object, the step fails.",
     "unlimited_history": "A conversation keeps every turn: each request to its model is longer than the one before.",
     "unlimited_loop": "A loop has no limit of its own, and asks nobody.",
     "unproved_person": "Who may answer depends on who answered before, and nothing proves who that was.",

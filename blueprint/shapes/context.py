@@ -35,6 +35,11 @@ class Writes:
         for writes in (self.by_path, self.replacing) if replaces else (self.by_path,):
             writes.setdefault(split_keys(target), []).append(shape)
 
+    def list_whole(self) -> dict[str, list[Shape]]:
+        """Return what is written to each key below which nothing is written by itself."""
+        in_parts = {path[0] for path in self.by_path if len(path) > 1}
+        return {path[0]: shapes for path, shapes in self.by_path.items() if path[0] not in in_parts}
+
     def add_object(self, shape: Shape) -> None:
         """Add an object that is written key by key."""
         if not all(variant.is_closed for variant in shape.variants):

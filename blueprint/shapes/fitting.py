@@ -84,9 +84,12 @@ def check_write(target: str, verb: str, value: Shape, context: Shape, path: str,
         change = {"append": "appended to it", "merge": "merged into it"}[verb]
         message = f"{whole} is {describe_types(here)}: nothing can be {change}"
         return report.add(path, "bad_shape", message, "write set: instead, or change context_schema")
-    if verb == "set" and (wrong := find_misfit(value, here)) is not None:
+    wanted, done = (
+        (here.element, "appended") if verb == "append" and here.types <= {"list", "null"} else (here, "written")
+    )
+    if verb in ("set", "append") and (wrong := find_misfit(value, wanted)) is not None:
         hint = "write a value that fits context_schema"
-        report.add(path, "bad_shape", f"what is written to {whole} does not fit: {wrong}", hint)
+        report.add(path, "bad_shape", f"what is {done} to {whole} does not fit: {wrong}", hint)
     return None
 
 

@@ -8,6 +8,7 @@ from jinja2 import nodes
 
 from holdfast.blueprint.expressions.functions import METHODS
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
+from holdfast.blueprint.shapes.arguments import check_method
 from holdfast.blueprint.shapes.elements import look_into
 from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import describe_types, locate_value, name_node, suggest_key
@@ -37,12 +38,12 @@ _OF_ELEMENTS = {
 }
 _SAME_ELEMENTS = ("list", "sort", "unique", "select", "reject", "selectattr", "rejectattr")
 _ONE_ELEMENT = ("first", "last", "min", "max")
+_OF_OBJECT = ("items", "dictsort")
+_AS_IT_IS = "a list is gone through as it is"
 _OF_ANY = {"string": TEXT, "tojson": TEXT, "int": UNKNOWN, "float": UNKNOWN, "size": NUMBER}
 _ORDERED = (("number", "boolean", "text"), "numbers or texts")
 _NEEDS = {"sum": (("number", "boolean"), "numbers"), **dict.fromkeys(("min", "max", "sort"), _ORDERED)}
 """Filters that look at each element, the types that one of them needs, and these in words."""
-_TEXTS_OF_METHODS = {"startswith": 1, "endswith": 1, "replace": 2}
-"""How many arguments of a method have to be texts."""
 _COUNTED = ("count", "length")
 _METHODS = {
     "items": LIST,
@@ -78,6 +79,9 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
     if name == "reverse":
         read_elements(judged, of, value)
         return take_part(value)
+    if name in _OF_OBJECT and not value.may_be("object"):
+        judged.report("bad_shape", f"{name_node(of)} is {describe_types(value)}: `{name}` needs an object", _AS_IT_IS)
+        return LIST
     element = read_elements(judged, of, value)
     if name == "join":
         _check_join(judged, node, of, value)
@@ -160,9 +164,7 @@ def call_method(judged: JudgedText, node: nodes.Call, of: Shape, arguments: Sequ
         message = f"{name_node(node.node.node)} is {describe_types(of)}, and has no .{name}()"
         hint = "`| string` makes text of a value" if owner == "text" else "only an object has it"
         judged.report("bad_shape", message, hint)
-    for part, shape in list(zip(node.args, arguments, strict=True))[: _TEXTS_OF_METHODS.get(name, 0)]:
-        if not shape.may_be("list"):  # several prefixes
-            need_text(judged, part, shape)
+    check_method(judged, node, name, arguments)
     match name, node.args:
         case "get", [nodes.Const(value=str(key)), *_] if of.types != {"null"}:
             return _get(judged, node, of, key)

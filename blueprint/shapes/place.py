@@ -37,6 +37,9 @@ class Place:
     looked_at: frozenset[str] = frozenset()
     """References that a condition around has looked at, such as `steps.ask` and `input.note`."""
 
+    written: Mapping[str, Sequence[Shape]] = field(default_factory=dict)
+    """What is written to each key of the context below which nothing is written by itself."""
+
     def assume(self, looked_at: Collection[str]) -> Place:
         """Return the place where a condition has looked at these references."""
         return replace(self, looked_at=self.looked_at | set(looked_at))

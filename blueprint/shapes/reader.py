@@ -26,7 +26,7 @@ from holdfast.blueprint.shape import (
     make_object,
     make_shape,
 )
-from holdfast.blueprint.shapes import consents, rules
+from holdfast.blueprint.shapes import arguments, consents, rules
 from holdfast.blueprint.shapes.functions import call_function, call_method, filter_value
 from holdfast.blueprint.shapes.operators import ARITHMETIC, compare
 from holdfast.blueprint.shapes.place import JudgedText
@@ -41,7 +41,10 @@ _READ = (nodes.Name, nodes.Getattr, nodes.Getitem)
 _SAMPLE = "2"
 _MOST_SAMPLES = 1_000
 _DEFAULTS = ("default", "d")
-_COMPARING_TESTS = {"in": "in", "eq": "eq", "equalto": "eq", "ne": "ne"}
+_COMPARING_TESTS = {
+    **{"in": "in", "eq": "eq", "equalto": "eq", "ne": "ne"},
+    **{"lt": "lt", "le": "lteq", "gt": "gt", "ge": "gteq"},
+}
 """Tests that compare with their argument, and the operator that does the same."""
 _TESTS_OF_BEING = ("defined", "undefined", "none")
 _TYPES_OF_TESTS = {
@@ -276,9 +279,11 @@ class ExpressionReader(JudgedText):
             case nodes.Const(value=str()):
                 return self._read_key(node)
             case nodes.Slice() as part:
-                self._read_parts(part)
+                arguments.check_slice(self, [(bound, self.read(bound)) for bound in part.iter_child_nodes()])
                 return rules.read_slice(self, node, self.look_at(node.node))
-        return rules.read_item(self, node, self.look_at(node.node), self.read(node.arg))
+        of, key = self.look_at(node.node), self.read(node.arg)
+        arguments.check_index(self, node, of, key)
+        return rules.read_item(self, node, of, key)
 
     def _read_list(self, node: nodes.List | nodes.Tuple) -> Shape:
         return make_shape("list", element=join_shapes([self.read(part) for part in node.items]))
@@ -345,27 +350,28 @@ class ExpressionReader(JudgedText):
 
     def _read_filter(self, node: nodes.Filter) -> Shape:
         value = self.look_at(node.node) if node.name in _DEFAULTS else self.read(node.node)
-        for part in (*node.args, *(pair.value for pair in node.kwargs)):
-            self.read(part)
+        given = [self.read(part) for part in (*node.args, *(pair.value for pair in node.kwargs))]
+        arguments.check_filter(self, node, given)
         return filter_value(self, node, value)
 
     def _read_test(self, node: nodes.Test) -> Shape:
         shape, before = self.look_at(node.node), self.findings.mistakes
-        arguments = [self.read(part) for part in node.args]
+        given = [self.read(part) for part in node.args]
         consents.check_test(self, node, shape)
+        arguments.check_test(self, node, given)
         if node.name in _COMPARING_TESTS and self.findings.mistakes == before:
             operand = nodes.Operand(_COMPARING_TESTS[node.name], node.args[0])
-            return compare(self, node.node, shape, operand, arguments[0])
+            return compare(self, node.node, shape, operand, given[0])
         if node.name in _TESTS_OF_BEING and self.is_surely_there(node.node):
             return make_constant(node.name == "defined")
         type_ = _TYPES_OF_TESTS.get(node.name)
         return make_constant(False) if type_ is not None and not shape.may_be(type_) else BOOLEAN
 
     def _read_call(self, node: nodes.Call) -> Shape:
-        arguments = [self.read(part) for part in node.args]
+        given = [self.read(part) for part in node.args]
         if isinstance(node.node, nodes.Getattr):
-            return call_method(self, node, self.look_at(node.node.node), arguments)
-        return call_function(self, node, arguments)
+            return call_method(self, node, self.look_at(node.node.node), given)
+        return call_function(self, node, given)
 
     # Statements
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jinja2 import nodes
 
 from holdfast.blueprint.expressions.error import did_you_mean
@@ -60,20 +62,27 @@ def check_print(judged: JudgedText, node: nodes.Node) -> None:
 def check_presence(judged: JudgedText, node: nodes.Node) -> None:
     """Warn of a key that an object may leave out, where the expression fails without it."""
     root, keys = find_chain(node)
-    start = 1 if root == "input" or root in PREVIOUS else 3 if root == "steps" and keys[1:2] == ["output"] else 0
-    if not start:
+    start, shapes = _find_given(judged, root, keys)
+    below = keys[start:]
+    counts = [count for shape in shapes if (count := shape.find_optional(below)) is not None]
+    if not counts:
         return
-    of, below = judged.place.find(root), keys[start - 1 :]
-    for key in keys[: start - 1]:
-        of = of.find_key(key) or UNKNOWN
-    count = of.find_optional(below)
-    if count is None:
-        return
-    reference = ".".join([root, *keys[: start - 1 + count]])
+    count = min(counts)
+    reference = ".".join([root, *keys[: start + count]])
     if reference not in judged.place.looked_at:
         message = f"{reference} may be missing, and then this fails: nothing requires it, and it has no default"
         hint = f"require it, or say what stands there then: {reference} | default(…)"
         judged.warn("optional_key", message, hint, locate_key(_find_above(node, len(below) - count), below[count - 1]))
+
+
+def _find_given(judged: JudgedText, root: str, keys: Sequence[str]) -> tuple[int, Sequence[Shape]]:
+    """Return how many of the keys lead to a value that is given as a whole, and what it may be."""
+    if root == "input" or root in PREVIOUS:
+        return 0, [judged.place.find(root)]
+    if root == "steps" and keys[1:2] == ["output"]:
+        return 2, [(judged.place.find(root).find_key(keys[0]) or UNKNOWN).find_key("output") or UNKNOWN]
+    # Whether the key of the context has been written by then is not followed.
+    return 1, judged.place.written.get(keys[0], ()) if root == "context" and keys else ()
 
 
 def _find_above(node: nodes.Node, levels: int) -> nodes.Node:

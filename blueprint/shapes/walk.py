@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.expressions.texts import read_structure
-from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
+from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback
+from holdfast.blueprint.kinds.agent_checks import PLAIN
+from holdfast.blueprint.kinds.agents import AgentTool
 from holdfast.blueprint.kinds.deadlines import DEADLINE
 from holdfast.blueprint.kinds.knowledge import Branching, Knowledge, ToolShapes
 from holdfast.blueprint.kinds.needs import has_needs
@@ -47,7 +49,14 @@ def judge(blueprint: Blueprint, findings: Sink, tools: ToolShapes = NO_TOOLS) ->
         findings: Where its mistakes and warnings go.
         tools: What a worker, or its packages, say of tools.
     """
-    walk(blueprint, Report(findings), tools)
+    done = walk(blueprint, Report(findings), tools)
+    for name, agent in blueprint.agents.items():
+        done.check_approvals(agent.tools, f"agents.{name}.tools")
+    for path, step in placed_steps(blueprint.steps, "steps"):
+        for used in step.agents():
+            if isinstance(used.agent, Agent):
+                done.check_approvals(used.agent.tools, f"{path}.{used.path}.tools")
+        done.check_approvals(step.tools(), f"{path}.registry")
 
 
 def find_output_shape(blueprint: Blueprint, tools: ToolShapes = NO_TOOLS) -> Shape:
@@ -114,11 +123,20 @@ class Walk:
         every = placed_steps(self.blueprint.steps, "steps")
         self.ask_nobody = frozenset(step.name for _, step in every if not step.gives_reply)
         first = Shape(self.blueprint.inputs) if self.blueprint.inputs is not None else UNKNOWN
-        start = Place(previous=first, names={"input": first, "context": self.context.shape})
+        names = {"input": first, "context": self.context.shape}
+        start = Place(previous=first, names=names, written=self.context.writes.list_whole())
         check_form(DEADLINE, self._reader("deadline", start), self.blueprint.deadline, "deadline")
         end = self._walk_list(self.blueprint.steps, "steps", start)
         template = self.blueprint.output
         self.output = end.previous if template is None else self._reader("output", end).render(template)
+
+    def check_approvals(self, tools: Sequence[AgentTool], path: str) -> None:
+        """Report what cannot be meant in the `approve` of tools, by the arguments that each takes."""
+        for index, tool in enumerate(tools):
+            parameters = self.tools.parameters.get(tool.name)
+            if tool.approve is not None and tool.approve not in PLAIN and parameters is not None:
+                reader = self._reader(f"{path}[{index}].approve", Place(names={"args": parameters}))
+                reader.evaluate(tool.approve, is_condition=True)
 
     def _reader(self, path: str, place: Place) -> ExpressionReader:
         return ExpressionReader(place, path, self.report, self.ask_nobody)
@@ -296,6 +314,7 @@ class Walk:
             place.names,
             {**place.null_causes, **causes},
             certain,
+            written=place.written,
         )
 
     def _check_update(self, step: AnyStep, output: Shape, path: str) -> None:
@@ -308,3 +327,7 @@ class Walk:
             message = f"updates_context needs an object, but the output of {step.name} is none"
             hint = "write sink_to: NAME, or a mapping, such as input: {count: 1}"
             self.report.add(f"{path}.updates_context", "bad_shape", message, hint)
+        elif not texts:
+            message = f"the output of {step.name} is a text: where that is no JSON object, updates_context fails"
+            hint = "give its agent an output_schema, or write sink_to: NAME"
+            self.report.warn(f"{path}.updates_context", "text_update", message, hint)

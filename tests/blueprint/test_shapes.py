@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -162,8 +163,13 @@ MISTAKES = {
     READ % "input.tags | sum": ("{{", "bad_shape", "what `sum` looks at in input.tags is a text: it needs numbers"),
     READ % "steps.rate.output.words | max": ("{{", "bad_shape", "is an object: it needs numbers or texts"),
     READ % "steps.rate.output.words | sort | list": ("{{", "bad_shape", "name the part of each: attribute='…'"),
-    READ % "input.payee.startswith(5)": ("{{", "bad_shape", "`| string` makes text"),
-    READ % "input.payee.replace(1, 'x')": ("{{", "bad_shape", "`| string` makes text"),
+    READ % "input.payee.startswith(5)": ("5", "bad_shape", "`| string` makes text"),
+    READ % "input.payee | truncate(length='10')": ("10", "bad_shape", "write it without quotes"),
+    READ % "context.log[:'3']": ("3", "bad_shape", "a slice needs a whole number"),
+    READ % "steps.rate.output[0]": ("0", "bad_shape", "has keys, which are texts"),
+    READ % "context.log | dictsort": ("{{", "bad_shape", "needs an object"),
+    WHEN % "input.amount is divisibleby('2')": ("2", "bad_shape", "needs a number"),
+    WHEN % "input.amount is gt('2')": ("input.amount", "bad_shape", "have no order"),
     CHOOSE % ("input.amount", "low: {name: a}, 5: {name: b}"): ("low", "unreachable_branch", "is a number"),
     # Races, routers and undos.
     "{kind: parallel, name: p, branches: {left: {name: a, input: 1}, right: {name: b}}, reduce: union}": (
@@ -553,6 +559,10 @@ TOOLS = ToolShapes(
 )
 
 
+AGENT_OF_TOOL = ("agents: {a: {model: echo, tools: [%s]}}\nsteps: [{name: s, agent: a}]", "agents.a.tools[0].approve")
+INLINE_AGENT_OF_TOOL = ("steps: [{name: s, agent: {model: echo, tools: [%s]}}]", "steps[0].agent.tools[0].approve")
+
+
 @dataclass
 class Heard:
     """The places and messages of mistakes."""
@@ -587,6 +597,25 @@ def test_arguments_are_those_that_the_tool_takes(step: str, path: str) -> None:
         assert blueprint is not None
         judge(blueprint, heard, TOOLS)
         assert heard.told == told
+
+
+@pytest.mark.parametrize(
+    ("approve", "said"),
+    [
+        ("args.waht == 'trip'", "args has no 'waht' (did you mean 'what'?)"),
+        ("args.what > 100", "args.what is a text, and 100 is a number: they have no order"),
+        ("args.get('day') == 'Monday'", None),
+        ("always", None),
+    ],
+)
+@pytest.mark.parametrize(("document", "path"), [AGENT_OF_TOOL, INLINE_AGENT_OF_TOOL])
+def test_an_approval_is_judged_by_the_arguments_of_its_tool(
+    document: str, path: str, approve: str, said: str | None
+) -> None:
+    heard, blueprint = Heard(), parse(document % f"{{name: book, approve: {json.dumps(approve)}}}").blueprint
+    assert blueprint is not None
+    judge(blueprint, heard, TOOLS)
+    assert [(at, message) for at, message in heard.told] == ([(path, said.partition(" (")[0])] if said else [])
 
 
 PAGE = ToolShapes(

@@ -42,7 +42,16 @@ BINARY = ["+", "-", "*", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or"
 UNARY = ["not ({})", "({}) | length", "({}) | upper", "({}) | join('-')", "({}) | list", "({}) | int", "({})[:1]"]
 UNARY += ["({}) | sort", "({}) | last", "({}) is string", "({}) is none", "({}).k", "({})[0]", "({}) | default(1)"]
 UNARY += ["({}).upper()", "({}).keys()", "({}) | tojson", "({}) | sum", "({}) | reverse", "-({})", "abs({})"]
-UNARY += ["({}) | map(attribute='s')"]
+UNARY += ["({}) | map(attribute='s')", "({}) | float", "({}) | items", "({}) | dictsort"]
+TWO = [
+    "({})[{}]",
+    "({})[:{}]",
+    "({}) | truncate({})",
+    "({}) | replace({}, 'a')",
+    "({}) | round({})",
+    "({}) | batch({})",
+]
+TWO += ["({}).split({})", "({}).startswith({})", "({}) is divisibleby({})", "({}) is lt({})", "({}) | join({})"]
 PARTIAL = (" and ", " or ", " if ")
 """Words after which a part may never be evaluated."""
 
@@ -67,13 +76,16 @@ class Heard:
 def make_expression(chance: random.Random, depth: int) -> str:
     if depth == 0 or chance.random() < 0.2:
         return chance.choice(NAMES)
-    match chance.randrange(5):
+    match chance.randrange(6):
         case 0 | 1:
             left, right = make_expression(chance, depth - 1), make_expression(chance, depth - 1)
             return f"({left}) {chance.choice(BINARY)} ({right})"
         case 2:
             parts = [make_expression(chance, depth - 1) for _ in range(3)]
             return f"({parts[0]}) if ({parts[1]}) else ({parts[2]})"
+        case 3:
+            parts = [make_expression(chance, depth - 1) for _ in range(2)]
+            return chance.choice(TWO).format(*parts)
     return chance.choice(UNARY).format(make_expression(chance, depth - 1))
 
 

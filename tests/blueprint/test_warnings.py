@@ -211,6 +211,39 @@ def test_an_output_that_may_be_null_in_a_text_is_told_with_its_cause(warned, ste
     assert [cause in one.message for one in found] == [True] * bool(cause)
 
 
+WRITTEN = """
+agents: {judge: {model: echo, output_schema: {type: object, properties: {why: {type: string}}}}}
+steps:
+  - {name: a, agent: judge, sink_to: verdict}
+  - {name: b, input: "%s"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "codes"),
+    [
+        ("{{ context.verdict.why if context.verdict else '' }}", "", ["optional_key"]),
+        ("{{ context.verdict.why if context.verdict.why else '' }}", "", []),
+        ("{{ context.verdict.why }}", "  - {name: c, input: late, sink_to: verdict.why}\n", []),
+    ],
+)
+def test_a_key_that_what_was_written_may_leave_out_is_told(warned, text: str, more: str, codes: list[str]) -> None:
+    assert [one.code for one in warned(WRITTEN % text + more)] == codes
+
+
+@pytest.mark.parametrize(
+    ("step", "warns"),
+    [
+        ("{name: a, agent: {model: echo}, updates_context: true}", True),
+        ("{name: a, agent: {model: echo, output_schema: {type: object}}, updates_context: true}", False),
+        ("{name: a, uses: find, updates_context: true}", False),
+        ("{name: a, input: '{\"b\": 1}', updates_context: true}", False),
+    ],
+)
+def test_a_text_that_is_written_key_by_key_is_told(warned, step: str, warns: bool) -> None:
+    assert [one.code for one in warned(f"steps: [{step}]")] == ["text_update"] * warns
+
+
 LOOP = "%ssteps: [{kind: loop, name: l, loop: {exit_expression: input.x, body: [%s]%s}}]"
 JUDGE = "{name: a, agent: {model: echo, output_schema: {type: object, required: [done], properties: {done: {}}}}}"
 ANSWER = "{kind: hitl, name: h, message: Go on?}"
