@@ -67,10 +67,11 @@ def check_filter(judged: JudgedText, node: nodes.Filter, arguments: Iterable[Sha
         arguments: What is known of the arguments: first those in order, then those by name.
     """
     forms: Mapping[str, _Form | None] = _FILTERS.get(node.name, {})
-    names = [*list(forms)[: len(node.args)], *([""] * (len(node.args) - len(forms)))]
-    parts = [*zip(names, node.args, strict=True), *((pair.key, pair.value) for pair in node.kwargs)]
-    for (name, part), shape in zip(parts, arguments, strict=True):
-        _check(judged, f"`{node.name}`", part, shape, forms.get(name))
+    in_order = [*forms.values(), *([None] * len(node.args))][: len(node.args)]
+    wanted = [*in_order, *(forms.get(str(pair.key)) for pair in node.kwargs)]
+    parts = [*node.args, *(pair.value for pair in node.kwargs)]
+    for form, part, shape in zip(wanted, parts, arguments, strict=True):
+        _check(judged, f"`{node.name}`", part, shape, form)
 
 
 def check_method(judged: JudgedText, node: nodes.Call, name: str, arguments: Iterable[Shape]) -> None:
