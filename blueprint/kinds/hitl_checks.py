@@ -93,16 +93,21 @@ def _check_without_options(step: HitlFields, path: str, findings: Findings) -> N
 
 def _check_unweighed(step: HitlFields, path: str, findings: Findings) -> None:
     for key in ("risk", "action", "details"):
-        if step.model_dump(include={key}, exclude_defaults=True):
+        if _differs(step, key):
             hint = "remove it, or write ask: permission"
             if step.options:
                 hint = "an option has a risk of its own; or write ask: permission"
             findings.add_key(f"{path}.{key}", "conflict", f"{key!r} belongs to ask: permission", hint)
 
 
+def _differs(step: HitlFields, key: str) -> bool:
+    """Return whether a field has another value than its default."""
+    return bool(getattr(step, key) != type(step).model_fields[key].get_default(call_default_factory=True))
+
+
 def _secret(step: HitlFields, path: str, findings: Findings) -> None:
     for key, reason in _NEVER_SECRET.items():
-        if step.model_dump(include={key}, exclude_defaults=True):
+        if _differs(step, key):
             findings.add_key(
                 f"{path}.{key}", "conflict", f"{key!r} cannot be combined with ask: secret: {reason}", "remove it"
             )
@@ -233,7 +238,7 @@ def _check_hold(step: HitlFields, path: str, findings: Findings) -> None:
         "verify",
         "attachments",
     ):
-        if step.model_dump(include={key}, exclude_defaults=True):
+        if _differs(step, key):
             findings.add_key(
                 f"{path}.{key}", "conflict", f"{key!r} cannot be combined with ask: hold: {reason}", "remove it"
             )

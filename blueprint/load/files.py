@@ -144,8 +144,7 @@ class _Loading:
         core = core_form(document, expansion, name, path_text(prefix))
         imported, size = self._imports(core, folder, prefix)
         import_problems = [problem for parsed in imported.values() for problem in parsed.problems]
-        placeholder = Blueprint(name="unreadable", steps=[PlainStep(kind="step", name="unreadable")])
-        imports = {alias: parsed.blueprint or placeholder for alias, parsed in imported.items()}
+        imports = {alias: parsed.blueprint or _make_placeholder() for alias, parsed in imported.items()}
         size += _size(core)
         if size > MAX_VALUES:
             message = f"more than {MAX_VALUES:,} values with all imports"
@@ -193,6 +192,11 @@ class _Loading:
                 return self._blueprint(value, folder, str(path[-1]), path)
         message, hint = "an import is the path of a blueprint", "such as ./review.yaml"
         return _make_failure((place, path_text(path)), "", "bad_value", message, hint)
+
+
+def _make_placeholder() -> Blueprint:
+    """Return what stands for an import that cannot be read, so that the rest is checked."""
+    return Blueprint(name="unreadable", steps=[PlainStep(kind="step", name="unreadable")])
 
 
 def _make_failure(place: tuple[Position, str] | None, file: str, code: str, message: str, hint: str | None) -> Parsed:
