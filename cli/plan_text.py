@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from holdfast.blueprint.plan import LoopUnit, Unit
+from holdfast.blueprint.plan.layout import LoopUnit, Unit
 from holdfast.cli.render import MARKS, MOST_ITERATIONS
 from holdfast.cli.tables import STYLES
 from holdfast.client.texts import preview, shown_raise

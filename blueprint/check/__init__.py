@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from holdfast.blueprint.check.agents import check_agents, check_references
 from holdfast.blueprint.check.names import check_names
-from holdfast.blueprint.check.plans import check_plan
 from holdfast.blueprint.check.schemas import check_schemas, check_step_schemas
 from holdfast.blueprint.check.undos import check_undos
 from holdfast.blueprint.findings import Findings
@@ -44,6 +43,8 @@ def _check_step(step: AnyStep, path: str, blueprint: Blueprint, findings: Findin
     step.check(path, blueprint, findings)
     check_references(step, path, blueprint, findings)
     if step.plan_body is not None:
+        from holdfast.blueprint.check.plans import check_plan  # noqa: PLC0415  it loads what compiles plans
+
         check_plan(step.plan_body, f"{path}.plan", blueprint, findings)
     check_step_schemas(step, path, findings)
 

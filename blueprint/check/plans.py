@@ -7,7 +7,7 @@ from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds import Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.kinds.agent_checks import check_tool_name
 from holdfast.blueprint.people import is_person, name_hint
-from holdfast.blueprint.plan import compile_plan
+from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.references import replace_references
 from holdfast.blueprint.plan.tools import find_unlisted
 

@@ -14,7 +14,8 @@ from holdfast.blueprint.kinds.agents import DRIVER_TURNS, AgentReference
 from holdfast.blueprint.kinds.description import PREVIOUS, AgentUse, Ask, Cost, Drawing, StepDescription
 from holdfast.blueprint.kinds.phrases import capitalize
 from holdfast.blueprint.kinds.references import ANY_TOOL
-from holdfast.blueprint.plan import Layout, compile_plan
+from holdfast.blueprint.plan.compile import compile_plan
+from holdfast.blueprint.plan.layout import Layout
 from holdfast.blueprint.plan.tools import MOST_RETRIES
 from holdfast.blueprint.words.amounts import Amount, total
 from holdfast.blueprint.words.text import Vocabulary, as_sentence, quote, say_template

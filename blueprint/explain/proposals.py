@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from holdfast.blueprint.explain.outline import WIDTH, Line, render
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanBody
-from holdfast.blueprint.plan import LoopUnit, Reference, StepUnit, Unit, asks, compile_plan, list_options, question_text
-from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, read_meaning
-from holdfast.blueprint.plan.layout import in_running_order
-from holdfast.blueprint.plan.references import replace_references
+from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, asks, list_options, question_text, read_meaning
+from holdfast.blueprint.plan.compile import compile_plan
+from holdfast.blueprint.plan.layout import LoopUnit, StepUnit, Unit, in_running_order
+from holdfast.blueprint.plan.references import Reference, replace_references
 from holdfast.blueprint.words.proposals import TABLES, ProposalWords
 from holdfast.blueprint.words.text import constant, one_line
 

@@ -19,10 +19,9 @@ from holdfast.blueprint.kinds.map import MapBlock
 from holdfast.blueprint.kinds.phrases import agent_phrase
 from holdfast.blueprint.kinds.references import tool_name
 from holdfast.blueprint.parts import Option
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_question, wants_a_yes
-from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, list_options, read_meaning
-from holdfast.blueprint.plan.layout import in_running_order
-from holdfast.blueprint.plan.questions import PlanQuestion
+from holdfast.blueprint.plan.answers import ACCEPT, REFUSE, asks, list_options, read_meaning, wants_a_yes
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit, in_running_order
+from holdfast.blueprint.plan.questions import PlanQuestion, compile_question
 from holdfast.blueprint.plan.references import whole_reference
 from holdfast.blueprint.plan.tools import MOST_RETRIES
 from holdfast.blueprint.words.amounts import Amount, total

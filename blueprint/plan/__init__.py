@@ -1,38 +1,10 @@
-"""JSON plans: their texts, questions and conditions, compiled so that they can run."""
+"""JSON plans: a plan is read, checked, and compiled to what every blueprint has.
 
-from holdfast.blueprint.plan.answers import (
-    asks,
-    confirms,
-    informs,
-    list_options,
-    question_text,
-    read_plan_answer,
-    wants_a_yes,
-)
-from holdfast.blueprint.plan.compile import compile_plan
-from holdfast.blueprint.plan.conditions import Condition
-from holdfast.blueprint.plan.layout import Fault, Layout, LoopUnit, StepUnit, Unit, known_id
-from holdfast.blueprint.plan.questions import compile_question
-from holdfast.blueprint.plan.references import Reference
-from holdfast.blueprint.plan.work import compile_work
+`document` a plan as the blueprint that runs it, `recovery` and `text_lists` what planners write instead of one;
+`compile` checks a plan and orders its units (`layout`, `structure`, `references`, `conditions`); `questions` and `work`
+make ordinary steps of a unit, `answers` says what an answer means, `output` what a plan returns.
 
-__all__ = [
-    "Condition",
-    "Fault",
-    "Layout",
-    "LoopUnit",
-    "Reference",
-    "StepUnit",
-    "Unit",
-    "read_plan_answer",
-    "asks",
-    "confirms",
-    "informs",
-    "compile_plan",
-    "compile_question",
-    "compile_work",
-    "list_options",
-    "question_text",
-    "known_id",
-    "wants_a_yes",
-]
+Entry points: `compile.compile_plan`, `questions.compile_question`, `work.compile_work`.
+It imports kinds and expressions; the loader, the checks, explanations and the workflows of plans import it.
+Trap: nothing is re-exported here, as a command loads `document` and `output` for every blueprint, and the rest for few.
+"""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, compile_plan
+from holdfast.blueprint.plan.compile import compile_plan
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit
 from holdfast.client.views.steps import GroupView, StepError, StepView
 from holdfast.protocol.plans import OVER, PlanSnapshot, UnitResult
 

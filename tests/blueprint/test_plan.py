@@ -13,9 +13,10 @@ from holdfast.blueprint.expressions.evaluation import render
 from holdfast.blueprint.kinds import Agent, Plan, PlanBody
 from holdfast.blueprint.load import loads, parse
 from holdfast.blueprint.load.plans import plain_plan, read_plan
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, compile_plan
 from holdfast.blueprint.plan.answers import read_meaning
+from holdfast.blueprint.plan.compile import compile_plan
 from holdfast.blueprint.plan.conditions import parse_condition
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit
 from holdfast.blueprint.plan.references import BadText, make_template, references_in
 from tests.blueprint.plan_texts import evaluate_condition
 

@@ -13,9 +13,10 @@ from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.kinds.plan_body import PlanOption, PlanStep
 from holdfast.blueprint.load import loads
 from holdfast.blueprint.parts import Option
-from holdfast.blueprint.plan import StepUnit, compile_plan, compile_question
 from holdfast.blueprint.plan.answers import list_options, means, read_plan_answer
-from holdfast.blueprint.plan.questions import OutcomeQuestion, PlanQuestion
+from holdfast.blueprint.plan.compile import compile_plan
+from holdfast.blueprint.plan.layout import StepUnit
+from holdfast.blueprint.plan.questions import OutcomeQuestion, PlanQuestion, compile_question
 from holdfast.blueprint.questions.agreement import TABLES, agrees, plainly, refuses
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlanBody, PlanStep
 from holdfast.blueprint.kinds.plan_body import DEFAULT_MODEL
-from holdfast.blueprint.plan import Layout, LoopUnit, compile_plan
+from holdfast.blueprint.plan.compile import compile_plan
+from holdfast.blueprint.plan.layout import Layout, LoopUnit
 from holdfast.blueprint.plan.tools import find_authored, find_tool_lack, ruling_agent
 from holdfast.blueprint.plan.work import PlanWork
 from holdfast.protocol.address import Address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanStep
-from holdfast.blueprint.plan import StepUnit
+from holdfast.blueprint.plan.layout import StepUnit
 from holdfast.protocol.answers import Refusal
 from holdfast.workflows.bounded_tools import find_replacement
 from holdfast.workflows.plan.catalogue import list_plan_tools

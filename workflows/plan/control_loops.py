@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.plan import LoopUnit
+from holdfast.blueprint.plan.layout import LoopUnit
 from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.plan.items import after_item, begin_loop
 from holdfast.workflows.plan.navigation import (

@@ -12,7 +12,8 @@ from temporalio.exceptions import ApplicationError
 from holdfast.blueprint.expressions.lists import find_structure, list_in
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.parts import CallAgain, Option, ToolErrors
-from holdfast.blueprint.plan import StepUnit, asks
+from holdfast.blueprint.plan.answers import asks
+from holdfast.blueprint.plan.layout import StepUnit
 from holdfast.blueprint.plan.tools import make_tool_errors
 from holdfast.blueprint.questions import Clarification
 from holdfast.protocol.agents import ToolSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.plan import StepUnit
+from holdfast.blueprint.plan.layout import StepUnit
 from holdfast.protocol.plans import UnitResult, count_progress
 from holdfast.workflows.plan.catalogue import list_plan_tools
 from holdfast.workflows.plan.navigation import (

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.plan import LoopUnit
-from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.blueprint.plan.layout import LoopUnit, with_bodies
 from holdfast.protocol.plans import PlanDefinition, PlanLoopDefinition, PlanLoopState, PlanOrigin, UnitResult
 from holdfast.workflows.frame import ContextStore, Frame, Scope
 from holdfast.workflows.plan.scope import PlanScope

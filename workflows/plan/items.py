@@ -9,7 +9,8 @@ from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
-from holdfast.blueprint.plan import LoopUnit, StepUnit, asks
+from holdfast.blueprint.plan.answers import asks
+from holdfast.blueprint.plan.layout import LoopUnit, StepUnit
 from holdfast.blueprint.plan.work import choose_agent
 from holdfast.blueprint.questions import Input
 from holdfast.protocol.plans import Iteration, UnitResult

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.blueprint.kinds.references import AGENT
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
-from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit, with_bodies
 from holdfast.blueprint.words.repeats import RepeatWords, choose_repeat_words
 from holdfast.protocol.address import within
 from holdfast.protocol.ledger import LedgerEntry, add_entries, make_entry

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.blueprint.json_values import JSONObject
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
-from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit, with_bodies
 from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.plan.context import PlanContext

@@ -9,7 +9,7 @@ from temporalio import workflow
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
-from holdfast.blueprint.plan import asks
+from holdfast.blueprint.plan.answers import asks
 from holdfast.protocol.ledger import tell_ledger
 from holdfast.protocol.plans import Iteration, PlanSnapshot, UnitResult, outputs
 from holdfast.workflows.handlers import Host

@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit
-from holdfast.blueprint.plan.layout import with_bodies
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit, with_bodies
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, add_calls, name_tools
 from holdfast.protocol.ledger import LONGEST_LEDGER

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import list_problems, read_plan
-from holdfast.blueprint.plan import Layout, LoopUnit, StepUnit, Unit, asks, compile_plan
+from holdfast.blueprint.plan.answers import asks
+from holdfast.blueprint.plan.compile import compile_plan
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit
 from holdfast.protocol.answers import Refusal
 from holdfast.workflows.plan.catalogue import list_plan_tools
 from holdfast.workflows.plan.state import PlanState

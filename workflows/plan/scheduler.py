@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.plan import LoopUnit, StepUnit, Unit
+from holdfast.blueprint.plan.layout import LoopUnit, StepUnit, Unit
 from holdfast.protocol.events import StepFailed
 from holdfast.protocol.plans import PlanDefinition, PlanLoopResult
 from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, end, is_cancelled

@@ -15,14 +15,8 @@ from holdfast.blueprint.expressions.fields import CONDITION_FALSE, DECLINED, DEP
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.people import canonical_name
-from holdfast.blueprint.plan import (
-    Layout,
-    LoopUnit,
-    StepUnit,
-    Unit,
-    asks,
-    informs,
-)
+from holdfast.blueprint.plan.answers import asks, informs
+from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit
 from holdfast.protocol.agents import MadeCall, add_calls
 from holdfast.protocol.events import LoopIteration, StepCompleted, StepFailed, StepSkipped, StepStarted
 from holdfast.protocol.people import People

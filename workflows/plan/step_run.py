@@ -8,8 +8,9 @@ from typing import Any
 
 from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.parts import ToolErrors
-from holdfast.blueprint.plan import StepUnit, asks, compile_work
-from holdfast.blueprint.plan.work import PlanWork
+from holdfast.blueprint.plan.answers import asks
+from holdfast.blueprint.plan.layout import StepUnit
+from holdfast.blueprint.plan.work import PlanWork, compile_work
 from holdfast.protocol.plans import UnitResult
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.frame import Frame

@@ -17,8 +17,8 @@ from holdfast.blueprint.expressions.lists import LIST_OUTPUT
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import PlanStep
-from holdfast.blueprint.plan import asks, compile_question, wants_a_yes
-from holdfast.blueprint.plan.questions import PlanQuestion
+from holdfast.blueprint.plan.answers import asks, wants_a_yes
+from holdfast.blueprint.plan.questions import PlanQuestion, compile_question
 from holdfast.blueprint.plan.references import list_references
 from holdfast.blueprint.plan.work import PlanWork
 from holdfast.protocol.agents import MadeCall, Message, ReturnedCall
