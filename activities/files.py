@@ -11,7 +11,8 @@ from temporalio import activity
 
 from holdfast.activities.attempts import run_attempt
 from holdfast.activities.registry import wrong
-from holdfast.protocol.attachments import LARGEST_ATTACHMENT, READ_FILE, AttachmentContent, FileRequest
+from holdfast.protocol.activity_request import FileRequest
+from holdfast.protocol.attachments import LARGEST_ATTACHMENT, READ_FILE, AttachmentContent
 
 
 class FileActivities:

@@ -20,7 +20,7 @@ from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_question, complete_run
 from holdfast.cli.flags import AsJson, By, IdempotencyKey
 from holdfast.cli.output import DONE, print_json, print_text, say
-from holdfast.cli.render import receipt_text
+from holdfast.cli.receipts import receipt_text
 from holdfast.cli.session import open_session
 from holdfast.client.earlier_answers import EarlierAnswers, refusal_of_closed
 from holdfast.client.memory import QuestionMemory

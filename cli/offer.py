@@ -11,7 +11,7 @@ from holdfast.cli.attendance import NotOpenError, answer_while_open
 from holdfast.cli.output import DONE, say
 from holdfast.cli.prompt import PromptInterrupted
 from holdfast.cli.prompts import Terminal, can_edit, read_choice
-from holdfast.cli.render import receipt_text
+from holdfast.cli.receipts import receipt_text
 from holdfast.cli.session import Session, open_session
 from holdfast.cli.tables import ago, console, table
 from holdfast.client.event_texts import closing_text

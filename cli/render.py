@@ -20,12 +20,10 @@ from holdfast.cli.tables import STYLES, when
 from holdfast.client.forms import list_fields, make_example
 from holdfast.client.proposals import details_beside, read_proposal
 from holdfast.client.reading import list_words
-from holdfast.client.signals import Sent
 from holdfast.client.states import Done
 from holdfast.client.texts import name_by, place, preview, result_text, shown_raise
 from holdfast.client.views import GroupView, StepView
 from holdfast.client.views.questions import QuestionView
-from holdfast.protocol.answers import Receipt
 from holdfast.protocol.display import clean, escaped_in_json, one_line
 from holdfast.protocol.guard import UNPROVED
 from holdfast.protocol.questions import Question
@@ -184,14 +182,6 @@ def waiting_text(questions: Sequence[Question], limit: int | None = LONGEST_DETA
             text.append(f"\n  {one_line(field.summary)}", "cyan")
         text.append(f"\n  {command}\n", "green")
     return text
-
-
-def receipt_text(receipt: Receipt | Sent, name: str) -> str:
-    """Return what became of an answer to the question of this name."""
-    if isinstance(receipt, Sent):
-        return f"sent to {receipt.owner}: {name}; it counts as soon as a worker has received it"
-    waits = "; more answers are needed" if receipt.status == "waiting_quorum" else ""
-    return f"{'accepted' if waits else receipt.status} by {receipt.by}: {name}{waits}"
 
 
 def _is_plain_form(question: Question) -> bool:

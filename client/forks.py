@@ -33,7 +33,8 @@ from holdfast.client.starting import new_run_id
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, parts
 from holdfast.protocol.context import BadWrite, apply_operation, with_value
-from holdfast.protocol.past import Fork, PastLink
+from holdfast.protocol.past import Fork
+from holdfast.protocol.past_link import PastLink
 from holdfast.protocol.runs import Definition
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.workers import NoWorker

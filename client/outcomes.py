@@ -14,7 +14,7 @@ from holdfast.client.states import STATUSES, Outcome, RunState, as_ended, read_s
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.protocol.address import parts
 from holdfast.protocol.names import CONTEXT, PIPELINE_WORKFLOW, PLAN_OUTPUT
-from holdfast.protocol.past import PAST_MEMO, PastLink
+from holdfast.protocol.past_link import PAST_MEMO, PastLink
 from holdfast.protocol.views import RunResult
 from holdfast.runtime.errors import SILENT_STATUSES
 from holdfast.runtime.workers import NoWorker

@@ -22,7 +22,8 @@ from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
 from holdfast.protocol.names import PIPELINE_WORKFLOW, join_run_id
-from holdfast.protocol.past import PAST_MEMO, Past, PastLink, ResumePoint
+from holdfast.protocol.past import Past, ResumePoint
+from holdfast.protocol.past_link import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Failure, HistoryLimits
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput, RunExists

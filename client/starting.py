@@ -23,7 +23,7 @@ from holdfast.client.outgoing import check_outgoing
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW, join_run_id
-from holdfast.protocol.past import PAST_MEMO, PastLink
+from holdfast.protocol.past_link import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
 from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, describe_excess
 from holdfast.runtime.errors import SILENT_STATUSES, BadInput, RunExists, ServerError

@@ -10,7 +10,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.protocol.names import BLUEPRINT_ATTRIBUTE, PIPELINE_WORKFLOW
-from holdfast.protocol.past import PAST_MEMO, PastLink
+from holdfast.protocol.past_link import PAST_MEMO, PastLink
 from holdfast.runtime.namespace import quote
 
 

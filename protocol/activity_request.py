@@ -33,3 +33,10 @@ class DescriptionRequest(ActivityRequest):
     timeout: float = 90.0
     """More than the 60 s of an MCP server's first answer: npx and uvx download a server before its first start."""
     retry: Retry = Retry(attempts=5)
+
+
+class FileRequest(ActivityRequest):
+    """The argument of the activity that reads a file of the worker."""
+
+    timeout: float = 30.0
+    path: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from holdfast.protocol.activity_request import ActivityRequest
 from holdfast.protocol.values import Value
 
 ATTACHMENT = "attachment"
@@ -59,13 +58,6 @@ class AttachmentContent(Value):
 
     data: str | None = None
     """In base64; None: there is no such attachment, or its question is closed."""
-
-
-class FileRequest(ActivityRequest):
-    """The argument of the activity that reads a file."""
-
-    timeout: float = 30.0
-    path: str
 
 
 @dataclass(frozen=True)

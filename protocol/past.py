@@ -16,26 +16,12 @@ from holdfast.protocol.values import Value, make_digest
 
 PAST = "past"
 """The query for what was replied to a workflow, and what it has done without a call."""
-PAST_MEMO = "holdfastPast"
-"""In the memo of a run that goes on from another one: its `PastLink`."""
 POLICY = ("timeout", "retry", "limits")
 """Fields of a request or a step that do not say what is asked: they may change between two runs."""
 ASKED_OF_CHILD = ("blueprint", "address", "agent", "input", "steps", "names", "items", "goal", "known", "messages")
 """Fields of a child's definition that say what it is to do."""
 BEGUN_WITH = ("context", "input", "resume_input")
 """Fields of the state that a child begins with that matter to what it does."""
-
-
-class PastLink(Value):
-    """The run that another one goes on from."""
-
-    run: str
-    by: str | None = None
-    """Who asked for it."""
-    digest: str = ""
-    """Of the blueprint that took the place of the old one; empty where none did."""
-    at: str = ""
-    """For a fork: the address from which on nothing was met."""
 
 
 class PastFailure(Value):

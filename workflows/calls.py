@@ -14,7 +14,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from holdfast.blueprint.kinds.references import MCP
 from holdfast.blueprint.parts import Retry
-from holdfast.protocol.activity_request import NOT_LOCAL, ActivityRequest
+from holdfast.protocol.activity_request import NOT_LOCAL, ActivityRequest, FileRequest
 from holdfast.protocol.address import Address
 from holdfast.protocol.agent_objects import DESCRIBE_AGENT, AgentDescription, ObjectReference
 from holdfast.protocol.agents import (
@@ -37,7 +37,7 @@ from holdfast.protocol.agents import (
     ToolSpec,
     ToolsRequest,
 )
-from holdfast.protocol.attachments import READ_FILE, AttachmentContent, FileRequest
+from holdfast.protocol.attachments import READ_FILE, AttachmentContent
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.past import PastCall, write_local_id

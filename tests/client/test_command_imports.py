@@ -97,9 +97,9 @@ def test_a_command_that_shows_a_run_loads_no_kinds(name: str) -> None:
     assert read_loaded(None, name).isdisjoint({*LANGUAGE, *HEAVY} - {"holdfast.protocol.events"})
 
 
-def test_who_starts_a_run_loads_neither_prompts_nor_events() -> None:
+def test_who_starts_a_run_loads_neither_prompts_nor_events_nor_plans() -> None:
     attending = {"rich.console", "holdfast.cli.prompts", "holdfast.protocol.events", "holdfast.client.trace"}
-    assert read_loaded(None, "start").isdisjoint(attending)
+    assert read_loaded(None, "start").isdisjoint({*attending, "holdfast.blueprint.plan.compile"})
 
 
 @pytest.mark.parametrize("words", ["--version", "--help"])
@@ -120,5 +120,6 @@ def test_bases_of_many_models_write_their_class_variables_as_types() -> None:
         assert [type(hint) for hint in base.__annotations__.values() if isinstance(hint, str)] == []
 
 
-def test_a_command_that_is_given_an_answer_loads_no_prompts() -> None:
-    assert read_loaded(None, "answer").isdisjoint({"holdfast.cli.prompts", "holdfast.cli.offer"})
+def test_a_command_that_is_given_an_answer_loads_what_that_needs() -> None:
+    asking = {"rich", "holdfast.cli.prompts", "holdfast.cli.offer", "holdfast.client.views"}
+    assert read_loaded(None, "answer").isdisjoint({*asking, "holdfast.protocol.activity_request"})
