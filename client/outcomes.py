@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
+from temporalio.client import (
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
 from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
@@ -158,6 +163,9 @@ async def _left_output(tree: Tree, run: str) -> JSONObject | None:
 async def await_outcome(tree: Tree, run: str) -> Outcome:
     """Wait for the end of a run, or find it in the archive, and return its outcome. Raises `UnknownRun`."""
     described = await describe_retained(tree, run)
+    is_complete = described is not None and described.status is WorkflowExecutionStatus.COMPLETED
+    if described is not None and is_complete and tree.archive is not None and not tree.archive.is_open:
+        return await final_outcome(tree, described)  # its result is in its history: no worker is asked
     if (end := await read_archived_end(tree, run, described)) is not None:
         return Outcome(end.run, end.status, end.output, end.context, end.error)
     if described is None:

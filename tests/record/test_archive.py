@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +72,12 @@ async def test_what_temporal_has_forgotten_is_read_from_a_record_that_was_not_op
     await recording.forget(run)
     archive: Any = UnopenedRecord(record_of(recording))
     assert await chain(recording.house.runs.with_archive(archive).tree, run) == events
+
+
+async def test_a_result_that_temporal_has_opens_no_record(recording: Recording) -> None:
+    run = await recording.ended(ASK, "Rome")
+    unopened: Any = SimpleNamespace(is_open=False)  # what else is asked of it raises
+    assert (await recording.house.runs.with_archive(unopened).outcome(run)).output == "Rome"
 
 
 @pytest.mark.slow
