@@ -147,7 +147,7 @@ class Tool:
             self._model.model_validate({**dict(zip(self.parameter_names, args, strict=False)), **named})
         except ValidationError as error:
             found = [one for one in error.errors(include_url=False) if one["type"] not in _ABOUT_NAMES]
-            return next((f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found), None)
+            return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found) or None
         except Exception as error:  # noqa: BLE001 the check of a type of the author's may raise anything
             return f"{type(error).__name__}: {error}"
         return None
