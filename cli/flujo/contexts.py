@@ -13,7 +13,7 @@ BEGIN = "given_context"
 _READ = re.compile(r"\bcontext\.([A-Za-z_]\w*)")
 _BARE = re.compile(r"([A-Za-z_]\w*)")
 _TARGET = re.compile(r"(?:context\.)?([A-Za-z_]\w*)")
-_WRITING = ("sink_to", "target", "set", "append", "merge", "parent")
+_WRITING = ("sink_to", "target", "path", "set", "append", "merge", "parent")
 _OF_ENGINE: dict[str, Any] = {"import_artifacts": {}}
 """Keys that Flujo's context always has, and how they begin."""
 _KNOWN = ("scratchpad", "initial_prompt", "next_state", *_OF_ENGINE)
@@ -32,11 +32,9 @@ def give_context(document: PlacedDict, steps: PlacedList, notes: Notes) -> None:
         if key in read and key not in begun:
             _begin_with(document, key, value)
             notes.change(read[key], f"context.{key} begins as {value}, as in Flujo")
-    written = {match[1] for key, text, _ in texts if key in _WRITING and (match := _TARGET.match(text))}
     if any("context_" in text for _, text, _ in texts):
         return  # what else is written is known when it runs
-    if any(key == "updates_context" for key, _, _ in texts):
-        written |= _list_properties(document)
+    written = list_written(document)
     given = sorted(read.keys() - written - begun - set(_KNOWN))
     if given and not any(isinstance(step, PlacedDict) and step.get("name") == BEGIN for step in steps):
         step = PlacedDict.at(
@@ -46,6 +44,15 @@ def give_context(document: PlacedDict, steps: PlacedList, notes: Notes) -> None:
         steps.places.insert(0, steps.place)
         listed = ", ".join(f'"{key}": …' for key in given)
         notes.change(read[given[0]], f"the context is given at the start, as the input: {{{listed}}}")
+
+
+def list_written(document: PlacedDict) -> set[str]:
+    """Return the keys of the context that a document writes, as far as it says them."""
+    texts = list(_list_texts(document, ""))
+    written = {match[1] for key, text, _ in texts if key in _WRITING and (match := _TARGET.match(text))}
+    if any(key == "updates_context" for key, _, _ in texts):
+        written |= _list_properties(document)
+    return written
 
 
 def _list_properties(value: Any) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from holdfast.blueprint.core import write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
-from holdfast.cli.flujo.contexts import give_context
+from holdfast.cli.flujo.contexts import give_context, list_written
 from holdfast.cli.flujo.notes import Notes
 from holdfast.cli.flujo.steps import StepConverter, find_steps, make_name
 from holdfast.cli.flujo.templates import EXPRESSIONS, Templates
@@ -119,8 +120,8 @@ class _Converter:
         self._convert_head()
         for agent in _list_objects(document.get("agents")):
             self._convert_agent(agent)
+        steps = StepConverter(self._notes, _list_writers(document), self._list_written_in(document.get("imports")))
         self._move_imports()
-        steps = StepConverter(self._notes, _list_writers(document))
         listed = find_steps(document["steps"])
         assert listed is not None
         steps.convert_list(listed)
@@ -187,6 +188,15 @@ class _Converter:
             place = imports.value_place(alias)
             found = self._find_import(alias, path, self._notes, place) if self._find_import else self._folder / path
             imports[alias] = self._move(found)
+
+    def _list_written_in(self, imports: Any) -> dict[str, set[str]]:
+        """Return the keys of the context that imports write, by alias, of those that can be read."""
+        written: dict[str, set[str]] = {}
+        for alias, path in imports.items() if isinstance(imports, PlacedDict) else ():
+            with suppress(OSError, UnicodeDecodeError):  # told where they are turned
+                child, _, _ = read((self._folder / str(path)).read_text(encoding="utf-8"), str(path))
+                written[alias] = list_written(child) if isinstance(child, PlacedDict) else set()
+        return written
 
     def _move(self, path: Path) -> str:
         """Return a path as one that is relative to the target's folder; an absolute one as it is."""

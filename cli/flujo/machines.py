@@ -28,7 +28,8 @@ def convert_machine(step: PlacedDict, notes: Notes) -> None:
     for old, new in (("start_state", "start"), ("end_states", "ends")):
         if old in step:
             step.put(new, *step.take(old))
-    rules = step.take("transitions")[0] if isinstance(step.get("transitions"), PlacedList) else PlacedList(place)
+    rules = step.take("transitions")[0] if "transitions" in step else None
+    rules = rules if isinstance(rules, PlacedList) else PlacedList(place)
     step["states"] = kept = PlacedDict(states.place)
     targets = [*states, *(end for end in ends if end not in states)]
     for name, steps in states.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from holdfast.blueprint.kinds.flujo import OF_IMPORTS, PREFIX
@@ -69,10 +69,13 @@ class StepConverter:
     Args:
         notes: Gets what was changed, and what is left.
         writers: The agents of the document that give text.
+        imports: The keys of the context that each import writes, by its alias.
     """
 
-    def __init__(self, notes: Notes, writers: Collection[str] = ()) -> None:
-        self._notes, self._writers = notes, writers
+    def __init__(
+        self, notes: Notes, writers: Collection[str] = (), imports: Mapping[str, Collection[str]] = {}
+    ) -> None:
+        self._notes, self._writers, self._imports = notes, writers, imports
         self.names: dict[str, str] = {}
         """New names of steps, by their old ones."""
         self._after_text = False
@@ -251,6 +254,7 @@ class StepConverter:
             for step in body
             if isinstance(step, PlacedDict) and step.get("kind", "step") == "step" and isinstance(step.get("name"), str)
         ]
+        speakers = speakers or [step for step in body if isinstance(step, PlacedDict)]
         if loop.get("ai_turn_source") == "last" and speakers:
             loop["ai_turn_source"] = speakers[-1]["name"]
             text = f"no step of the body has an agent: the turns are those of {speakers[-1]['name']}"
@@ -270,6 +274,24 @@ class StepConverter:
                     self._notes.leave(place, f"{key} was left out: {OF_IMPORTS[key]}")
         if isinstance(config, PlacedDict) and not config:
             step.take("config")
+        self._take_over_context(step)
+
+    def _take_over_context(self, step: PlacedDict) -> None:
+        """Say what an import gives back: in Flujo `updates_context` takes over the whole context of the import."""
+        keys = self._imports.get(str(step["uses"]).removeprefix(IMPORT))
+        config = step.get("config", PlacedDict.at(step.place))
+        if step.get("updates_context") is not True or keys is None or "outputs" in config:
+            return
+        place = step.key_place("updates_context")
+        step.take("updates_context")
+        if not keys:
+            self._notes.change(place, "updates_context was left out: the import writes nothing to its context")
+            return
+        config.put("outputs", PlacedDict.at(place, **{key: key for key in sorted(keys)}), place)
+        step.put("config", config, place)
+        self._notes.change(
+            place, f"updates_context became config.outputs: what the import writes, {', '.join(sorted(keys))}"
+        )
 
     def _convert_block(self, holder: PlacedDict) -> None:
         config = holder.get("config")
@@ -295,6 +317,10 @@ class StepConverter:
             loop["ai_turn_source"] = "last"
         if loop.get("conversation") is True:
             self._end_conversation(loop)
+        ends = ("exit_expression", "exit_condition", "stop_when", "conversation")
+        if "max_loops" in loop and "on_max_loops" not in loop and any(key in loop for key in ends):
+            loop.put("on_max_loops", "finish", loop.place)
+            self._notes.change(loop.key_place("max_loops"), "after max_loops Flujo goes on: on_max_loops: finish")
         history = loop.get("history_management")
         if isinstance(history, PlacedDict) and "summarize_ratio" in history:
             place = history.key_place("summarize_ratio")
@@ -306,8 +332,7 @@ class StepConverter:
             history["strategy"] = "truncate_turns"
             if "max_turns" not in history:
                 history.put("max_turns", 20, history.place)
-        ends = ("max_loops", "exit_expression", "exit_condition", "stop_when", "conversation")
-        if not any(key in loop for key in ends):
+        if not any(key in loop for key in ("max_loops", *ends)):
             loop.put("max_loops", 5, loop.place)
             self._notes.change(loop.place, "a loop that says no end has Flujo's five iterations: max_loops: 5")
 

@@ -231,8 +231,28 @@ def test_a_conversation_without_an_agent_ends_and_has_a_speaker() -> None:
     [step] = loads(turned(f"steps: [{{kind: loop, name: l, loop: {loop % body}}}]")).steps
     assert (step.loop.ai_turn_source, step.loop.max_loops, step.loop.at_the_limit) == ("plan_it", 5, "finish")
     assert step.loop.history_management.strategy == "truncate_turns"
+    body = "[{kind: parallel, name: both, branches: {a: [{name: b}], c: [{name: d}]}}]"
+    [step] = loads(turned(f"steps: [{{kind: loop, name: l, loop: {loop % body}}}]")).steps
+    assert step.loop.ai_turn_source == "both"
 
 
 def test_the_artifacts_of_imports_begin_empty() -> None:
     text = "steps: [{name: a, when: \"context.import_artifacts.get('x')\"}]"
     assert loads(turned(text)).context == {"import_artifacts": {}}
+
+
+def test_an_import_that_updates_the_context_gives_back_what_it_writes(create: Holdfast, tmp_path: Path) -> None:
+    create.write("child.yaml", "steps: [{kind: hitl, name: ask, message: What?, sink_to: goal}]")
+    create.write("silent.yaml", "steps: [{name: say, input: hi}]")
+    uses = "{name: %s, uses: imports.%s, updates_context: true}"
+    steps = f"steps: [{uses % ('one', 'child')}, {uses % ('two', 'silent')}]"
+    create.write("main.yaml", f"imports: {{child: child.yaml, silent: silent.yaml}}\n{steps}")
+    assert create("create", "--from-flujo", "main.yaml").code == 0
+    one, two = load(tmp_path / "main.holdfast.yaml").steps
+    assert (one.config.outputs, one.updates_context) == ({"goal": "goal"}, False)
+    assert (two.config, two.updates_context) == (None, False)
+
+
+def test_a_loop_goes_on_after_its_last_iteration_as_in_flujo() -> None:
+    step = one_step("{kind: loop, name: l, loop: {max_loops: 2, exit_expression: output == 'x', body: [{name: a}]}}")
+    assert step["loop"]["on_max_loops"] == "finish"
