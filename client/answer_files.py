@@ -33,7 +33,7 @@ class Entry:
     def fits(self, question: Question) -> bool:
         """Return whether it can be used for the question: the pattern is a glob over id, address and step name.
 
-        What a tool or a graph asks has a name of its own; the name of its step stands for it, too.
+        What a tool, a graph, an agent, a plan or a `clarify` asks has its own name; that of its step means it, too.
         """
         names = (question.id, question.address, *names_at(question.address))
         return self.remaining > 0 and any(fnmatchcase(name, self.pattern) for name in names)

@@ -168,7 +168,7 @@ async def _views(tree: Tree, described: WorkflowExecutionDescription, looks: int
 def find_question(questions: Sequence[Question], wanted: str) -> Question | None:
     """Return the question with this id, address or step name, or whose id starts so; None if there is none.
 
-    What a tool or a graph asks has a name of its own; the name of its step stands for it, too.
+    What a tool, a graph, an agent, a plan or a `clarify` asks has its own name; that of its step means it, too.
 
     Raises `Ambiguous` if there are several.
     """

@@ -155,15 +155,21 @@ def name_at(address: str) -> str:
 
 
 def names_at(address: str) -> list[str]:
-    """Return the names of what stands at an address: its own, and that of the step or tool inside which it asks.
+    """Return the names of what stands at an address: its own, and those of the tool, agent or step that asks.
 
     >>> names_at("pipeline:pay;loop:each:1;step:send;level:owner-approval"), names_at("pipeline:pay;hitl:ask")
     (['owner-approval', 'send'], ['ask'])
+    >>> names_at("pipeline:trip;clarify:facts;hitl:city"), names_at("pipeline:pay;agent:clerk;turn:2;tool:pay")
+    (['city', 'facts'], ['pay', 'clerk'])
     """
-    segments = parts(address)
-    outer = next((name for type_, name, _ in reversed(segments) if type_ not in INSIDE), None)
-    names = [segments[-1][1], outer]
-    return list(dict.fromkeys(name for name in names if name is not None))
+    (inner, own, _), *around = reversed(parts(address))
+    names = [own]
+    for type_, name, _ in around:
+        if type_ not in OPAQUE and inner not in INSIDE:
+            break
+        names += [name] * (type_ != "turn")
+        inner = type_
+    return list(dict.fromkeys(names))
 
 
 def name_asker(address: str) -> str:
@@ -172,7 +178,7 @@ def name_asker(address: str) -> str:
     >>> name_asker("pipeline:pay;step:send;level:owner"), name_asker("pipeline:pay;step:send;elicitation:k1")
     ('owner', 'send')
     """
-    return names_at(address)[-1] if parts(address)[-1][0] == ELICITATION else name_at(address)
+    return names_at(address)[1] if parts(address)[-1][0] == ELICITATION else name_at(address)
 
 
 def _part(text: str) -> tuple[str, str, str | None]:
