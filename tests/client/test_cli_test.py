@@ -10,7 +10,7 @@ FLOW = "steps: [{kind: hitl, name: ask, message: Who?}, {name: said, input: 'For
 
 
 def write_test(holdfast: Holdfast, *words: str) -> Ran:
-    """Run `holdfast test`, whose pytest needs a process of its own."""
+    """Run `holdfast test` as a process: it takes the descriptor of standard output for itself."""
     return holdfast.as_process()("test", *words)
 
 
