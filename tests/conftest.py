@@ -383,6 +383,16 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "QUERY_LIMIT", timedelta(seconds=3))
 
 
+@contextmanager
+def ask_briefly() -> Iterator[None]:
+    """Ask workflows for a moment only: for what a test does while no worker can answer."""
+    before, tree.QUERY_LIMIT = tree.QUERY_LIMIT, timedelta(seconds=0.5)
+    try:
+        yield
+    finally:
+        tree.QUERY_LIMIT = before
+
+
 async def until(true: Callable[[], Awaitable[Any]], what: str = "it") -> Any:
     """Wait for a state; the value that made it true."""
     end = asyncio.get_running_loop().time() + LONGEST_WAIT

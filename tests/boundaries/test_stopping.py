@@ -18,7 +18,7 @@ from holdfast.protocol.names import ANSWER
 from holdfast.workflows.pipeline import PipelineWorkflow
 from tests.agents.turns import agent, call, turn
 from tests.boundaries.conftest import BrokenLoop
-from tests.conftest import RUNNERS, Harness, until, worker_for
+from tests.conftest import RUNNERS, Harness, ask_briefly, until, worker_for
 from tests.flows import ASK, hanging, repeat, written
 from tests.progress import at_work, has_child, is_told_to_end, still_running
 from tests.tools import calls
@@ -43,7 +43,8 @@ async def test_without_a_worker_it_says_what_waits_and_ends_once_one_comes(away:
         run = await away.start(written(repeat(ASK)))
         await away.answered(run, "1", "2")
         await away.one(run)
-    stopped = await away.runs.control.cancel(run, wait=0.5)
+    with ask_briefly():
+        stopped = await away.runs.control.cancel(run, wait=0.5)
     assert stopped.status == "running"
     assert set(by_workflow(stopped)) == {run, f"{run}/loop:l"}
     assert all("waits for a worker" in reason for reason in by_workflow(stopped).values())
@@ -62,7 +63,8 @@ async def test_where_a_workflow_task_fails_it_says_so_and_force_ends_it(away: Ha
 
         await until(lambda: has_child(away, run), "the child")
         await until(failing, "a failed task")
-        stopped = await away.runs.control.cancel(run, wait=0.5)
+        with ask_briefly():
+            stopped = await away.runs.control.cancel(run, wait=0.5)
         assert "a bug" in by_workflow(stopped)[f"{run}/loop:l"]
         forced = await away.runs.control.cancel(run, force=True)
     assert (forced.status, forced.left, forced.undone) == ("failed", [], [])
