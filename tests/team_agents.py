@@ -42,6 +42,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
 from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 
@@ -243,6 +244,14 @@ shortens = telling(ProcessHistory(lambda messages: messages[-2:]), plain_add)
 instrumented = telling(Instrumentation(), plain_add)
 searches = telling(NativeTool(WebSearchTool()), plain_add)
 prefixes = telling(PrefixTools(wrapped=Toolset(FunctionToolset([plain_add])), prefix="math"))
+
+
+async def delegate(ctx: RunContext[None], question: str) -> str:
+    """Ask another agent."""
+    return (await Agent(TestModel(custom_output_text="yes")).run(question, usage=ctx.usage)).output
+
+
+delegates = Agent(TestModel(), tools=[delegate])
 not_an_agent = 3
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic_ai.exceptions import ToolFailedError, ToolRetryError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequestPart, ToolCallPart, ToolReturn, ToolReturnPart, UserPromptPart
 from pydantic_ai.tools import ToolDenied
+from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
 from holdfast.activities.agent_objects.found import UNSUPPORTED
 from holdfast.activities.agent_objects.replies import Ids, say_reason
 from holdfast.activities.agent_objects.runs import Run, dump_parts
 from holdfast.activities.registry import wrong
+from holdfast.activities.reported_usage import report_usage
 from holdfast.protocol.agents import Completed, Message, ToolCall
 
 
@@ -24,7 +27,8 @@ async def call_tool(run: Run, call: ToolCall, ids: Ids, *, approved: bool) -> Co
     """
     library_ids = {ours: theirs for theirs, ours in ids}
     part = ToolCallPart(call.name, call.args, library_ids.get(call.id, call.id))
-    manager = run.ctx.deps.tool_manager
+    manager, usage = run.ctx.deps.tool_manager, run.ctx.state.usage
+    before = replace(usage)
     try:
         value = await manager.handle_call(part, approved=approved)
     except ToolRetryError as error:
@@ -33,7 +37,19 @@ async def call_tool(run: Run, call: ToolCall, ids: Ids, *, approved: bool) -> Co
         return _complete(call, [error.tool_failed], refused="failed")
     except UnexpectedModelBehavior as error:
         raise wrong("tool_retries", error.message) from None
+    finally:
+        _report_delegates(before, usage)
     return _complete(call, _parts(part, value), refused="denied" if isinstance(value, ToolDenied) else "")
+
+
+def _report_delegates(before: RunUsage, after: RunUsage) -> None:
+    """Report what agents have used that the tool ran with `usage=ctx.usage`."""
+    if requests := after.requests - before.requests:
+        report_usage(
+            requests=requests,
+            input_tokens=after.input_tokens - before.input_tokens,
+            output_tokens=after.output_tokens - before.output_tokens,
+        )
 
 
 def _parts(part: ToolCallPart, value: Any) -> list[ModelRequestPart]:

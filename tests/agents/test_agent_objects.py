@@ -223,6 +223,14 @@ async def test_requests_that_a_function_makes_itself_count_against_limits(house:
     assert (step.spent.requests, step.spent.tokens) == (3, 1_000_007)
 
 
+async def test_requests_of_an_agent_that_a_tool_runs_count(house: Harness) -> None:
+    run = await house.start(
+        "agents: {asks: {from: 'tests.team_agents:delegates'}}\nsteps: [{name: it, agent: asks}]", "Go"
+    )
+    assert await house.output(run) == '{"delegate":"yes"}'
+    assert (await house.runs.state(run)).usage.requests == 3  # two of its own
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 50])
 async def test_a_pause_holds_it_on_both_sides_of_a_continue_as_new(house: Harness, rounds: int) -> None:
