@@ -23,6 +23,7 @@ from pydantic_ai.capabilities.abstract import AbstractCapability, leaf_capabilit
 from pydantic_ai.toolsets import FunctionToolset
 
 from holdfast.activities.agent_objects.names import leaves, tool_names
+from holdfast.activities.foreign import is_graph
 from holdfast.activities.registry import absent, borrowed_from, find_members, wrong
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.protocol.agent_objects import ObjectReference
@@ -74,6 +75,8 @@ def find_agent(reference: str, allowed: Sequence[str]) -> AnyAgent:
 def _no_agent(name: str, value: object) -> str:
     if isinstance(value, AbstractAgent):
         return f"{name!r} is a {type(value).__name__}, which wraps an agent; name the agent inside it"
+    if is_graph(value):
+        return f"{name!r} is a graph of LangGraph; let a step use it as a tool: uses"
     if callable(value):
         return f"{name!r} is a function; register it with @agent, or let the step use it as a tool: uses"
     library, _, _ = type(value).__module__.partition(".")
