@@ -203,7 +203,8 @@ def exchange(folder: str, key: str) -> str:
         with level(name):
             said = resumed(str, str)
             if said.has_data and said.data != f"yes, {said.state}":
-                raise ValueError(f"{said.data!r} is no answer to {said.state!r}")
+                # Not a wrong value, for which the answer would be given back, and the run would never end.
+                raise RuntimeError(f"{said.data!r} is no answer to {said.state!r}")
             if not said.has_data and (name != "c" or run % 2):
                 asked = f"{key} {name} {run // 2}?"
                 parts.append(Interrupt(asked, asked))
