@@ -118,10 +118,12 @@ def find_operations(step: Step) -> Iterator[Operation]:
 
 def is_edited(blueprint: Blueprint) -> bool:
     """Return whether something may write to the context that is not read from the steps: a person, a built-in."""
-    return any(
-        step.interrupt_before or step.interrupt_after or step.__dict__.get("uses") in _WRITING
-        for _, step in placed_steps(blueprint.steps, "")
-    )
+    return any(is_changed(step) for _, step in placed_steps(blueprint.steps, ""))
+
+
+def is_changed(step: Step) -> bool:
+    """Return whether a person or a built-in may write to the context at a step."""
+    return step.interrupt_before or step.interrupt_after or step.__dict__.get("uses") in _WRITING
 
 
 def make_context(blueprint: Blueprint, writes: Writes) -> Shape:

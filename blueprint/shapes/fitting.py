@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdfast.blueprint.expressions.error import did_you_mean
@@ -15,7 +15,7 @@ from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.parts import Template
 from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import Shape, make_constant
-from holdfast.blueprint.shapes.context import Context
+from holdfast.blueprint.shapes.context import Context, is_changed
 from holdfast.blueprint.shapes.reader import ExpressionReader
 from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote, suggest_key
 
@@ -147,6 +147,29 @@ def check_operation(step: AnyStep, key: str, value: Shape, context: Context, pat
     index = re.search(r"\.init\[(\d+)\]", key)
     begun = context.begin_in(step, int(index[1]) if index else None)
     _check_holder(target, match[1], begun, f"{path}.{place}", report)
+
+
+def check_append_after(
+    step: AnyStep, key: str, body: Sequence[tuple[AnyStep, Shape]], path: str, report: Report
+) -> None:
+    """Report an append between iterations to what a step of the body has written there, if that is no list.
+
+    Args:
+        key: The path in the step of the value that is appended, such as `loop.state[0].append.value`.
+        body: The steps of the body, each with its output.
+    """
+    if ".state[0].append" not in key or key.endswith("]"):
+        return
+    place = key.removesuffix(".value") + ".target"
+    keys = split_keys(str(_find_at(step, place)))
+    for one, output in reversed(body):
+        if one.sink_to is not None and split_keys(one.sink_to) == keys:
+            if one.when is None and one.on_error == "fail" and not output.may_be("list", "null"):
+                message = f"{one.name} writes {describe_types(output)} there, and nothing can be appended to that"
+                report.add(f"{path}.{place}", "bad_shape", message, "append to another path, or leave sink_to out")
+            return
+        if one.blocks() or one.updates_context or is_changed(one):
+            return
 
 
 def _find_at(step: AnyStep, place: str) -> object:

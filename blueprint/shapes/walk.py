@@ -19,6 +19,7 @@ from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
 from holdfast.blueprint.shapes.branches import check_branches
 from holdfast.blueprint.shapes.context import Context, Writes, gather_writes, is_same, make_context
 from holdfast.blueprint.shapes.fitting import (
+    check_append_after,
     check_arguments,
     check_form,
     check_import,
@@ -280,7 +281,12 @@ class Walk:
                 continue
             at = replace(begin, previous=place.previous) if ".init[" in read_key else end if block.loops else begin
             value = self._reader(f"{path}.{read_key}", at).render(template)
+            before = self.report.mistakes
             check_operation(step, read_key, value, self.context, path, self.report)
+            if block.loops and self.report.mistakes == before:
+                inside = set(map(id, block.steps))
+                given = [(one, shape) for one, shape in self.outputs if id(one) in inside]
+                check_append_after(step, read_key, given, path, self.report)
         for read_key, condition in block.conditions.items():
             at = end if block.loops else begin
             self._note(step, read_key, condition, at, block)

@@ -516,6 +516,27 @@ def test_what_a_value_begins_with_says_what_can_be_appended_to_it(body: str, wri
     assert [said is not None and said in problem.message for problem in problems] == [True] * (said is not None)
 
 
+@pytest.mark.parametrize(
+    ("body", "is_wrong"),
+    [
+        ("{name: a, input: x, sink_to: log}", True),
+        ("{name: a, input: x, sink_to: log}, {name: b}", True),
+        ("{name: a, input: x, sink_to: log, when: input}", False),
+        ("{name: a, input: x, sink_to: log}, {name: b, input: [x], sink_to: log}", False),
+        (
+            "{name: a, input: x, sink_to: log}, {kind: block, name: b, steps: [{name: c, input: [x], sink_to: log}]}",
+            False,
+        ),
+        ("{name: a, input: '{{ input }}', sink_to: log}", False),
+    ],
+)
+def test_nothing_is_appended_to_what_a_step_of_the_body_writes_as_a_text(body: str, is_wrong: bool) -> None:
+    state = "[{append: {target: context.log, value: x}}]"
+    steps = f"steps: [{{kind: loop, name: l, loop: {{max_loops: 2, body: [{body}], state: {state}}}}}]"
+    problems = parse(f"context: {{log: []}}\n{steps}").problems
+    assert [one.path for one in problems] == ["steps[0].loop.state[0].append.target"] * is_wrong, problems
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_no_example_has_a_mistake_or_reads_a_key_that_is_not_listed(path: Path) -> None:
     found = parse_file(path)
