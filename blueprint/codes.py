@@ -27,6 +27,7 @@ ERRORS = {
     "no_tests": "A file has no tests in it; they belong in a file beside the blueprint.",
     "no_worker": "No worker polls the task queue of a workflow that the blueprint starts.",
     "not_allowed": "A function may not be called from a blueprint.",
+    "tool_input": "A fixed argument or input does not fit what the tool takes.",
     "unknown_agent": "The worker does not know an agent of your own code, or the agent has no such tool.",
     "uncovered_value": "A condition has a known value for which there is no branch: the step would fail.",
     "unknown_field": "A key is read that the value cannot have.",
