@@ -7,6 +7,7 @@ from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.cache import CacheActivities, CacheStore, store_at
 from holdfast.activities.checkup import CheckActivities
+from holdfast.activities.events import deliver_event
 from holdfast.activities.files import FileActivities
 from holdfast.activities.graphs import CheckpointStore, MemoryCheckpoints, NoCheckpoints
 from holdfast.activities.interrupt import BadAnswer, Interrupt, level, resumed
@@ -61,6 +62,7 @@ def all_activities(
         caching.cache_put,
         files.read_file,
         CheckActivities(cache, secrets or {}, encryption).check,
+        deliver_event,
     ]
 
 

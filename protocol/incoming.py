@@ -9,6 +9,8 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.model_problems import describe_problem
+from holdfast.blueprint.parts import Retry
+from holdfast.protocol.activity_request import ActivityRequest
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import ProvedGroups, SenderName
 from holdfast.protocol.values import Value, make_digest
@@ -19,13 +21,15 @@ HINT = "event_kept"
 """Signal from a workflow to its children: their run keeps this event."""
 CLAIM_EVENT = "event_claimed"
 """Signal from a workflow to its run: a step waits for an event that the run keeps."""
-GRANT = "event_granted"
-"""Signal from a run to the workflow that claimed an event: the event."""
-RETURN = "event_returned"
-"""Signal from a workflow to its run: nothing waits any more for an event that was granted."""
+DELIVER_EVENT = "deliver_event"
+"""Activity of a run: sends an event that it keeps to the workflow that claimed it."""
 MOST_KEPT = 100
 KEPT_FOR = timedelta(days=1)
 MOST_KEPT_BYTES = 4 * 1024 * 1024
+DeliveryStatus = Literal["taken", "not_awaited", "refused"]
+"""`not_awaited`: the workflow waits for it no more, so that another one may take it."""
+NOT_AWAITED = ("unknown_question", "run_closed")
+"""The refusals of such a workflow."""
 LONGEST_KEY = 500
 LONGEST_OWNER = 250
 """Characters of the id of a workflow of a run: one of over 1,000 bytes would fail the workflow task for ever."""
@@ -91,23 +95,28 @@ class KeptHint(Value):
 
 
 class Claimed(Value):
-    """A claim of a workflow on an event that its run keeps."""
+    """A claim of a workflow on an event that its run keeps. Anybody can send it: its own workflows get events only."""
 
     id: str = Field(max_length=150)
     owner: str = Field(max_length=LONGEST_OWNER)
-    question: str = Field(max_length=100)
-    nonce: str = Field(max_length=100)
-    """Only a grant with it is taken: a signal can be sent by anybody who reaches Temporal."""
 
 
-class Granted(Value):
-    """The event for a claim."""
+class EventDelivery(ActivityRequest):
+    """An event that a run has kept, for the workflow of it that has claimed it."""
 
-    question: str = Field(max_length=100)
-    nonce: str = Field(max_length=100)
-    proof: str = Field(max_length=100)
-    """What the token proved that the event came with."""
+    timeout: float = 30.0
+    retry: Retry = Retry(attempts=1000)
+    run: str
+    owner: str
     event: SystemEvent
+    proof: str
+    """What the token proved that the event came with; `nothing` without one."""
+
+
+class Delivered(Value):
+    """What came of the delivery of an event."""
+
+    status: DeliveryStatus
 
 
 def answer_key(id: str) -> str:

@@ -208,7 +208,7 @@ class Simulation:
         moves = [Move(move.what, move.where, lambda move=move: self._operate(move)) for move in moves]  # type: ignore[misc]
         for run in server.runs:
             moves += server.list_moves(run)[:1]
-            moves += [world.list_call_moves(call)[0] for call in run.calls.values()]
+            moves += [move for call in run.calls.values() for move in world.list_call_moves(call)[:1]]
         moves += [*world.list_foreign_moves(), *world.list_answer_moves(), *world.list_event_moves()]
         moves = moves or world.list_late_moves() or world.list_resuming_moves()
         if not moves and (timers := server.list_timers()):

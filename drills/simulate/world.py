@@ -44,7 +44,15 @@ from holdfast.protocol.agents import (
     ToolsRequest,
 )
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt
-from holdfast.protocol.incoming import SEND_EVENT, SystemEvent
+from holdfast.protocol.incoming import (
+    DELIVER_EVENT,
+    NOT_AWAITED,
+    SEND_EVENT,
+    Delivered,
+    DeliveryStatus,
+    EventDelivery,
+    SystemEvent,
+)
 from holdfast.protocol.names import ANSWER, PAUSE, QUESTIONS_ATTRIBUTE, RESUME, VIEW
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Definition, PipelineState
@@ -340,6 +348,10 @@ class World:
         """Questions that were answered, as far as people know."""
         self._votes: dict[str, set[str]] = {}
         """Who has answered a question that several must answer, by its id."""
+        self._delivered: set[str] = set()
+        """Ids of the activities that have delivered an event."""
+        self._on_their_way: set[str] = set()
+        """Ids of those whose update has no answer yet."""
         self._numbers = iter(range(1, 1_000_000))
         self._to_send = list(events)
         self._steering = False
@@ -380,6 +392,8 @@ class World:
 
     def list_call_moves(self, call: Call) -> list[Move]:
         """Return how an activity may go on."""
+        if call.command.activity_id in self._on_their_way:
+            return []
         name, where = call.command.activity_type, f"{call.run.id} {call.command.activity_type}"
         moves = [Move("finish", where, lambda: self._finish(call))]
         if call.cancel_requested:
@@ -421,6 +435,8 @@ class World:
 
     def _act(self, call: Call) -> None:
         """Have the effect of a call whose result is lost."""
+        if call.command.activity_type == DELIVER_EVENT:
+            self._deliver(call, lambda status: None)
         if call.command.activity_type != "call_tool":
             return
         self._check_consent(call)
@@ -430,6 +446,9 @@ class World:
             self.activities.make_effect(request)
 
     def _finish(self, call: Call) -> None:
+        if call.command.activity_type == DELIVER_EVENT:
+            self._deliver(call, lambda status: self.server.resolve(call, succeed(Delivered(status=status))))
+            return
         self._check_consent(call)
         lost = call.attempt - 1 > call.failures
         result = self.activities.run(call.command.activity_type, call.command.arguments[0], lost=lost)
@@ -630,6 +649,24 @@ class World:
         self._send(RUN, SEND_EVENT, pack(event), hear, f"event-{next(self._numbers)}")
 
     # Whoever steers the run
+
+    def _deliver(self, call: Call, told: Callable[[DeliveryStatus], None]) -> None:
+        """Send an event that the run keeps to the workflow that has claimed it, as an activity does."""
+        delivery: EventDelivery = unpack(call.command.arguments[0], EventDelivery)
+        id_ = call.command.activity_id
+
+        def hear(how: str, what: Any) -> None:
+            self._on_their_way.discard(id_)
+            if how == "completed":
+                self._delivered.add(id_)
+            elif how == "aborted" and self.server.find_open(delivery.owner) is not None:
+                return  # it goes on in a new history: the activity tries again
+            code = getattr(decode_failure(what), "type", None) if how in ("rejected", "failed") else None
+            is_refused = code is not None and code not in NOT_AWAITED
+            told("taken" if id_ in self._delivered else "refused" if is_refused else "not_awaited")
+
+        self._on_their_way.add(id_)
+        self._send(delivery.owner, SEND_EVENT, pack(delivery.event), hear, f"delivery-{next(self._numbers)}")
 
     def list_steering_moves(self) -> list[Move]:
         """Return what may be commanded to the run."""

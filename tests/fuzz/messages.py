@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
 from holdfast.protocol.attachments import ATTACHMENT
 from holdfast.protocol.elicitations import ELICIT, ELICITED
-from holdfast.protocol.incoming import CLAIM_EVENT, GRANT, HINT, RETURN, SEND_EVENT
+from holdfast.protocol.incoming import CLAIM_EVENT, HINT, SEND_EVENT
 from holdfast.protocol.names import ANSWER, CONTEXT, EVENTS, PAUSE, PLAN, PLAN_OUTPUT, RESUME, SHOWN, TELL, UNDOS, VIEW
 from holdfast.protocol.past import PAST
 
@@ -199,13 +199,9 @@ moments = st.sampled_from(
 )
 owners = st.sampled_from(['"QUESTION"', '"nobody/loop:x"', '"%s"' % ("x" * 1100)])
 _event = {"name": event_names | values, "key": event_keys | values, "id": event_ids | values}
-_claim = {"id": event_ids | values, "owner": owners | values, "question": st.just('"QUESTION"'), "nonce": texts}
 commands[SEND_EVENT] = st.fixed_dictionaries(_event, optional={"payload": values, "by": names | values}).map(_object)
 commands[HINT] = st.fixed_dictionaries({**_event, "until": moments | values}).map(_object)
-commands[CLAIM_EVENT] = commands[RETURN] = st.fixed_dictionaries(_claim).map(_object)
-commands[GRANT] = st.fixed_dictionaries(
-    {"question": st.just('"QUESTION"'), "nonce": texts, "proof": texts, "event": commands[SEND_EVENT] | values}
-).map(_object)
+commands[CLAIM_EVENT] = st.fixed_dictionaries({"id": event_ids | values, "owner": owners | values}).map(_object)
 
 commands[ELICIT] = st.fixed_dictionaries(
     {"call": texts, "path": texts, "asked": st.just('{"kind": "input", "message": "Who?"}') | values},
@@ -240,8 +236,7 @@ PROPER: dict[str, st.SearchStrategy[str]] = {
 _sent = {"name": st.just('"paid"'), "key": st.just('"k"'), "id": st.sampled_from(['"evt-1"', '"evt-2"'])}
 PROPER[SEND_EVENT] = st.fixed_dictionaries(_sent, optional={"payload": plain}).map(_object)
 PROPER[HINT] = st.fixed_dictionaries({**_sent, "until": st.just('"2099-01-01T00:00:00Z"')}).map(_object)
-PROPER[CLAIM_EVENT] = PROPER[RETURN] = commands[RETURN]
-PROPER[GRANT] = commands[GRANT]
+PROPER[CLAIM_EVENT] = commands[CLAIM_EVENT]
 PROPER[ELICIT] = commands[ELICIT]
 
 offsets = st.sampled_from(["0", "1", "-1", "100000", "9223372036854775808", "1e308", "null", '"0"']) | values

@@ -8,7 +8,7 @@ from temporalio import workflow
 from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
 from holdfast.protocol.elicitations import ELICIT
 from holdfast.protocol.events import AgentTold, Event
-from holdfast.protocol.incoming import CLAIM_EVENT, GRANT, HINT, RETURN, SEND_EVENT
+from holdfast.protocol.incoming import CLAIM_EVENT, HINT, SEND_EVENT
 from holdfast.protocol.names import ANSWER, EVENTS, PAUSE, RESUME, TELL
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.handlers.forwarders import list_handlers
@@ -41,7 +41,7 @@ SIGNALS: Messages = [
     (RESUME, None, SIGNAL),
     (REASSIGN, {}, SIGNAL),
     (ELICIT, "no question", SIGNAL),
-    *((name, {}, SIGNAL) for name in (HINT, CLAIM_EVENT, GRANT, RETURN)),
+    *((name, {}, SIGNAL) for name in (HINT, CLAIM_EVENT)),
 ]
 """All signals of a run. Those refused are listed in the view; the last of pause and resume holds."""
 REFUSED = [

@@ -275,9 +275,16 @@ async def test_a_guarded_run_takes_events_with_a_token_only(house: Harness, monk
     await house.client.get_workflow_handle(run).signal("event", {"name": "paid", "key": "k", "id": "x"})
     await send(house, run, 1, "k", name="paid")
     await house.answer(run, "yes", question)
+    await until(lambda: taken(house, run, 2), "the early event")
+    hint = {"id": "forged", "name": "paid", "key": "k", "until": "2099-01-01T00:00:00Z"}
+    child = f"{run}/loop:each"
+    await house.client.get_workflow_handle(child).signal("event_kept", hint)  # no signal brings an event
     for number in (2, 3):
-        await send(house, run, number, "k", name="paid")
+        await send(house, run, number, "k", name="paid", id=f"evt-{number}")
     assert await house.output(run) == 3
+    answers = [event.data for event in await house.runs.watch.events(run) if event.type == "question.answered"][1:]
+    assert [answer.proved_by for answer in answers] == ["client"] * 3
+    assert [answer.key for answer in answers][1:] == ["event:evt-2", "event:evt-3"]
 
 
 async def test_two_waits_for_one_event_take_one_each(house: Harness) -> None:
@@ -301,9 +308,10 @@ HINT = '{"id": "%s", "name": "paid", "key": "k", "until": "2099-01-01T00:00:00%s
 HOSTILE = {
     "a time without an offset": ("event_kept", HINT % ("x", "")),
     "half a character": ("event_kept", HINT % ("\\ud800", "Z")),
-    "an endless name": ("event_claimed", '{"id": "evt-1", "question": "q", "nonce": "n", "owner": "%s"}'),
-    "no event at all": ("event_granted", "[]"),
-    "an unknown event": ("event_returned", '{"id": "x", "owner": "", "question": "", "nonce": ""}'),
+    "an endless name": ("event_claimed", '{"id": "evt-1", "owner": "%s"}'),
+    "a workflow that there is not": ("event_claimed", '{"id": "evt-1", "owner": "%.20s"}'),
+    "no claim at all": ("event_claimed", "[]"),
+    "an unknown event": ("event_claimed", '{"id": "x", "owner": "%.20s"}'),
 }
 
 

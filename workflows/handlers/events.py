@@ -2,7 +2,7 @@
 
 An event for a step that waits is an answer to its question, and comes to the workflow that asks. One that comes early
 is kept by the run, which owns it until a step takes it. The workflows of the run know of it by hints: one whose step
-begins to wait claims the event, and is granted it by a signal. So a wait costs nothing where nothing came early.
+begins to wait claims the event, and the run sends it there. So a wait costs nothing where nothing came early.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit
@@ -24,22 +25,21 @@ from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Refusal
 from holdfast.protocol.events import EventDropped, EventKept
 from holdfast.protocol.incoming import (
     CLAIM_EVENT,
-    GRANT,
     HINT,
     KEPT_FOR,
     MOST_KEPT,
     MOST_KEPT_BYTES,
-    RETURN,
     SEND_EVENT,
     Claimed,
+    EventDelivery,
     EventReceipt,
-    Granted,
     KeptHint,
     SystemEvent,
     read_event,
 )
 from holdfast.protocol.questions import Question
 from holdfast.protocol.size_limits import LargeLimit, SizeLimit, check_value
+from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import deliver
 from holdfast.workflows.door import NOTHING, Door, check_may_answer, decode_payload, read_value
@@ -59,19 +59,22 @@ class Events:
     """Takes the events that come to one workflow of a run, and hands them to the steps that wait for them."""
 
     def __init__(
-        self, door: Door, journal: Journal, questions: Questions, children: Children, hints: Sequence[KeptHint]
+        self,
+        door: Door,
+        journal: Journal,
+        questions: Questions,
+        children: Children,
+        activities: Activities,
+        hints: Sequence[KeptHint],
     ) -> None:
         """`hints` are the events that the run keeps."""
         self.door = door
         self.hints = list(hints)
         self.awaited_schemas: Callable[[str], list[JSONObject] | None] = lambda name: None
         """Gives the schemas of the payloads that steps of the run wait for under a name; None if it is not known."""
-        self._journal, self._questions, self._children = journal, questions, children
+        self._journal, self._questions, self._children, self._activities = journal, questions, children, activities
         self._kept: dict[str, _KeptEvent] = {}
         """By id, oldest first; empty in every workflow but the run's own."""
-        self._granted: dict[str, _KeptEvent] = {}
-        self._nonces: dict[str, str] = {}
-        """Of claims under way, by the event's id."""
 
     @property
     def kept(self) -> list[KeptHint]:
@@ -203,7 +206,7 @@ class Events:
         for hint in [hint for hint in self.hints if (hint.name, hint.key) == question.asked.awaits]:
             self.hints.remove(hint)
             if workflow.info().workflow_id != self._run:
-                asyncio.create_task(self._claim(hint, question))
+                asyncio.create_task(self._claim(hint))
                 return
             if (kept := self._kept.pop(hint.id, None)) is not None and self._fits(question, kept):
                 self._take_event(question.id, kept.event, kept.proof)
@@ -223,12 +226,11 @@ class Events:
             AnswerBatch(answers=[Answer(question=question, content=event.content)], key=event.answer_key)
         )
 
-    # Between the workflows of a run
+    # Between the workflows of a run. Anybody can send these signals, so none of them carries an event.
 
-    async def _claim(self, hint: KeptHint, question: Question) -> None:
-        nonce = self._nonces[hint.id] = str(workflow.uuid4())
-        claim = Claimed(id=hint.id, owner=workflow.info().workflow_id, question=question.id, nonce=nonce)
-        await _send(self._run, CLAIM_EVENT, claim)
+    async def _claim(self, hint: KeptHint) -> None:
+        claim = Claimed(id=hint.id, owner=workflow.info().workflow_id)
+        await deliver(workflow.get_external_workflow_handle(self._run).signal(CLAIM_EVENT, claim))
 
     @workflow.signal(name=HINT)
     async def event_kept(self, payload: RawValue = NOTHING) -> None:
@@ -236,62 +238,33 @@ class Events:
         if (hint := _read(KeptHint, payload)) is None:
             return
         self.hints = [*self.hints, hint][-MOST_KEPT:]
-        if (question := self._find_waiting(hint.name, hint.key)) is not None:
+        if self._find_waiting(hint.name, hint.key) is not None:
             self.hints.remove(hint)
-            await self._claim(hint, question)
+            await self._claim(hint)
         else:
             await self._children.signal(HINT, hint)
 
     @workflow.signal(name=CLAIM_EVENT)
     async def event_claimed(self, payload: RawValue = NOTHING) -> None:
-        """Grant a workflow of this run an event that is kept here; a claim on any other is stale."""
+        """Send a workflow of this run an event that is kept here; a claim on any other is stale.
+
+        It comes as any event does, by an update with a token where the run is guarded, which only a worker can make.
+        """
         claim = _read(Claimed, payload)
         if claim is None or not claim.owner.startswith(f"{self._run}/"):
             return
         if (kept := self._kept.pop(claim.id, None)) is None:
             return
-        self._granted[claim.id] = kept
-        # The proof goes along in its place: a token has no business in a second history, where nobody checks it.
         event = kept.event.model_copy(update={"token": None, "groups": None})
-        granted = Granted(question=claim.question, nonce=claim.nonce, proof=kept.proof, event=event)
-        if not await _send(claim.owner, GRANT, granted):
-            self._take_back(claim.id)
-
-    @workflow.signal(name=GRANT)
-    async def event_granted(self, payload: RawValue = NOTHING) -> None:
-        """Take an event that was claimed; give it back if nothing here waits for it any more."""
-        grant = _read(Granted, payload)
-        # Anybody can send this signal. Only who has seen the claim of this workflow knows its nonce.
-        if grant is None or self._nonces.pop(grant.event.id, None) != grant.nonce:
-            if grant is not None:
-                await _send(self._run, RETURN, Claimed(id=grant.event.id, owner="", question="", nonce=grant.nonce))
-            return
-        event = grant.event
-        if any(question.key == event.answer_key for question in self.door.receipts.closed):
-            return
+        delivery = EventDelivery(run=self._run, owner=claim.owner, event=event, proof=kept.proof)
         try:
-            self._check_taken(grant.question, event)
-            self._take_event(grant.question, event, grant.proof)
-        except Refusal as refusal:
-            if refusal.code == "invalid_answer":
-                self._note_dropped(event)
-            else:
-                await _send(self._run, RETURN, Claimed(id=event.id, owner="", question="", nonce=grant.nonce))
-
-    @workflow.signal(name=RETURN)
-    def event_returned(self, payload: RawValue = NOTHING) -> None:
-        if (returned := _read(Claimed, payload)) is not None:
-            self._take_back(returned.id)
-
-    def _take_back(self, id_: str) -> None:
-        """Keep an event again that was granted, and that nobody took."""
-        if (kept := self._granted.pop(id_, None)) is not None:
+            status = await self._activities.deliver_event(delivery)
+        except ActivityError:
+            status = "not_awaited"
+        if status == "not_awaited":
             self._keep_event(kept)
-
-
-async def _send(workflow_id: str, name: str, argument: BaseModel) -> bool:
-    """Send a signal; return False if the workflow has ended."""
-    return await deliver(workflow.get_external_workflow_handle(workflow_id).signal(name, argument))
+        elif status == "refused":
+            self._note_dropped(kept.event)
 
 
 def _read(type_: type[Any], raw: RawValue) -> Any:

@@ -76,7 +76,7 @@ class Host:
         )
         self.assignments = Assignments(self.door, self.questions)
         self.answers = Answers(self.door, self.questions)
-        self.events = Events(self.door, self.journal, self.questions, self.children, state.kept)
+        self.events = Events(self.door, self.journal, self.questions, self.children, self.activities, state.kept)
         self.steering = Steering(self.door, self.journal, self.children, paused=state.paused)
         self.elicitations = Elicitations(self.door)
         self.view = View(
