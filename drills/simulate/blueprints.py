@@ -234,6 +234,12 @@ def _make_loop(gen: Generator, depth: int) -> Json:
         "body": gen.repeat(depth),
     }
     loop |= gen.order(loop["body"])
+    if not gen.repeated and gen.choices.chance(0.25):  # each iteration waits for an event of its own
+        key = f"INV-{gen.count}"
+        gen.events += [("paid", f"{key}-{n}") for n in range(1, loop["max_loops"] + 1)]
+        loop["body"].insert(
+            0, {"kind": "wait", "name": f"paid{gen.count}", "for": "paid", "key": f"{key}-{{{{ iteration }}}}"}
+        )
     if gen.choices.chance(0.7):
         loop["checkpoint_every"] = 1 + gen.choices.below(2)
     return {"loop": loop}
