@@ -13,22 +13,21 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.activities.attempts import run_attempt
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.answers import REFUSALS
-from holdfast.protocol.guard import DEPLOYMENT, PROOFS, Proof, SignedCommand, sign
-from holdfast.protocol.incoming import (
+from holdfast.protocol.event_delivery import (
     DELIVER_EVENT,
     NOT_AWAITED,
-    SEND_EVENT,
-    Delivered,
+    DeliveryRequest,
+    DeliveryResult,
     DeliveryStatus,
-    EventDelivery,
-    EventReceipt,
 )
+from holdfast.protocol.guard import DEPLOYMENT, PROOFS, Proof, SignedCommand, sign
+from holdfast.protocol.incoming import SEND_EVENT, EventReceipt
 
 TOKEN_LIFE = timedelta(minutes=5)
 
 
 @activity.defn(name=DELIVER_EVENT)
-async def deliver_event(request: EventDelivery) -> Delivered:
+async def deliver_event(request: DeliveryRequest) -> DeliveryResult:
     """Send the event, signed with a key of the deployment; each attempt of a delivery is the same update.
 
     A workflow that has too many updates for now is tried again.
@@ -39,12 +38,12 @@ async def deliver_event(request: EventDelivery) -> Delivered:
         try:
             await handle.execute_update(SEND_EVENT, _sign(request), id=id_, result_type=EventReceipt)
         except WorkflowUpdateFailedError as error:
-            return Delivered(status=_read_status(error))
+            return DeliveryResult(status=_read_status(error))
         except RPCError as error:
             if error.status != RPCStatusCode.NOT_FOUND:
                 raise
-            return Delivered(status=await _read_outcome(handle.get_update_handle(id_)))
-        return Delivered(status="taken")
+            return DeliveryResult(status=await _read_outcome(handle.get_update_handle(id_)))
+        return DeliveryResult(status="taken")
 
 
 async def _read_outcome(update: WorkflowUpdateHandle[object]) -> DeliveryStatus:
@@ -56,7 +55,7 @@ async def _read_outcome(update: WorkflowUpdateHandle[object]) -> DeliveryStatus:
     return "taken"
 
 
-def _sign(request: EventDelivery) -> JSONObject:
+def _sign(request: DeliveryRequest) -> JSONObject:
     """Return the argument of the update: with a token that proves what the event's own has proved to the run."""
     payload: JSONObject = json.loads(request.event.model_dump_json(exclude={"token", "groups"}))
     for proof in PROOFS["person"]:
@@ -65,7 +64,7 @@ def _sign(request: EventDelivery) -> JSONObject:
     return payload
 
 
-def _make_token(request: EventDelivery, payload: JSONObject, proof: Proof) -> JSONObject:
+def _make_token(request: DeliveryRequest, payload: JSONObject, proof: Proof) -> JSONObject:
     for key in DEPLOYMENT.valid_keys:
         if key.may_prove(proof) and "answer" in key.scope:
             command = SignedCommand(request.run, request.owner, SEND_EVENT, payload)

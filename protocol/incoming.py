@@ -9,8 +9,6 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.model_problems import describe_problem
-from holdfast.blueprint.parts import Retry
-from holdfast.protocol.activity_request import ActivityRequest
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.people import ProvedGroups, SenderName
 from holdfast.protocol.values import Value, make_digest
@@ -21,15 +19,9 @@ HINT = "event_kept"
 """Signal from a workflow to its children: their run keeps this event."""
 CLAIM_EVENT = "event_claimed"
 """Signal from a workflow to its run: a step waits for an event that the run keeps."""
-DELIVER_EVENT = "deliver_event"
-"""Activity of a run: sends an event that it keeps to the workflow that claimed it."""
 MOST_KEPT = 100
 KEPT_FOR = timedelta(days=1)
 MOST_KEPT_BYTES = 4 * 1024 * 1024
-DeliveryStatus = Literal["taken", "not_awaited", "refused"]
-"""`not_awaited`: the workflow waits for it no more, so that another one may take it."""
-NOT_AWAITED = ("unknown_question", "run_closed")
-"""The refusals of such a workflow."""
 LONGEST_KEY = 500
 LONGEST_OWNER = 250
 """Characters of the id of a workflow of a run: one of over 1,000 bytes would fail the workflow task for ever."""
@@ -99,24 +91,6 @@ class Claimed(Value):
 
     id: str = Field(max_length=150)
     owner: str = Field(max_length=LONGEST_OWNER)
-
-
-class EventDelivery(ActivityRequest):
-    """An event that a run has kept, for the workflow of it that has claimed it."""
-
-    timeout: float = 30.0
-    retry: Retry = Retry(attempts=1000)
-    run: str
-    owner: str
-    event: SystemEvent
-    proof: str
-    """What the token proved that the event came with; `nothing` without one."""
-
-
-class Delivered(Value):
-    """What came of the delivery of an event."""
-
-    status: DeliveryStatus
 
 
 def answer_key(id: str) -> str:

@@ -19,6 +19,7 @@ from holdfast.protocol.agent_objects import DESCRIBE_AGENT
 from holdfast.protocol.agents import CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL
 from holdfast.protocol.attachments import READ_FILE
 from holdfast.protocol.checkup import CHECK_WORKER
+from holdfast.protocol.event_delivery import DELIVER_EVENT
 from holdfast.protocol.lookup import LOOK_UP
 from holdfast.workflows.builtins import BUILTINS
 from holdfast.workflows.patches import PATCHES
@@ -41,7 +42,7 @@ def test_the_import_contracts_hold() -> None:
 def test_the_door_and_the_activities_agree_on_names() -> None:
     called = {CACHE_GET, CACHE_PUT, CALL_MODEL, CALL_TOOL, DESCRIBE_TOOLS, FIND_TOOL, LOOK_UP, READ_FILE}
     names = {activity._Definition.must_from_callable(one).name for one in all_activities([], {})}
-    assert names == {CHECK_WORKER, DESCRIBE_AGENT, *called}
+    assert names == {CHECK_WORKER, DELIVER_EVENT, DESCRIBE_AGENT, *called}
 
 
 def test_every_step_kind_has_an_executor() -> None:

@@ -39,7 +39,7 @@ from holdfast.protocol.agents import (
 )
 from holdfast.protocol.attachments import READ_FILE, AttachmentContent
 from holdfast.protocol.elicitations import ELICITATION_SECONDS
-from holdfast.protocol.incoming import DELIVER_EVENT, Delivered, DeliveryStatus, EventDelivery
+from holdfast.protocol.event_delivery import DELIVER_EVENT, DeliveryRequest, DeliveryResult, DeliveryStatus
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp
 from holdfast.protocol.past import PastCall, write_local_id
 from holdfast.protocol.runs import LossPolicy, write_summary
@@ -162,11 +162,11 @@ class Activities:
         specs: list[ToolSpec] = await self._run(call, place, at_once=lenient)
         return specs
 
-    async def deliver_event(self, delivery: EventDelivery) -> DeliveryStatus:
+    async def deliver_event(self, delivery: DeliveryRequest) -> DeliveryStatus:
         """Send an event to a workflow of the run, also while it is paused, and in a run that goes on from another."""
-        call = _ActivityCall(DELIVER_EVENT, delivery, Delivered, f"{delivery.event.name} {delivery.event.key}")
+        call = _ActivityCall(DELIVER_EVENT, delivery, DeliveryResult, f"{delivery.event.name} {delivery.event.key}")
         id_ = self._next_id(DELIVER_EVENT, delivery.event.id)
-        delivered: Delivered = await call.result(id_, self._identity.loss_policy)
+        delivered: DeliveryResult = await call.result(id_, self._identity.loss_policy)
         return delivered.status
 
     async def _run(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:

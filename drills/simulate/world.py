@@ -44,15 +44,14 @@ from holdfast.protocol.agents import (
     ToolsRequest,
 )
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt
-from holdfast.protocol.incoming import (
+from holdfast.protocol.event_delivery import (
     DELIVER_EVENT,
     NOT_AWAITED,
-    SEND_EVENT,
-    Delivered,
+    DeliveryRequest,
+    DeliveryResult,
     DeliveryStatus,
-    EventDelivery,
-    SystemEvent,
 )
+from holdfast.protocol.incoming import SEND_EVENT, SystemEvent
 from holdfast.protocol.names import ANSWER, PAUSE, QUESTIONS_ATTRIBUTE, RESUME, VIEW
 from holdfast.protocol.questions import Question
 from holdfast.protocol.runs import Definition, PipelineState
@@ -447,7 +446,7 @@ class World:
 
     def _finish(self, call: Call) -> None:
         if call.command.activity_type == DELIVER_EVENT:
-            self._deliver(call, lambda status: self.server.resolve(call, succeed(Delivered(status=status))))
+            self._deliver(call, lambda status: self.server.resolve(call, succeed(DeliveryResult(status=status))))
             return
         self._check_consent(call)
         lost = call.attempt - 1 > call.failures
@@ -652,7 +651,7 @@ class World:
 
     def _deliver(self, call: Call, told: Callable[[DeliveryStatus], None]) -> None:
         """Send an event that the run keeps to the workflow that has claimed it, as an activity does."""
-        delivery: EventDelivery = unpack(call.command.arguments[0], EventDelivery)
+        delivery: DeliveryRequest = unpack(call.command.arguments[0], DeliveryRequest)
         id_ = call.command.activity_id
 
         def hear(how: str, what: Any) -> None:

@@ -22,6 +22,7 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.protocol import guard
 from holdfast.protocol.answers import Answer, AnswerBatch, Closed, Refusal
+from holdfast.protocol.event_delivery import DeliveryRequest
 from holdfast.protocol.events import EventDropped, EventKept
 from holdfast.protocol.incoming import (
     CLAIM_EVENT,
@@ -31,7 +32,6 @@ from holdfast.protocol.incoming import (
     MOST_KEPT_BYTES,
     SEND_EVENT,
     Claimed,
-    EventDelivery,
     EventReceipt,
     KeptHint,
     SystemEvent,
@@ -256,7 +256,7 @@ class Events:
         if (kept := self._kept.pop(claim.id, None)) is None:
             return
         event = kept.event.model_copy(update={"token": None, "groups": None})
-        delivery = EventDelivery(run=self._run, owner=claim.owner, event=event, proof=kept.proof)
+        delivery = DeliveryRequest(run=self._run, owner=claim.owner, event=event, proof=kept.proof)
         try:
             status = await self._activities.deliver_event(delivery)
         except ActivityError:
