@@ -237,7 +237,10 @@ async def check(config: Config, against: Path | None, as_json: bool) -> int:
 def _checkpoint(path: Path) -> RecordCheckpoint:
     match from_json(text_of_file(path)):
         case {"body": str() as body, "signature": str() as signature}:
-            return RecordCheckpoint(body, signature)
+            checkpoint = RecordCheckpoint(body, signature)
+            with suppress(ValueError):
+                checkpoint.content  # noqa: B018  it raises
+                return checkpoint
     raise BadUsage(f"{path} contains no checkpoint; holdfast history --checkpoint prints one")
 
 

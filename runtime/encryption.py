@@ -8,7 +8,6 @@ and the worker's cache use them.
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 import os
 import stat
@@ -222,7 +221,7 @@ class KeyRing:
             return text
         try:
             sealed = base64.b64decode(text.removeprefix(_TEXT), validate=True)
-        except binascii.Error:
+        except ValueError:
             raise NotDecrypted("an encrypted text of the database has been changed") from None
         return self.open(sealed, context.encode()).decode()
 

@@ -6,16 +6,15 @@ The digest stands in the key of that entry, which the chain of the run covers: a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, inspect, select
+from sqlalchemy import Connection, delete, insert, inspect, select
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.values import make_digest
 from holdfast.server.record.entries import BLUEPRINT, RecordedRun, RecordEntry
-from holdfast.server.record.tables import BLUEPRINTS, ENTRIES, RUNS
+from holdfast.server.record.stored_cells import list_stored, open_cells
+from holdfast.server.record.tables import BLUEPRINTS, ENTRIES
 
 PREFIX = "blueprint:"
 
@@ -60,32 +59,23 @@ def drop_unused(connection: Connection) -> None:
     """Delete the documents whose runs are all erased."""
     if not _is_there(connection):
         return
-    kept = {row.key.removeprefix(PREFIX) for row in _uses(connection)}
+    query = select(ENTRIES.c.key).where(ENTRIES.c.type == BLUEPRINT, ENTRIES.c.content.is_not(None))
+    kept = {key.removeprefix(PREFIX) for key in connection.execute(query).scalars()}
     for digest in connection.execute(select(BLUEPRINTS.c.digest)).scalars().all():
         if digest not in kept:
             connection.execute(delete(BLUEPRINTS).where(BLUEPRINTS.c.digest == digest))
 
 
-def find_changed_documents(connection: Connection) -> Iterator[tuple[str, int]]:
-    """Yield run and place of each entry whose document is gone, or is not the one that was recorded."""
+def find_whole_documents(connection: Connection) -> set[str]:
+    """Return the digests of the documents that are as they were recorded."""
     if not _is_there(connection):
-        return
-    query = select(BLUEPRINTS.c.digest, BLUEPRINTS.c.document)
-    whole = {row.digest for row in connection.execute(query) if _is_whole(row.digest, row.document)}
-    for row in _uses(connection):
-        if row.key.removeprefix(PREFIX) not in whole:
-            yield row.run, row.n
+        return set()
+    rows = (open_cells(row, BLUEPRINTS, connection)[0] for row in connection.execute(select(*list_stored(BLUEPRINTS))))
+    return {row["digest"] for row in rows if row["digest"] and _is_whole(row["digest"], row["document"] or "")}
 
 
 def _is_whole(digest: str, document: str) -> bool:
     try:
         return make_digest(json.loads(document)) == digest
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return False
-
-
-def _uses(connection: Connection) -> Sequence[Row[Any, Any, Any]]:
-    """Return the entries of blueprints, without those that are erased."""
-    joined = ENTRIES.join(RUNS, RUNS.c.first_run == ENTRIES.c.first_run)
-    query = select(RUNS.c.run, ENTRIES.c.n, ENTRIES.c.key).select_from(joined)
-    return connection.execute(query.where(ENTRIES.c.type == BLUEPRINT, ENTRIES.c.content.is_not(None))).all()

@@ -7,13 +7,13 @@ key that signs them is never in the database that it vouches for.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import BaseModel
 from sqlalchemy import insert, select, update
 
 from holdfast.blueprint.json_values import JSONObject
@@ -75,6 +75,20 @@ def is_signed(public: str, text: str, signature: str) -> bool:
     return True
 
 
+class CheckpointContent(BaseModel):
+    """What a checkpoint says."""
+
+    number: int
+    last: int
+    """The number of the last entry."""
+    at: datetime
+    key: str
+    before: str
+    """The hash of the checkpoint before."""
+    heads: dict[str, tuple[int, str]]
+    """Length and last hash of each chain that had grown, by the first run of its run."""
+
+
 @dataclass(frozen=True)
 class RecordCheckpoint:
     """A checkpoint: the text that is signed, and the signature in hexadecimal."""
@@ -83,11 +97,9 @@ class RecordCheckpoint:
     signature: str
 
     @property
-    def content(self) -> JSONObject:
-        """Return `{number, last, at, key, before, heads}`: `last` is the last entry's number, `heads` are of
-        `[length, hash]` by the run's first run, `before` is the hash of the checkpoint before."""
-        content: JSONObject = json.loads(self.body)
-        return content
+    def content(self) -> CheckpointContent:
+        """Return what the text says. Raises `ValueError` if it is none of a checkpoint."""
+        return CheckpointContent.model_validate_json(self.body, strict=True)
 
     @property
     def hash(self) -> str:
@@ -123,13 +135,6 @@ def seal(store: RecordStore, key: SigningKey, at: datetime) -> RecordCheckpoint 
     return checkpoint
 
 
-def read_checkpoints(store: RecordStore) -> list[RecordCheckpoint]:
-    """Return the checkpoints in the order of writing."""
-    with store.engine.connect() as connection:
-        rows = connection.execute(select(CHECKPOINTS).order_by(CHECKPOINTS.c.number)).all()
-    return [RecordCheckpoint(row.body, row.signature) for row in rows]
-
-
 def read_last_checkpoint(store: RecordStore) -> RecordCheckpoint | None:
     """Return the newest checkpoint; None if there is none."""
     with store.engine.connect() as connection:
@@ -140,9 +145,9 @@ def read_last_checkpoint(store: RecordStore) -> RecordCheckpoint | None:
 def is_due(store: RecordStore, now: datetime) -> bool:
     """Return whether a checkpoint is due by number or by age of the entries that none covers."""
     checkpoint = read_last_checkpoint(store)
-    last = 0 if checkpoint is None else checkpoint.content["last"]
+    last = 0 if checkpoint is None else checkpoint.content.last
     first_open = next(store.entries(after=last, limit=1), None)
     if first_open is None:
         return False
-    since = None if checkpoint is None else datetime.fromisoformat(checkpoint.content["at"])
+    since = None if checkpoint is None else checkpoint.content.at
     return store.last() - last >= EVERY or since is None or now - since > AGE

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import OperationalError
 
+from holdfast.runtime.encryption import KeyRing
 from holdfast.server.record.checkpoints import RecordCheckpoint, SigningKey, is_due, seal
 from holdfast.server.record.database import begin_write
 from holdfast.server.record.entries import ENDED, ERASED, RecordedRun, RecordEntry
-from holdfast.server.record.store import RecordStore
-from holdfast.server.record.tables import CHECKPOINTS, COUNTERS, ENTRIES, RUNS
+from holdfast.server.record.store import RecordStore, open_store
+from holdfast.server.record.tables import BLUEPRINTS, CHECKPOINTS, COUNTERS, ENTRIES, RUNS
 from holdfast.server.record.verification import RecordCheck, verify
 from tests.record.ground import KEY, NOON, RUN, entry, filled
 
@@ -227,3 +231,33 @@ def test_a_checkpoint_is_due_after_a_number_of_entries(store: RecordStore) -> No
 
 def test_nothing_new_needs_no_checkpoint(sealed: RecordStore) -> None:
     assert seal(sealed, KEY, NOON) is None
+
+
+DAMAGES = ("X'ff00'", "cast(X'ff' as text)", "'enc:é'", "'{}'")
+"""What somebody may write into a cell: no text, no UTF-8, nothing that can be decrypted or is JSON, other JSON."""
+
+
+def test_whatever_is_in_a_cell_is_a_fault_and_hides_no_other(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:{tmp_path / 'record.sqlite'}", KeyRing({"k1": "k" * 32}))
+    store.keep_blueprint(RUN, {"name": "trip"}, NOON)
+    store.append(RUN, [entry(n) for n in range(1, 4)])
+    filled(store, 2, OTHER)
+    seal(store, KEY, NOON)
+    assert faults(store) == set()
+    tamper(store, update(ENTRIES).where(ENTRIES.c.first_run == OTHER.first_run, ENTRIES.c.n == 1).values(at="2020"))
+    cells = [(column, f"first_run = '{RUN.first_run}' and n = 2") for column in ENTRIES.c if column.name != "id"]
+    cells += [(column, f"first_run = '{RUN.first_run}'") for column in RUNS.c if column.name != "head"]
+    cells += [(column, "true") for column in (*BLUEPRINTS.c, CHECKPOINTS.c.body, CHECKPOINTS.c.signature)]
+    with closing(sqlite3.connect(tmp_path / "record.sqlite", isolation_level=None)) as database:
+        database.execute("PRAGMA synchronous=OFF")
+        for column, where in cells:
+            table = column.table.name
+            [[row, before]] = database.execute(f'select rowid, "{column.name}" from {table} where {where}')
+            set_it = f'update {table} set "{column.name}" = {{}} where rowid = {row}'
+            for damage in DAMAGES:
+                database.execute(set_it.format(damage))
+                found = checked(store).faults
+                assert ("changed", OTHER.run, 1) in [(fault.fault, fault.run, fault.n) for fault in found]
+                assert len(found) > 1, f"{column} = {damage}"
+                database.execute(set_it.format("?"), (before,))
+    assert [fault.n for fault in checked(store).faults] == [1]
