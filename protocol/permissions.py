@@ -21,6 +21,7 @@ from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, Rule
 from holdfast.blueprint.kinds.references import AGENT, IMPORT
 from holdfast.blueprint.parts import Risk
 from holdfast.protocol.agents import ToolSpec
+from holdfast.protocol.argument_texts import list_texts
 from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.tool_rules import Consent, needs_approval
 from holdfast.protocol.values import make_digest
@@ -167,7 +168,7 @@ def _clauses(spec: ToolSpec, policy: Policy) -> Iterator[_Clause]:
     """Yield the agent's rules, the last first, then the tool's `approve`, else what the agent says of every tool."""
     for rule in reversed(policy.agent.permissions if policy.agent else []):
         if _names(rule, spec):
-            yield _Clause(rule.action, None if rule.target == "*" else partial(_fits, rule))
+            yield _Clause(rule.action, None if rule.target == "*" else partial(_fits, rule, spec))
     match policy.tool.approve:
         case "always":
             yield _Clause("ask")
@@ -185,22 +186,10 @@ def _names(rule: Rule, spec: ToolSpec) -> bool:
     return any(fnmatchcase(text, rule.tool) for text in (spec.name, spec.reference))
 
 
-def _fits(rule: Rule, args: Args) -> bool:
+def _fits(rule: Rule, spec: ToolSpec, args: Args) -> bool:
     """Return whether the rule's target fits: for a rule that allows every text of the arguments, else any."""
-    fitting = [fnmatchcase(text, rule.target) for text in _texts(args)]
+    fitting = [fnmatchcase(text, rule.target) for text in list_texts(args, spec.parameters)]
     return bool(fitting) and (all(fitting) if rule.action == "allow" else any(fitting))
-
-
-def _texts(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for inner in value.values():
-                yield from _texts(inner)
-        case list():
-            for inner in value:
-                yield from _texts(inner)
 
 
 def find_settings(tools: Iterable[AgentTool], spec: ToolSpec) -> AgentTool:

@@ -12,7 +12,13 @@ from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.permissions import Policy, ProposedCall, Repetition, collect_policies, decide, find_expected
 from holdfast.protocol.tool_rules import Consent, OwnerRule
 
-SPEC = ToolSpec(name="pay", reference="pay")
+FILES = {"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": {"$ref": "#/$defs/File"}}]}
+FILE = {"properties": {"path": {"type": "string"}}}
+SPEC = ToolSpec(
+    name="pay",
+    reference="pay",
+    parameters={"properties": {"to": {}, "amount": {}, "files": FILES}, "$defs": {"File": FILE}},
+)
 CALLS: list[dict[str, Any]] = [{}, {"to": "ana"}, {"to": "bob", "amount": 9}, {"amount": 1}]
 
 
@@ -49,6 +55,27 @@ def action(args: dict[str, Any], *agents: Agent, consent: Consent = "", repetiti
 )
 def test_each_mechanism_decides(policy: Agent, is_: str) -> None:
     assert action({"to": "bob", "amount": 9}, policy) == is_
+
+
+@pytest.mark.parametrize(
+    ("files", "is_"),
+    [
+        ("ok/a", "allow"),
+        ({"ok/a": {"path": "ok/b"}}, "allow"),
+        ({"etc/x": {"path": "ok/b"}}, "approve"),
+        ({"ok/a": {"mode": "ok/b"}}, "approve"),
+        ("ok/b/../a", "allow"),
+        ("ok/../../etc/x", "approve"),
+        ("ok/..\\secret", "approve"),
+        ({"secret/x": {}}, "refuse"),
+        ("./secret/x", "refuse"),
+        ("ok/../secret/x", "refuse"),
+        ("Secret/x", "approve"),
+    ],
+)
+def test_a_target_is_compared_with_all_that_the_caller_chose(files: Any, is_: str) -> None:
+    rules = [rule("ask"), rule("allow", target="ok/*"), rule("deny", target="secret/*")]
+    assert action({"files": files}, agent(rules)) == is_
 
 
 def test_a_permit_replaces_an_approval_but_neither_a_review_nor_a_rule_that_denies() -> None:
