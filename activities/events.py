@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateHandle
@@ -11,6 +10,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.attempts import run_attempt
+from holdfast.activities.signing import sign_command
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.answers import REFUSALS
 from holdfast.protocol.event_delivery import (
@@ -20,10 +20,8 @@ from holdfast.protocol.event_delivery import (
     DeliveryResult,
     DeliveryStatus,
 )
-from holdfast.protocol.guard import DEPLOYMENT, PROOFS, Proof, SignedCommand, sign
+from holdfast.protocol.guard import PROOFS, SignedCommand
 from holdfast.protocol.incoming import SEND_EVENT, EventReceipt
-
-TOKEN_LIFE = timedelta(minutes=5)
 
 
 @activity.defn(name=DELIVER_EVENT)
@@ -60,16 +58,8 @@ def _sign(request: DeliveryRequest) -> JSONObject:
     payload: JSONObject = json.loads(request.event.model_dump_json(exclude={"token", "groups"}))
     for proof in PROOFS["person"]:
         if proof == request.proof:
-            return {**payload, **_make_token(request, payload, proof)}
+            return sign_command(SignedCommand(request.run, request.owner, SEND_EVENT, payload), proof)
     return payload
-
-
-def _make_token(request: DeliveryRequest, payload: JSONObject, proof: Proof) -> JSONObject:
-    for key in DEPLOYMENT.valid_keys:
-        if key.may_prove(proof) and "answer" in key.scope:
-            command = SignedCommand(request.run, request.owner, SEND_EVENT, payload)
-            return {"token": sign(key, command, datetime.now(UTC) + TOKEN_LIFE, proof)}
-    return {}
 
 
 def _read_status(error: WorkflowUpdateFailedError) -> DeliveryStatus:

@@ -1,20 +1,29 @@
 """Questions of MCP servers in the middle of a call, within the activity that holds it.
 
-The workflow is told by a signal, and asked by query whether somebody has answered: a query costs no event, and needs
-none of the few updates that may be in flight.
+The workflow is told by an update with a token, so that in a guarded run nobody else can put a question to people. It is
+asked by query whether somebody has answered: a query costs no event, and needs none of the few updates that may be in
+flight.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from types import TracebackType
 
 from temporalio import activity
-from temporalio.client import WorkflowHandle, WorkflowQueryFailedError, WorkflowQueryRejectedError
+from temporalio.client import (
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from holdfast.activities.elicitation import BadElicitation, bad_elicitation, make_path, make_question, response_to
+from holdfast.activities.signing import sign_command
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.agents import InterruptAnswer, ToolRequest
@@ -26,6 +35,9 @@ from holdfast.protocol.elicitations import (
     ElicitedQuery,
     PutElicitation,
 )
+from holdfast.protocol.guard import SignedCommand
+
+log = logging.getLogger("holdfast.mcp")
 
 LOOK_SECONDS = 0.5
 """The pause between two looks at whether somebody has answered."""
@@ -91,7 +103,7 @@ class MidCallQuestions:
     def __init__(self, request: ToolRequest, clock: CallClock) -> None:
         self._request, self._clock = request, clock
         # Now: a server's question is handled in a task that knows of no activity.
-        info = activity.info()
+        self._info = info = activity.info()
         self._workflow: WorkflowHandle[object, object] = activity.client().get_workflow_handle(
             # By run id, unlike commands to a child: only this history knows the call, which does not outlast it.
             info.workflow_id or "",
@@ -120,11 +132,17 @@ class MidCallQuestions:
         """Return what people answer; `cancel` if nobody does in time, or nobody can be asked."""
         if (seconds := self._clock.left_for_people) <= 0 or not self._request.address:
             return CANCEL
-        put = PutElicitation(call=self._request.address, path=path, asked=asked, seconds=seconds)
+        key = f"{self._info.activity_id}:{self._info.attempt}:{self._asked}"
+        put = PutElicitation(call=self._request.address, path=path, asked=asked, seconds=seconds, key=key)
+        payload: JSONObject = json.loads(put.model_dump_json(exclude={"token"}))
+        command = SignedCommand(self._request.run, self._workflow.id, ELICIT, payload)
         try:
             async with asyncio.timeout(seconds + GRACE):
-                await self._workflow.signal(ELICIT, put)
+                await self._workflow.execute_update(ELICIT, sign_command(command, "service"), id=f"{ELICIT}:{key}")
                 return await _await_answer(self._workflow, ElicitedQuery(call=put.call, path=path))
+        except WorkflowUpdateFailedError as error:
+            log.warning("%s: people cannot be asked: %s", self._request.tool, error.cause)
+            return CANCEL
         except (TimeoutError, RPCError):
             return CANCEL
 

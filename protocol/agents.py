@@ -251,6 +251,8 @@ class ToolRequest(ActivityRequest):
     """True if the blueprint allows a second run, False if it forbids it; None: the tool's own setting counts."""
     consent: Consent = ""
     """What a person has said of these arguments in the workflow."""
+    run: str = ""
+    """The run, for a call in whose middle people may be asked."""
     address: str = ""
     """Where the run makes the call: what it keeps between attempts, and what is asked during it, is found by it."""
     unsure_is_final: bool = False

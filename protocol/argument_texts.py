@@ -1,4 +1,4 @@
-"""The texts among the arguments of a tool call that whoever calls it chose: what the targets of rules are compared with.
+"""The texts that a caller chose among the arguments of a tool: what the targets of rules are compared with.
 
 A model chooses every text, and the keys of an object that may have any, as `{"notes/today": "…"}`. The names that the
 tool's schema gives to properties are its owner's words, and are none of them.

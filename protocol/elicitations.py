@@ -11,7 +11,7 @@ from holdfast.protocol.agents import InterruptAnswer
 from holdfast.protocol.values import Value
 
 ELICIT = "elicit"
-"""The signal that has a question put to people."""
+"""The update that has a question put to people."""
 ELICITED = "elicited"
 """The query for its answer."""
 ELICITATION_SECONDS = 600.0
@@ -28,6 +28,9 @@ class PutElicitation(Value):
     asked: AnyAsked
     seconds: float = Field(gt=0, le=ELICITATION_SECONDS)
     """Time until it is withdrawn."""
+    key: str = Field(min_length=1, max_length=200)
+    """One for each time that a server asks: sent again, it has no further effect."""
+    token: str | None = None
 
 
 class ElicitedQuery(Value):

@@ -113,9 +113,10 @@ class Activities:
         """Call a tool once. If its worker was lost, the activity itself refuses to call one that is not idempotent."""
         # A running tool may have effects until it ends, so a cancelled call is not over before the activity is.
         ends = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-        # A server may ask people while it is called, which the activity leaves out of its time.
-        patience = ELICITATION_SECONDS if request.tool.startswith(MCP) else 0.0
-        placed = request.with_policy(timeout, retry)
+        placed, patience = request.with_policy(timeout, retry), 0.0
+        if request.tool.startswith(MCP):
+            # A server may ask people while it is called, which the activity leaves out of its time.
+            placed, patience = placed.model_copy(update={"run": self._identity.run}), ELICITATION_SECONDS
         is_local = request.tool in self._identity.local_tools and request.idempotent is not False
         call = _ActivityCall(CALL_TOOL, placed, ToolOutcome, summary, ends, patience, is_local)
         outcome: ToolOutcome = await self._run(call, request.address)

@@ -14,7 +14,10 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import mcp_asking
+from holdfast.client.answering import Answering
+from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer
+from holdfast.protocol.guard import DEPLOYMENT, Key
 from holdfast.protocol.runs import HistoryLimits
 from tests.agents.asking_house import LAST, House, house_with
 from tests.agents.turns import agent, call, turn
@@ -161,7 +164,12 @@ async def test_what_people_cannot_be_given_fails_the_call_with_its_place(stdio: 
 
 @pytest.mark.slow
 @EITHER
-async def test_an_older_server_hears_the_answer_in_the_middle_of_its_call(old: House) -> None:
+async def test_an_older_server_hears_the_answer_in_the_middle_of_its_call(
+    old: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Key("ops", "a key of the deployment")
+    monkeypatch.setattr(DEPLOYMENT, "keys", [key])
+    old.runs = Runs(old.client, old.runs.task_queue, Answering(keys=[key]))
     run = await old.orders()
     question = await old.one(run)
     assert (question.message, question.deadline is None) == ("asking asks: Which size?", False)

@@ -204,7 +204,7 @@ commands[HINT] = st.fixed_dictionaries({**_event, "until": moments | values}).ma
 commands[CLAIM_EVENT] = st.fixed_dictionaries({"id": event_ids | values, "owner": owners | values}).map(_object)
 
 commands[ELICIT] = st.fixed_dictionaries(
-    {"call": texts, "path": texts, "asked": st.just('{"kind": "input", "message": "Who?"}') | values},
+    {"call": texts, "path": texts, "asked": st.just('{"kind": "input", "message": "Who?"}') | values, "key": keys},
     optional={"seconds": seconds},
 ).map(_object)
 

@@ -6,7 +6,6 @@ import pytest
 from temporalio import workflow
 
 from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
-from holdfast.protocol.elicitations import ELICIT
 from holdfast.protocol.events import AgentTold, Event
 from holdfast.protocol.incoming import CLAIM_EVENT, HINT, SEND_EVENT
 from holdfast.protocol.names import ANSWER, EVENTS, PAUSE, RESUME, TELL
@@ -40,7 +39,6 @@ SIGNALS: Messages = [
     (DELEGATE, {}, SIGNAL),
     (RESUME, None, SIGNAL),
     (REASSIGN, {}, SIGNAL),
-    (ELICIT, "no question", SIGNAL),
     *((name, {}, SIGNAL) for name in (HINT, CLAIM_EVENT)),
 ]
 """All signals of a run. Those refused are listed in the view; the last of pause and resume holds."""
@@ -51,7 +49,6 @@ REFUSED = [
     "use holdfast release",
     "use holdfast delegate",
     "use holdfast reassign",
-    "a signal could not be read",
 ]
 
 
