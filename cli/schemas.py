@@ -85,6 +85,7 @@ def make_test_schema() -> JSONObject:
     by = {"type": "string", "description": "Who answers, such as user:ana."}
     case = {
         "name": {"type": "string", "description": "What is tested, in a sentence; unique in its file."},
+        "by": {"type": "string", "description": "Who starts the run, such as user:ana; default: user:tester."},
         "input": {"description": "The run's input."},
         **shared,
         "answers": {"type": "array", "items": _make_entry({"by": by})},

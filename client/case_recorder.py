@@ -116,7 +116,7 @@ class CaseRecorder:
         input_ = (await read_input(self._tree.client, run)).input
         answers, tools, model = self.write_answers(), self.write_tools(), self._write_model()
         outcome = await outcome_so_far(self._tree, state)
-        parts_ = {"input": input_, "model": model, "tools": tools, "answers": answers}
+        parts_ = {"by": definition.started_by, "input": input_, "model": model, "tools": tools, "answers": answers}
         case = {"name": name, **{key: value for key, value in parts_.items() if value not in (None, {}, [])}}
         case["expect"] = await self._expect(outcome)
         return RecordedCase(definition.blueprint, case, self._notes)

@@ -35,6 +35,7 @@ from holdfast.client.runs import Runs
 from holdfast.client.signals import Sent
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
+from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.config.sections import EncryptionSection, PayloadsSection
@@ -125,7 +126,8 @@ class Environment:
     async def finish(self, handle: WorkflowHandle[Any, Any], answers: Answers = ()) -> Any:
         """Answer what is asked until the workflow ends, and return its result.
 
-        Where no answer fits, the time moves to the next deadline or timer. At the end every history is replayed.
+        Where no answer fits, or only one of somebody who is asked later, the time moves to the next deadline,
+        escalation or timer. At the end every history is replayed.
 
         Raises:
             WorkflowFailureError: The workflow failed.
@@ -133,7 +135,7 @@ class Environment:
         """
         scripted, asked = [_read_answer(answer) for answer in answers], list[str]()
         while questions := await self._settle(handle):
-            fitting = ((one, answer) for one in questions for answer in scripted if answer.entry.fits(one))
+            fitting = ((one, answer) for one in questions for answer in scripted if answer.may_send(one))
             if match := next(fitting, None):
                 asked.append(match[0].message)
                 await self._send(handle, *match)
@@ -273,6 +275,11 @@ class _ScriptedAnswer:
 
     entry: Entry
     by: str = TESTER
+
+    def may_send(self, question: Question) -> bool:
+        """Return whether to send it now: the answer of somebody who is asked after an escalation is kept until then."""
+        may = question.escalates_at is None or why_not(question.people, self.by, DEPLOYMENT.groups) is None
+        return may and self.entry.fits(question)
 
 
 def _read_answer(answer: JSON) -> _ScriptedAnswer:

@@ -21,7 +21,7 @@ from holdfast.testkit import SUFFIX
 from holdfast.testkit.names import DeclaredNames, collect_names, is_pattern
 
 FILE_KEYS = ("blueprint", "model", "tools", "tests")
-CASE_KEYS = ("name", "input", "model", "tools", "answers", "expect")
+CASE_KEYS = ("name", "by", "input", "model", "tools", "answers", "expect")
 REPLY_KEYS = {"output", "error", "type", "arguments"}
 """Keys of an object that a tool replies."""
 EXPECT_KEYS = ("status", "output", "context", "questions", "trace", "calls", "error")
@@ -41,6 +41,8 @@ class Case:
     place: Position
     path: str
     """Its path in its file, such as `tests[2]`."""
+    by: str | None = None
+    """Who starts the run."""
     input: JSON = None
     model: Script | None = None
     tools: Mapping[str, list[JSON]] = field(default_factory=dict)
@@ -161,6 +163,7 @@ class _CaseReader:
             name=name or "",
             place=case.places.get("name", (place, place))[1],
             path=path,
+            by=self._value(case, "by", str, "who starts the run, such as user:ana", path),
             input=plain(case.get("input")),
             model=self._model(*_find_holder(case, file_content, "model", path), place),
             tools=self._tools(*_find_holder(case, file_content, "tools", path)),

@@ -130,7 +130,7 @@ class CaseRun:
 
     async def start(self) -> None:
         """Start the run. Raises `BadInput`."""
-        await self.runs.start(self._blueprint(), self.case.input, run=self.run, started_by=TESTER)
+        await self.runs.start(self._blueprint(), self.case.input, run=self.run, started_by=self.case.by or TESTER)
 
     async def _compare(self, calls: dict[str, list[JSON]]) -> list[Difference]:
         answers = self._answers()
@@ -261,11 +261,10 @@ class CaseRun:
         return [at for at in moments if at is not None and (question.id, at) not in self.passed]
 
     async def _wait_until_noticed(self, question: Question) -> None:
-        """Wait until the question is closed, or asked of others."""
+        """Wait until the question is closed, or its next escalation is a later one."""
         end = time.monotonic() + MOMENT_PATIENCE
-        while any(
-            current.id == question.id and current.assignees == question.assignees for current in await self._questions()
-        ):
+        unchanged = (question.id, question.escalates_at)
+        while unchanged in [(current.id, current.escalates_at) for current in await self._questions()]:
             if time.monotonic() > end:
                 raise DidNotSettle(f"the time of {name_asker(question.address)} has come, but it is still open")
             await asyncio.sleep(SHORTEST_PAUSE)

@@ -87,6 +87,16 @@ class Reminder(HumanInTheLoop):
 
 
 @workflow.defn
+class Escalated(HumanInTheLoop):
+    """Asks one person, and another one after three days."""
+
+    @workflow.run
+    async def run(self) -> str:
+        asked = self.human.ask("Go?", assignees=["user:ana"], timeout="9d", escalate=[("3d", ["user:max"])])
+        return str(await asked)
+
+
+@workflow.defn
 class Salary(HumanInTheLoop):
     """Asks one person, and then anybody else."""
 

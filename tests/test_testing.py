@@ -16,13 +16,13 @@ from holdfast import testing
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.config import load_config
 from holdfast.runtime.config.sections import EncryptionKeySection, EncryptionSection
-from tests.own import Approvals, Mistaken, Office, Reminder, Salary
+from tests.own import Approvals, Escalated, Mistaken, Office, Reminder, Salary
 
 
 @pytest_asyncio.fixture(scope="module")
 async def env() -> AsyncIterator[testing.Environment]:
     async with testing.environment(
-        workflows=[Invitations, Office, Approvals, Reminder, Salary, Mistaken]
+        workflows=[Invitations, Office, Approvals, Escalated, Reminder, Salary, Mistaken]
     ) as environment:
         yield environment
 
@@ -108,6 +108,11 @@ async def test_an_answer_may_name_the_person_who_gives_it(env: testing.Environme
     assert await env.run(Salary.run, answers=answers) is True
     with pytest.raises(Refusal, match="user:ana may"):
         await env.run(Salary.run, answers=["yes"])
+
+
+async def test_an_answer_of_somebody_who_is_asked_later_is_kept_until_then(env: testing.Environment) -> None:
+    answers = [{"question": "*", "content": "yes", "by": "user:max"}]
+    assert await env.run(Escalated.run, answers=answers) == "yes"
 
 
 async def test_a_key_that_an_answer_does_not_have_is_refused(env: testing.Environment) -> None:

@@ -338,6 +338,17 @@ async def test_who_is_asked_later_answers_later(desk: Desk) -> None:
     await desk.passes(LADDER, f"{first}\nexpect: {{output: b}}")
 
 
+async def test_an_escalation_to_the_same_people_passes(desk: Desk) -> None:
+    same = LADDER.replace("user:bo", "user:cy").replace("[a, b]", "[a, b]\n        default: b")
+    await desk.passes(same.replace("escalate\n", "escalate\n        timeout: 9d\n", 1), "expect: {output: b}")
+
+
+async def test_who_starts_the_run_may_be_said(desk: Desk) -> None:
+    text = "steps: [{kind: hitl, name: ok, message: Go?, not_by: [requester]}]"
+    [refused, *_] = await desk.differences(text, "by: user:ana\nanswers: [{question: ok, content: a, by: user:ana}]")
+    assert "user:ana may not answer it" in str(refused.note)
+
+
 async def test_who_is_never_asked_is_refused_and_time_passes_no_further_than_the_ladder(desk: Desk) -> None:
     refused, parked = await desk.differences(LADDER, "answers: [{question: ok, content: a, by: user:dan}]")
     assert "user:dan may not answer it" in str(refused.note)
