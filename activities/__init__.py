@@ -61,8 +61,8 @@ def all_activities(
         caching.cache_get,
         caching.cache_put,
         files.read_file,
-        CheckActivities(cache, secrets or {}, encryption).check,
         deliver_event,
+        CheckActivities(cache, secrets or {}, encryption).check,
     ]
 
 
