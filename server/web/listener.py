@@ -37,8 +37,21 @@ def count_most_connections() -> int:
     return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else max(min(MOST_CONNECTIONS, files - OTHER_FILES), 10)
 
 
+class _UnambiguousParser(h11.Connection):
+    """A parser that refuses what a proxy may end elsewhere: the rest could count as a request of somebody else."""
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """See base class. Raises `h11.RemoteProtocolError`, at which the connection is closed with 400."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version != b"1.1"):
+                raise h11.RemoteProtocolError("the length of the body is not clear", error_status_hint=400)
+        return event
+
+
 class BoundedConnection(H11Protocol):
-    """A connection that is closed if a request is half-sent for too long.
+    """A connection that is closed if a request is half-sent for too long, or does not clearly say where it ends.
 
     Of too many connections the one is closed that has waited longest without a request; if each has one, the new one.
     """
@@ -47,6 +60,10 @@ class BoundedConnection(H11Protocol):
     _awaited: object = None
     """What the client has to send next: `h11.IDLE`, the head of a request; `h11.SEND_BODY`, the rest of its body."""
     _since = 0.0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.conn = _UnambiguousParser(h11.SERVER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See base class."""

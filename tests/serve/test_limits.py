@@ -52,6 +52,19 @@ async def test_a_half_sent_request_ends(half: bytes, monkeypatch: pytest.MonkeyP
         assert await is_closed(await connected(address, half))
 
 
+CHUNKS = b"2\r\n{}\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def test_a_request_whose_end_is_not_clear_is_refused_and_nothing_after_it_is_read() -> None:
+    async with served(APP) as address:
+        for head in (b"HTTP/1.1\r\nHost: x\r\nContent-Length: 4", b"HTTP/1.0\r\nConnection: keep-alive"):
+            sent = b"POST / %s\r\nTransfer-Encoding: chunked\r\n\r\n%s" % (head, CHUNKS)
+            reader, writer = await connected(address, sent)
+            told = await asyncio.wait_for(reader.read(), 60)
+            assert (told.startswith(b"HTTP/1.1 400 "), told.count(b"HTTP/1.1")) == (True, 1)
+            writer.close()
+
+
 async def test_a_half_sent_request_behind_a_whole_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "HEAD_SECONDS", 0.2)
     async with served(APP) as address:
