@@ -7,6 +7,7 @@ import importlib.util
 import json
 import logging
 import math
+import os
 import re
 import sqlite3
 import time
@@ -165,6 +166,8 @@ class SqliteStore:
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             Path(self._path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # It holds what steps returned: for its owner alone, from the first moment.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = sqlite3.connect(self._path, timeout=SECONDS)
             self._connection.text_factory = bytes  # damaged text then fails in `_hit`, and not inside sqlite3
             turn_on_log(self._connection, SECONDS)

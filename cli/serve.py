@@ -199,6 +199,8 @@ async def _serve(listener: socket.socket, options: _ServeOptions) -> int:
     session.runs.answering.memory.writes_at_once = False
     if problem := session.runs.answering.inbox_problem:
         raise ConfigError(f"{session.config.path}: {problem}")
+    if session.runs.answering.secrets is not None:
+        session.runs.answering.secrets.warn_if_open()
     is_local = options.background or session.connection.embedded
     config = offer_project(session.config) if is_local else session.config
     record = Record.open(session.config, session.connection.client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,14 @@ def write_whole(
     finally:
         with suppress(OSError):  # the folder may be read-only by now
             draft.unlink(missing_ok=True)
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Return whether others than its owner may look into a file or folder; False if it is not there or not reached."""
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    except OSError:
+        return False
 
 
 def own_key(path: Path) -> str:

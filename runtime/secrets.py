@@ -7,9 +7,9 @@ A history holds references only. `[secrets]` in `holdfast.toml` names the store;
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import secrets
-import stat
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -21,7 +21,9 @@ from holdfast.blueprint.questions.secret import DIRECTORY, ENVIRONMENT, SecretRe
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import KeySource, Seal, make_environment_source, make_file_source
-from holdfast.runtime.own_files import write_whole
+from holdfast.runtime.own_files import is_open_to_others, write_whole
+
+log = logging.getLogger("holdfast.secrets")
 
 MARK = b"\x00holdfast:secret:1\x00"
 """The beginning of an encrypted file; text, as files held it before they were encrypted, has no NUL."""
@@ -36,6 +38,10 @@ UNSET = (
     "holdfast.toml, or HOLDFAST_SECRETS, to dir:PATH, a folder that clients and workers share; or set a variable where "
     "the worker runs, list it in env of [secrets], and answer with secret:env/NAME"
 )
+
+
+class SecretNotKept(ConfigError):
+    """Values that could not be stored here, so that their answer is not sent; the message may name the folder."""
 
 
 class SecretUnreadable(ValueError):
@@ -195,9 +201,16 @@ class SecretDirectory:
 
     def _make_folder(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if stat.S_IMODE(self.folder.stat().st_mode) & 0o077:
-            text = f"{self.folder}: others may look into it, so no secret is kept there; nothing was sent"
-            raise ConfigError(f"{text}. Type: chmod 700 {self.folder}")
+        if is_open_to_others(self.folder):
+            raise ConfigError(f"{self._say_it_is_open()}; nothing was sent. Type: chmod 700 {self.folder}")
+
+    def warn_if_open(self) -> None:
+        """Log a warning, as a process starts, if others may look into the folder."""
+        if is_open_to_others(self.folder):
+            log.warning("%s. Type: chmod 700 %s", self._say_it_is_open(), self.folder)
+
+    def _say_it_is_open(self) -> str:
+        return f"{self.folder}: others may look into it, so no secret is kept there"
 
     def read(self, id: str) -> str | None:
         """Return a value; None if there is none. Raises OSError, SecretUnreadable."""
@@ -251,6 +264,7 @@ def open_backends(config: Config) -> dict[str, SecretBackend]:
     """Return the stores that the tools of a worker read from, by the name that references carry."""
     backends: dict[str, SecretBackend] = {ENVIRONMENT: EnvironmentSecrets(config.secrets.env)}
     if (store := keeper(config, embedded=False)) is not None:
+        store.warn_if_open()
         backends[DIRECTORY] = store
     return backends
 
@@ -276,7 +290,7 @@ def store_values(asked: Asked, answer: Answer, store: SecretDirectory | None) ->
 
     Raises:
         Refusal: The answer does not fit the question.
-        ConfigError: There is no store, or it cannot be written.
+        SecretNotKept: There is no store, or it cannot be written.
 
     No message repeats a value.
     """
@@ -286,8 +300,11 @@ def store_values(asked: Asked, answer: Answer, store: SecretDirectory | None) ->
         text = f"question {answer.question}: {error}; nothing was sent"
         raise Refusal("invalid_answer", text) from None
     if store is None and not all(map(reference_in, values.values())):
-        raise ConfigError(UNSET)
-    references = {name: value if store is None else _store_value(value, store) for name, value in values.items()}
+        raise SecretNotKept(UNSET)
+    try:
+        references = {name: value if store is None else _store_value(value, store) for name, value in values.items()}
+    except ConfigError as error:
+        raise SecretNotKept(str(error)) from None
     plain = answer.content if isinstance(answer.content, dict) else {}
     return answer.model_copy(update={"content": references.get("", {**plain, **references})})
 

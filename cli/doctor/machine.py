@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from holdfast.cli.doctor.findings import Finding, make_fault
+from holdfast.cli.doctor.findings import Finding, Status, make_fault
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.encryption import load_key_ring
+from holdfast.runtime.own_files import is_open_to_others
 from holdfast.runtime.payloads import find_folder
 
 USERS = {
@@ -27,6 +28,9 @@ USERS = {
     "serve": "serve",
 }
 """Who needs the variables that a section of `holdfast.toml` names."""
+
+PRIVATE: Mapping[str, Status] = {"state": "warning", "secrets": "fault"}
+"""The folders for their owner alone, and how bad it is where others may look into them."""
 
 PROBE_BYTES = 65_536
 """Room that a folder must have."""
@@ -43,7 +47,7 @@ def check_machine(config: Config, *, is_shared: bool) -> list[Finding]:
         _check_keys(config, is_shared=is_shared),
         _check_encryption(config),
         *_check_variables(config),
-        *_check_folders(config),
+        *_check_folders(config, is_shared=is_shared),
     ]
 
 
@@ -111,13 +115,26 @@ def _of_key(key: str, value: object, place: str) -> Iterator[tuple[str, str]]:
     yield from ((place, name) for name in names if isinstance(name, str))
 
 
-def _check_folders(config: Config) -> list[Finding]:
+def _check_folders(config: Config, *, is_shared: bool) -> list[Finding]:
     folders = {"state": config.home}
     if payloads := find_folder(config.place(embedded=False)):
         folders["payloads"] = payloads
-    if secrets := config.secret_folder(embedded=False):
+    if secrets := config.secret_folder(embedded=not is_shared):
         folders["secrets"] = secrets
-    return [_check_folder(name, folder) for name, folder in folders.items()]
+    return [
+        *(_check_folder(name, folder) for name, folder in folders.items()),
+        *(
+            _tell_of_open_folder(name, folders[name])
+            for name in PRIVATE
+            if name in folders and is_open_to_others(folders[name])
+        ),
+    ]
+
+
+def _tell_of_open_folder(name: str, folder: Path) -> Finding:
+    told = f"{name}: others may look into {folder}"
+    told += ", so no secret is kept there" if name == "secrets" else ""
+    return Finding("storage", PRIVATE[name], told, f"Type: chmod 700 {folder}")
 
 
 def _check_folder(name: str, folder: Path) -> Finding:

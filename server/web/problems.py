@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import NotRequired
@@ -18,7 +20,10 @@ from holdfast.client.failures import FAILURES, in_our_words, status_and_code
 from holdfast.client.reading import BadUsage
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Refusal
-from holdfast.runtime.errors import LASTING_ERRORS, RunExists
+from holdfast.runtime.errors import LASTING_ERRORS, NothingSent, RunExists
+from holdfast.runtime.secrets import SecretNotKept
+
+log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
@@ -134,6 +139,18 @@ class WebProblem:
     def response(self) -> JSONResponse:
         """Return the response of the API."""
         return JSONResponse(self.to_json(), self.status, self.all_headers, MEDIA_TYPE)
+
+
+@contextmanager
+def name_no_folder() -> Iterator[None]:
+    """Log why the values of an answer cannot be kept here, and tell who sent it only that. Raises `NothingSent`."""
+    try:
+        yield
+    except SecretNotKept as error:
+        log.warning("%s", error)
+        raise NothingSent(
+            "this server cannot keep secrets, and nothing was sent; its log says why to whoever runs it"
+        ) from None
 
 
 def make_problem(error: Exception) -> WebProblem:

@@ -188,6 +188,7 @@ async def test_a_restart_keeps_what_is_in_the_file(file: Path) -> None:
         await before.put(CacheEntry(key="k", value=1))
     async with opened(store_at(f"sqlite:{file}")) as after:
         assert (await after.get("k")).value == 1
+    assert file.stat().st_mode & 0o077 == 0
 
 
 WRITER = """

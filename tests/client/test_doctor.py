@@ -155,6 +155,15 @@ async def test_storage_that_cannot_be_written(server: WorkflowEnvironment) -> No
     assert (finding.status, "/proc/secrets" in finding.message) == ("fault", True)
 
 
+def test_folders_that_others_may_look_into(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir(mode=0o755)
+    configure(f'[secrets]\nstore = "dir:{tmp_path / "kept"}"\n')
+    load_config().home.mkdir(mode=0o755, parents=True, exist_ok=True)
+    load_config().home.chmod(0o755)
+    found = {finding.status: finding.message for finding in check_machine(load_config(), is_shared=True)}
+    assert "no secret is kept there" in found["fault"] and "state: others may look into" in found["warning"]
+
+
 def test_storage_that_takes_no_more_content() -> None:
     configure("")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -15,9 +15,10 @@ from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Answer, Refusal
-from holdfast.runtime.config import ConfigError
+from holdfast.runtime.config import Config, ConfigError
+from holdfast.runtime.config.sections import SecretsSection
 from holdfast.runtime.errors import NothingSent
-from holdfast.runtime.secrets import SecretDirectory
+from holdfast.runtime.secrets import SecretDirectory, open_backends
 from holdfast.runtime.workers import NoWorker
 from tests.answering import answer_by
 from tests.conftest import Harness, until
@@ -238,8 +239,10 @@ async def test_declining_is_as_on_decline_says(house: Harness, says: str, status
     assert (await house.result(run)).status == status
 
 
-def test_a_folder_that_others_may_look_into_keeps_no_secret(tmp_path: Path) -> None:
+def test_a_folder_that_others_may_look_into_keeps_no_secret(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tmp_path.chmod(0o755)
+    open_backends(Config(home=tmp_path, folder=tmp_path, secrets=SecretsSection(store=f"dir:{tmp_path}")))
+    assert "chmod 700" in caplog.text  # as a worker starts
     with pytest.raises(ConfigError, match="chmod 700"):
         SecretDirectory(tmp_path).put("x")
     assert list(tmp_path.iterdir()) == []

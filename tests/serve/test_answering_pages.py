@@ -221,6 +221,14 @@ async def test_a_secret_goes_into_the_store_and_never_into_a_page(house: Harness
     async with desk(house) as ana:
         wrong = await ana.send(question, "answer", **{"s:PROXY": "hunter2-proxy"})
         assert wrong.status_code == 422 and "hunter2" not in wrong.text and "this field is needed" in wrong.text
+        (house.folder / "secrets").mkdir(mode=0o755)
+        unkept = await ana.send(question, "answer", **{"s:TOKEN": "hunter2"})
+        assert (unkept.status_code, "nothing was sent" in unkept.text, str(house.folder) in unkept.text) == (
+            503,
+            True,
+            False,
+        )
+        (house.folder / "secrets").chmod(0o700)
         await ana.send(question, "answer", **{"s:TOKEN": "hunter2"})
         closed = await ana.get(f"/questions/{question.run}/{question.id}")
     assert "hunter2" not in closed.text and "secret store" in closed.text

@@ -38,7 +38,7 @@ from holdfast.server.web.api.routes import LONGEST_KEY, WEB_PAGE, Answerer, ApiC
 from holdfast.server.web.content import attachment_response
 from holdfast.server.web.credentials import WebScope
 from holdfast.server.web.gate import Identity
-from holdfast.server.web.problems import Unfit
+from holdfast.server.web.problems import Unfit, name_no_folder
 from holdfast.server.web.requests import WebInput
 
 
@@ -201,7 +201,10 @@ async def _answer_questions(exchange: Exchange) -> list[dict[str, Any]]:
     _check_answers(pairs, exchange.identity)
     key, by = exchange.key(body.key), exchange.identity.user
     try:
-        receipts = await runs.answer(run, answers, by=by, key=key, comment=body.comment, open_questions=open_questions)
+        with name_no_folder():
+            receipts = await runs.answer(
+                run, answers, by=by, key=key, comment=body.comment, open_questions=open_questions
+            )
     except Refusal as refusal:
         raise _place_refusal(refusal, pairs) from None
     if any(isinstance(receipt, Sent) for receipt in receipts):

@@ -57,7 +57,7 @@ from holdfast.server.web.pages.filled_form import texts_of_form, typed_texts
 from holdfast.server.web.pages.inbox import ListView, list_beside, list_from_start
 from holdfast.server.web.pages.story import StoryLine, read_story
 from holdfast.server.web.pages.templating import choose_texts, name_place, render
-from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL
+from holdfast.server.web.problems import RETRY_SECONDS, STATUS_OF_REFUSAL, name_no_folder
 from holdfast.server.web.questions import ListedQuestion
 from holdfast.server.web.requests import read_form
 from holdfast.server.web.site import Site, find_site
@@ -261,14 +261,15 @@ async def send(site: Site, identity: Identity, question: Question, answer: Answe
     """Send an answer to the workflow that asks and return whether a worker has received it. Raises as `Runs.answer`."""
     open_questions = OpenQuestions(question.run, [question])
     try:
-        receipts = await site.find_runs(identity).answer(
-            question.run,
-            [answer],
-            by=identity.user,
-            key=key or None,
-            comment=comment or None,
-            open_questions=open_questions,
-        )
+        with name_no_folder():
+            receipts = await site.find_runs(identity).answer(
+                question.run,
+                [answer],
+                by=identity.user,
+                key=key or None,
+                comment=comment or None,
+                open_questions=open_questions,
+            )
     finally:  # a page that does not wait any more looks again
         site.runs.reader.forget(question.owner)
         site.live.nudge()
