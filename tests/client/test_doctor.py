@@ -75,7 +75,8 @@ async def worker(
     ring = load_key_ring(config)
     activities = all_activities([], {}, cache=cache, secrets=open_backends(config), encryption=derive_check_keys(ring))
     if clock is not None:
-        activities[-1] = CheckActivities(cache, {}, clock=clock).check
+        others = [activity for activity in activities if activity.__name__ != "check"]
+        activities = [*others, CheckActivities(cache, {}, clock=clock).check]
     async with create_worker(client, task_queue=config.worker.task_queue, activities=activities, settings=settings):
         while await find_last_poll(client, config.worker.task_queue) is None:
             await asyncio.sleep(0.02)
