@@ -203,6 +203,9 @@ class Environment:
             tree = await self._describe(handle.id)
             if not tree:
                 return []
+            has_failed = any(raw.pending_workflow_task.attempt > 1 for raw in tree)
+            if has_failed and (failures := await self._find_failures(handle.id)):
+                raise NoAnswer(f"{handle.id} does not go on: {failures}")
             if not any(map(_moves, tree)):
                 if questions := await self.runs.questions(handle.id):
                     return questions

@@ -108,9 +108,9 @@ class Salary(HumanInTheLoop):
 
 @workflow.defn
 class Mistaken(HumanInTheLoop):
-    """Makes a mistake once it has an answer."""
+    """Makes a mistake, at once or once it has an answer."""
 
     @workflow.run
-    async def run(self) -> None:
-        answer = await self.human.ask("Go?")
+    async def run(self, asks: bool) -> None:
+        answer = await self.human.ask("Go?") if asks else ""
         answer.nothing_of_a_text()

@@ -121,9 +121,10 @@ async def test_a_key_that_an_answer_does_not_have_is_refused(env: testing.Enviro
 
 
 @pytest.mark.slow
-async def test_a_mistake_in_the_workflow_is_told(env: testing.Environment) -> None:
+@pytest.mark.parametrize("asks", [True, False])
+async def test_a_mistake_in_the_workflow_is_told(env: testing.Environment, asks: bool) -> None:
     with pytest.raises(testing.NoAnswer, match="does not go on: .*nothing_of_a_text"):
-        await env.run(Mistaken.run, answers=["yes"])
+        await env.run(Mistaken.run, asks, answers=["yes"] if asks else [])
 
 
 async def test_the_keys_of_a_deployment_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
