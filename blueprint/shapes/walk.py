@@ -284,8 +284,7 @@ class Walk:
             before = self.report.mistakes
             check_operation(step, read_key, value, self.context, path, self.report)
             if block.loops and self.report.mistakes == before:
-                inside = set(map(id, block.steps))
-                given = [(one, shape) for one, shape in self.outputs if id(one) in inside]
+                given = [(one, shape) for one, shape in self.outputs if any(one is inner for inner in block.steps)]
                 check_append_after(step, read_key, given, path, self.report)
         for read_key, condition in block.conditions.items():
             at = end if block.loops else begin
