@@ -18,7 +18,7 @@ from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.requirements import list_requirements
 from holdfast.blueprint.shapes import NO_TOOLS
 from holdfast.cli.output import say
-from holdfast.client.lookup import Checked, look_up_here
+from holdfast.client.lookup import Checked, Packages, look_up_here
 from holdfast.runtime.config import Config, ConfigError, load_config_for
 
 if TYPE_CHECKING:
@@ -59,15 +59,28 @@ async def read_tool_facts(file: Path, parsed: Parsed) -> ToolFacts | None:
 
 
 async def look_up_in(
-    config: Config, parsed: Parsed, names: Sequence[Requirement], *, connect: bool = False, on_server: bool
+    config: Config,
+    parsed: Parsed,
+    names: Sequence[Requirement],
+    *,
+    connect: bool = False,
+    on_server: bool,
+    packages: Packages | None = None,
 ) -> Checked:
-    """Look up names of the blueprint on a worker, else on this machine. Raises `ConfigError`."""
+    """Look up names of the blueprint on a worker, else on this machine. Raises `ConfigError`.
+
+    Args:
+        packages: Those of the configuration, with the names, where several blueprints are looked up in them.
+    """
     if not names:
         return Checked()
     by_worker = await _on_worker(config, parsed, names, connect) if on_server else None
     if by_worker is not None:
         return by_worker
-    return await look_up_here(config.folder, config.worker.imports, names, parsed.problem, connect=connect)
+    if packages is None:
+        packages = Packages(config.folder, config.worker.imports, connect=connect)
+        packages.add(names)
+    return await look_up_here(packages, names, parsed.problem)
 
 
 def is_server_named() -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -16,6 +16,7 @@ from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import Problem
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.load import Parsed, parse_file
+from holdfast.blueprint.parts import Requirement
 from holdfast.blueprint.requirements import list_requirements
 from holdfast.blueprint.text_files import BLUEPRINT_SUFFIXES, TEST_SUFFIX, has_steps, walk_files
 from holdfast.cli.command import perform
@@ -24,7 +25,7 @@ from holdfast.cli.lookup import is_server_named, look_up_in
 from holdfast.cli.output import DONE, USAGE, print_json, print_text, say
 from holdfast.cli.sarif import sarif_log
 from holdfast.client.archive import is_record_installed
-from holdfast.client.lookup import Checked
+from holdfast.client.lookup import Checked, Packages
 from holdfast.client.reading import BadUsage
 from holdfast.runtime.config import Config, ConfigError, load_config_for
 
@@ -75,7 +76,7 @@ def validate(
     """
     if as_sarif and (as_json or expanded):
         _refuse("--sarif cannot be combined with --json or --expand")
-    validations = [_validate(file, check, connect) for file in _find_files(files, expanded)]
+    validations = _validate(_find_files(files, expanded), check, connect)
     listed = [problem for validation in validations for problem in validation.listed]
     for problem in listed:
         say(str(problem))
@@ -133,29 +134,68 @@ def _is_blueprint(path: Path) -> bool:
         return True
 
 
-def _validate(file: Path, check: bool, connect: bool) -> _Validation:
+def _validate(files: Sequence[Path], check: bool, connect: bool) -> list[_Validation]:
+    """Return what is wrong with each file. The packages of a folder are imported once for all that name it."""
+    blueprints = [_read(file, check) for file in files]
+    packages: dict[Path, Packages] = {}
+    for blueprint in blueprints:
+        if (config := blueprint.config) is not None:
+            imported = Packages(config.folder, config.worker.imports, connect=connect)
+            packages.setdefault(config.folder, imported).add(blueprint.names)
+    return [blueprint.check(packages, connect) for blueprint in blueprints]
+
+
+def _read(file: Path, check: bool) -> _ReadBlueprint:
     try:
         parsed = parse_file(file)
     except ConfigError as error:  # it lists the packages in which a kind of question was looked for
-        return _Validation(file, Parsed(None, error.problems), Checked())
-    return _Validation(file, parsed, _check(file, parsed, connect) if check else Checked())
-
-
-def _check(file: Path, parsed: Parsed, connect: bool) -> Checked:
-    """Return what is wrong outside of the blueprint: in the configuration, its webhooks, and the names of a worker."""
+        return _ReadBlueprint(file, Parsed(None, error.problems))
+    if not check:
+        return _ReadBlueprint(file, parsed)
     try:
-        config, on_server = load_config_for(file, say), is_server_named()
-        if config.answers.keys or config.answers.key_env is not None:
-            # Whoever answers is vouched for by the key that signs the answer.
-            parsed.warnings[:] = [warning for warning in parsed.warnings if warning.code != "unproved_person"]
-        if parsed.problems:
-            return Checked()
-        names = [] if parsed.blueprint is None else list_requirements(parsed.blueprint)
-        checked = asyncio.run(look_up_in(config, parsed, names, connect=connect, on_server=on_server))
-        checked = checked if parsed.blueprint is None else checked.judge(parsed.blueprint, parsed.problem)
+        config = load_config_for(file, say)
     except ConfigError as error:  # no command runs with it, so the blueprint does not either
-        return Checked(error.problems)
-    return Checked([*checked.problems, *_problems_of_hooks(config, file)], checked.unchecked)
+        return _ReadBlueprint(file, parsed, problems=error.problems)
+    if config.answers.keys or config.answers.key_env is not None:
+        # Whoever answers is vouched for by the key that signs the answer.
+        parsed.warnings[:] = [warning for warning in parsed.warnings if warning.code != "unproved_person"]
+    if parsed.problems:
+        return _ReadBlueprint(file, parsed)
+    return _ReadBlueprint(file, parsed, config, [] if parsed.blueprint is None else list_requirements(parsed.blueprint))
+
+
+@dataclass(frozen=True)
+class _ReadBlueprint:
+    """A blueprint that was read, with what it needs of a worker."""
+
+    file: Path
+    parsed: Parsed
+    config: Config | None = None
+    """None: nothing outside of it is checked."""
+    names: Sequence[Requirement] = ()
+    problems: list[Problem] = field(default_factory=list)
+    """Those of its configuration."""
+
+    def check(self, packages: Mapping[Path, Packages], connect: bool) -> _Validation:
+        """Return what is wrong outside of the blueprint, too: in its webhooks, and in the names of a worker."""
+        if self.config is None:
+            return _Validation(self.file, self.parsed, Checked(self.problems))
+        try:
+            found = look_up_in(
+                self.config,
+                self.parsed,
+                self.names,
+                connect=connect,
+                on_server=is_server_named(),
+                packages=packages[self.config.folder],
+            )
+            checked = asyncio.run(found)
+            if self.parsed.blueprint is not None:
+                checked = checked.judge(self.parsed.blueprint, self.parsed.problem)
+        except ConfigError as error:
+            return _Validation(self.file, self.parsed, Checked(error.problems))
+        problems = [*checked.problems, *_problems_of_hooks(self.config, self.file)]
+        return _Validation(self.file, self.parsed, Checked(problems, checked.unchecked))
 
 
 def _problems_of_hooks(config: Config, file: Path) -> list[Problem]:

@@ -124,29 +124,55 @@ class Unchecked(Exception):
     """No look-up took place; the message says why."""
 
 
-async def look_up_here(
-    folder: Path,
-    imports: Sequence[str],
-    requirements: Sequence[Requirement],
-    placed: Placed,
-    *,
-    connect: bool = False,
-) -> Checked:
+class Packages:
+    """The modules of a folder that its worker imports: once for all blueprints that look names up in them.
+
+    Args:
+        folder: That of the configuration.
+        imports: The packages that it lists.
+        connect: Whether to connect to MCP servers, to check their tools.
+    """
+
+    def __init__(self, folder: Path, imports: Sequence[str], *, connect: bool = False) -> None:
+        self.imports = imports
+        self._folder, self._connect = folder, connect
+        self._wanted: list[Requirement] = []
+        self._result: LookedUp | Unchecked | None = None
+
+    def add(self, requirements: Sequence[Requirement]) -> None:
+        """Add what a blueprint needs, before any is looked up."""
+        self._wanted += [need for need in requirements if self.imports or not _is_imported(need)]
+
+    async def read(self) -> LookedUp:
+        """Return what was found of all that was added. Raises `Unchecked`, each time."""
+        if self._result is None:
+            try:
+                self._result = await _by_process(self._folder, make_request(self._wanted, connect=self._connect))
+            except Unchecked as error:
+                self._result = error
+        if isinstance(self._result, Unchecked):
+            raise self._result
+        return self._result
+
+
+async def look_up_here(packages: Packages, requirements: Sequence[Requirement], placed: Placed) -> Checked:
     """Look up names of a blueprint in a new process that imports the modules of a folder, as its worker would.
 
-    Without `imports` no tools are looked up. A model's key that is not set here is only noted, not a problem: it may
-    be set where the worker runs.
+    Without imports no tools are looked up. A model's key that is not set here is only noted, not a problem: it may be
+    set where the worker runs.
     """
     # A process of its own, because importing runs the author's code.
+    imports = packages.imports
     tools = [requirement for requirement in requirements if _is_imported(requirement)]
     left_out = [] if imports else list(dict.fromkeys(requirement.name for requirement in tools))
     looked_up = requirements if imports else [requirement for requirement in requirements if requirement not in tools]
     notes = [f"{', '.join(left_out)}: no worker is reached, and [worker] imports names no package"] if left_out else []
     try:
-        result = await _by_process(folder, make_request(looked_up, connect=connect)) if looked_up else LookedUp()
+        result = await packages.read() if looked_up else LookedUp()
     except Unchecked as error:
         return Checked(unchecked="; ".join([*notes, str(error)]))
-    keys = [entry.message for entry in result.missing if entry.code == NO_KEY]
+    wanted = set(map(_make_required, looked_up))
+    keys = [entry.message for entry in result.missing if entry.code == NO_KEY and entry.wanted in wanted]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
     rules = result.rules if imports else None
     problems, unchecked = find_problems(certain, looked_up, placed), "; ".join([*notes, *keys]) or None

@@ -276,15 +276,23 @@ def test_servers_are_reached_by_connect_only(project: Holdfast) -> None:
     assert project("validate", "m.yaml", "--connect").code == 2
 
 
+def test_the_packages_are_imported_once_for_all_files(project: Holdfast) -> None:
+    project.write("invoices.py", f"{TOOLS}\nopen('imported', 'a').write('once ')\n")
+    project.write("good.yaml", MISSPELT.replace("invoce", "invoice"))
+    validated = project("validate", project.write("bad.yaml", MISSPELT), "good.yaml", "--json")
+    assert [(problem["file"], problem["code"]) for problem in validated.json["problems"]] == [
+        ("bad.yaml", "unknown_tool")
+    ]
+    assert (project.folder / "imported").read_text() == "once "
+
+
 async def test_explain_looks_up_tools_alone_and_only_where_they_can_be(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     asked: list[str] = []
 
-    async def look_up(
-        folder: Path, imports: object, names: Sequence[Requirement], *_: object, **how: object
-    ) -> Checked:
+    async def look_up(packages: object, names: Sequence[Requirement], placed: object) -> Checked:
         asked.extend(f"{name.kind} {name.name}" for name in names)
         return Checked()
 
