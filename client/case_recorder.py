@@ -140,6 +140,10 @@ class CaseRecorder:
             for command in sorted(history.commands & FREE_COMMANDS.keys()):
                 what = f"somebody {FREE_COMMANDS[command]} while it ran, which a test cannot do"
                 self._notes.append(f"{history.workflow}: {what}")
+        for question in self._state.questions:
+            if question.answers_so_far:
+                accepted = f"{question.answers_so_far} of {question.quorum} have accepted"
+                self._notes.append(f"{name_at(question.address)}: {accepted}, which the test leaves out")
         for call in whole.calls:
             await self._take_call(call)
         for child in whole.own_children:

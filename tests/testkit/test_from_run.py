@@ -133,6 +133,13 @@ steps:
 """
 
 
+async def test_an_acceptance_below_the_quorum_is_told(desk: Desk) -> None:
+    text = "steps: [{kind: hitl, name: ask, message: Go?, quorum: 2}]"
+    file = desk.read("tests: [{name: one, answers: [{question: ask, content: go}], expect: {status: waiting}}]", text)
+    recorded = await record(desk.stage, file, file.cases[0])
+    assert recorded.notes == ["ask: 1 of 2 have accepted, which the test leaves out"]
+
+
 async def test_what_the_losers_of_a_race_were_asked_is_told(desk: Desk) -> None:
     file = desk.read("tests: [{name: quick, answers: [{question: ask_ana, content: now}]}]", RACE)
     recorded = await record(desk.stage, file, file.cases[0])
