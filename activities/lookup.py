@@ -80,8 +80,8 @@ class LookUpActivities:
                 await self._agents.check_tool(wanted.about, wanted.name)
             case "own_workflow":
                 await _check_polled(wanted)
-            case "argument" | "input":
-                given, by_name = json.loads(wanted.about), wanted.kind == "argument"
+            case "tool_argument" | "tool_input":
+                given, by_name = json.loads(wanted.about), wanted.kind == "tool_argument"
                 await asyncio.to_thread(self._tools.check_fixed, wanted.name, given, by_name=by_name)
             case _ if wanted.name.startswith(MCP):
                 await self._check_mcp(wanted.name, connect)

@@ -38,7 +38,9 @@ MaxParallel = Annotated[
 ]
 """Stands beside a list of steps."""
 
-RequirementKind = Literal["tool", "argument", "input", "model", "group", "agent", "agent_tool", "own_workflow"]
+RequirementKind = Literal[
+    "tool", "tool_argument", "tool_input", "model", "group", "agent", "agent_tool", "own_workflow"
+]
 
 
 @dataclass(frozen=True)

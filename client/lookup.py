@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.blueprint.kinds import Blueprint
 
 NO_KEY = "model_auth"
-_OF_PACKAGES = ("tool", "argument", "input", "agent", "agent_tool")
+_OF_PACKAGES = ("tool", "tool_argument", "tool_input", "agent", "agent_tool")
 """Kinds of requirements that the listed packages meet."""
 CONNECT_SECONDS = 90.0
 """Long, as the command of an MCP server may download it first."""

@@ -13,7 +13,7 @@ from holdfast.blueprint.parts import Requirement
 def list_fixed(tool: str, arguments: Mapping[str, JSON] | None, input_: JSON) -> Iterator[Requirement]:
     """Yield each argument of a call that is no template; without arguments the input, if that is none."""
     if arguments is None and input_ is not None and is_literal(input_):
-        yield Requirement("input", tool, ("input",), json.dumps(input_))
+        yield Requirement("tool_input", tool, ("input",), json.dumps(input_))
     for key, value in (arguments or {}).items():
         if is_literal(value):
             yield make_fixed(tool, key, value)
@@ -21,4 +21,4 @@ def list_fixed(tool: str, arguments: Mapping[str, JSON] | None, input_: JSON) ->
 
 def make_fixed(tool: str, key: str, value: JSON) -> Requirement:
     """Return the requirement that a tool takes an argument."""
-    return Requirement("argument", tool, ("arguments", key), json.dumps({key: value}))
+    return Requirement("tool_argument", tool, ("arguments", key), json.dumps({key: value}))
