@@ -229,7 +229,7 @@ ATTACKS = [
     "{% for a in range(1000) %}{% for b in range(1000) %}{% for c in range(1000) %}x{% endfor %}{% endfor %}"
     "{% endfor %}",
     "{{ 9 ** 9 ** 9 }}",
-    "{{ context.text['__cl' ~ 'ass__'] }}",
+    "{{ input['__cl' ~ 'ass__'] }}",
 ]
 
 
@@ -237,7 +237,7 @@ ATTACKS = [
 async def test_an_expression_that_would_run_for_ever_or_reach_outside_fails_the_run_cleanly(
     house: Harness, attack: str
 ) -> None:
-    run = await house.start(f'context: {{text: x}}\nsteps: [{{name: a, input: "{attack}"}}]')
+    run = await house.start(f'context: {{text: x}}\nsteps: [{{name: a, input: "{attack}"}}]', "x")
     outcome = await house.result(run)
     assert (outcome.status, outcome.error.type) == ("failed", "expression_error")
 
