@@ -14,6 +14,7 @@ from drills.network import HOST, Link
 from holdfast.client.runs import Runs
 from holdfast.runtime.converters import DATA_CONVERTER
 from tests.conftest import until
+from tests.crash.machines import asked
 from tests.serve.failing import wired
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,7 @@ async def test_worker_and_waiting_client_outlive_a_router_that_forgets(tmp_path:
         processes.links["client"] = link = Link(processes.port, dice)
         await link.begin()
         run = await house.start(ERRAND)
-        question = await house.one(run)
+        question = await asked(house, run, "Go?")  # its worker is still starting
         client, wire = wired(await Client.connect(f"{HOST}:{link.port}", data_converter=DATA_CONVERTER))
         waiting = asyncio.create_task(Runs(client, "holdfast").result(run))
 
