@@ -59,12 +59,12 @@ def test_a_test_that_could_not_be_read_is_not_written(holdfast: Holdfast) -> Non
 
 @pytest.mark.slow
 def test_a_run_of_a_pipeline_that_python_builds_becomes_a_test(holdfast: Holdfast) -> None:
-    text = "with Pipeline('tea') as tea:\n    ask.decision('kind', 'Which?', options=['green', 'black'])"
+    text = "with Pipeline('tea') as brew:\n    ask.decision('kind', 'Which?', options=['green', 'black'])"
     holdfast.write("teas.py", f"from holdfast.build import Pipeline, ask\n{text}")
-    assert holdfast("run", "teas:tea", "--id", "cup", typed="green\n").code == 0
-    written = write_test(holdfast, "teas:tea", "--from", "cup")
+    assert holdfast("run", "teas:brew", "--id", "cup", typed="green\n").code == 0
+    written = write_test(holdfast, "teas:brew", "--from", "cup")
     assert (written.code, "✓ as in cup" in written.out) == (0, True), written.err
-    assert (holdfast.folder / "tea.test.yaml").read_text().startswith("blueprint: teas:tea\n")
+    assert (holdfast.folder / "brew.test.yaml").read_text().startswith("blueprint: teas:brew\n")
 
 
 TWICE = """

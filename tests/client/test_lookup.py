@@ -133,7 +133,7 @@ async def test_a_plans_tool_that_the_worker_can_replace_is_no_problem(house: Har
 
 
 @tool
-def charge(amount: Annotated[int, Field(gt=0)], currency: Literal["EUR", "CHF"] = "EUR") -> None:
+def charge_card(amount: Annotated[int, Field(gt=0)], currency: Literal["EUR", "CHF"] = "EUR") -> None:
     """Charge an amount."""
 
 
@@ -144,19 +144,19 @@ def settle(day: date) -> None:
 
 FIXED = """
 steps:
-  - {name: a, uses: charge, arguments: {amount: -5, currency: "{{ input }}"}}
-  - {name: b, uses: charge, arguments: {amount: "7", currency: CHF}}
+  - {name: a, uses: charge_card, arguments: {amount: -5, currency: "{{ input }}"}}
+  - {name: b, uses: charge_card, arguments: {amount: "7", currency: CHF}}
   - {name: c, uses: settle, input: tomorrow}
   - kind: block
     name: d
-    steps: [{name: e, uses: settle, undo: {uses: charge, arguments: {amount: 1, currency: USD}}}]
+    steps: [{name: e, uses: settle, undo: {uses: charge_card, arguments: {amount: 1, currency: USD}}}]
   - kind: plan
     name: p
     plan:
       goal: g
       steps:
-        - {id: x, tools: [charge], arguments: {amount: RESULT_FROM_y}}
-        - {id: y, tools: [charge], arguments: {amount: 0}}
+        - {id: x, tools: [charge_card], arguments: {amount: RESULT_FROM_y}}
+        - {id: y, tools: [charge_card], arguments: {amount: 0}}
 """
 
 
@@ -172,7 +172,7 @@ async def test_what_a_tool_gets_in_any_case_is_judged_by_its_own_types() -> None
         ("steps[3].steps[0].undo.arguments.currency", "tool_input"),
         ("steps[4].plan.steps[1].arguments.amount", "tool_input"),
     ]
-    assert problems[0].message == "charge does not take this: amount: Input should be greater than 0"
+    assert problems[0].message == "charge_card does not take this: amount: Input should be greater than 0"
 
 
 async def test_without_a_worker_the_run_starts_unchecked(temporal: Client) -> None:
