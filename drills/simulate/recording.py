@@ -15,6 +15,7 @@ from temporalio.bridge.proto.workflow_commands.workflow_commands_pb2 import (
     WorkflowCommand,
 )
 
+from holdfast.protocol.event_delivery import DELIVER_EVENT
 from holdfast.protocol.past import digest_request
 
 
@@ -82,11 +83,15 @@ class Recording:
         """Record the end of an activity."""
         scheduled = self._calls[seq]
         name = self._names[seq]
-        self.ended[name] = now
+        # A run that goes on from this one sends on what comes to itself.
+        is_of_step = scheduled.activity_task_scheduled_event_attributes.activity_type.name != DELIVER_EVENT
+        if is_of_step:
+            self.ended[name] = now
         event = self._add(now)
         ended: Any
         if result.HasField("completed"):
-            self.completed.add(name)
+            if is_of_step:
+                self.completed.add(name)
             ended = event.activity_task_completed_event_attributes
             ended.result.payloads.append(result.completed.result)
         elif result.HasField("failed"):
