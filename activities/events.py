@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from temporalio import activity
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateHandle
 from temporalio.exceptions import ApplicationError
@@ -55,7 +53,7 @@ async def _read_outcome(update: WorkflowUpdateHandle[object]) -> DeliveryStatus:
 
 def _sign(request: DeliveryRequest) -> JSONObject:
     """Return the argument of the update: with a token that proves what the event's own has proved to the run."""
-    payload: JSONObject = json.loads(request.event.model_dump_json(exclude={"token", "groups"}))
+    payload = request.event.to_json()
     for proof in PROOFS["person"]:
         if proof == request.proof:
             return sign_command(SignedCommand(request.run, request.owner, SEND_EVENT, payload), proof)

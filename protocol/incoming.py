@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -62,6 +63,11 @@ class SystemEvent(Value):
     def digest(self) -> str:
         """Digest of what was sent: another event under the same id is a conflict."""
         return make_digest(self.content)
+
+    def to_json(self) -> JSONObject:
+        """Return the event as it is signed and sent: without its token and the groups, which are those of a sender."""
+        written: JSONObject = json.loads(self.model_dump_json(exclude={"token", "groups"}))
+        return written
 
 
 class EventReceipt(Value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
@@ -165,7 +164,7 @@ class ExternalEvents:
 
     def _write(self, event: SystemEvent) -> JSONObject:
         """Return an event as it is sent to a run that keeps it. Raises if it is too large."""
-        payload: JSONObject = json.loads(event.model_dump_json(exclude={"token", "groups"}))
+        payload = event.to_json()
         check_value(payload, self._answering.limits.answer, "the event")
         return payload
 
