@@ -14,6 +14,7 @@ from holdfast.blueprint.source import PlacedDict, PlacedList, plain
 from holdfast.client.reading import BadUsage, read_placed, text_of_file
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer
+from holdfast.protocol.people import Groups, why_not
 from holdfast.protocol.questions import Question
 
 ENTRY_KEYS = ("question", "content", "decline", "times")
@@ -49,6 +50,11 @@ class Entry:
         if self.decline:
             return Answer(question=question.id, action="decline")
         return Answer(question=question.id, content=question.asked.read_short(self.content))
+
+
+def waits_for_escalation(question: Question, by: str | None, groups: Groups) -> bool:
+    """Return whether a test keeps an answer: who gives it may answer only after an escalation of the question."""
+    return question.escalates_at is not None and why_not(question.people, by, groups) is not None
 
 
 def read_entries(path: Path) -> list[Entry]:

@@ -28,14 +28,13 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, Worker
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.client.answer_files import ENTRY_KEYS, Entry
+from holdfast.client.answer_files import ENTRY_KEYS, Entry, waits_for_escalation
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs
 from holdfast.client.signals import Sent
 from holdfast.plugin import Plugin
 from holdfast.protocol.guard import DEPLOYMENT
-from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import Config, load_config
 from holdfast.runtime.config.sections import EncryptionSection, PayloadsSection
@@ -281,8 +280,7 @@ class _ScriptedAnswer:
 
     def may_send(self, question: Question) -> bool:
         """Return whether to send it now: the answer of somebody who is asked after an escalation is kept until then."""
-        may = question.escalates_at is None or why_not(question.people, self.by, DEPLOYMENT.groups) is None
-        return may and self.entry.fits(question)
+        return self.entry.fits(question) and not waits_for_escalation(question, self.by, DEPLOYMENT.groups)
 
 
 def _read_answer(answer: JSON) -> _ScriptedAnswer:

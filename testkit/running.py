@@ -13,7 +13,7 @@ from datetime import datetime
 from holdfast.blueprint.changes import with_model, with_workflows
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.answer_files import Entry, make_entries
+from holdfast.client.answer_files import Entry, make_entries, waits_for_escalation
 from holdfast.client.answering import Sender
 from holdfast.client.history import histories
 from holdfast.client.runs import Runs
@@ -22,7 +22,6 @@ from holdfast.client.states import STATUSES, Outcome, RunState
 from holdfast.protocol.address import name_asker
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.guard import DEPLOYMENT
-from holdfast.protocol.people import why_not
 from holdfast.protocol.questions import Question
 from holdfast.runtime.config import load_config
 from holdfast.runtime.errors import BadInput
@@ -201,8 +200,7 @@ class CaseRun:
         """
         if question.id in answer.entry.tried or not answer.entry.fits(question):
             return False
-        may = why_not(question.people, answer.by, DEPLOYMENT.groups) is None
-        return may or self.case.status == "waiting" or question.escalates_at is None
+        return self.case.status == "waiting" or not waits_for_escalation(question, answer.by, DEPLOYMENT.groups)
 
     async def _answer(self, question: Question, written_answer: _TestAnswer) -> None:
         answer = written_answer.entry.answer(question)
