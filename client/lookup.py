@@ -127,6 +127,8 @@ class Unchecked(Exception):
 class Packages:
     """The modules of a folder that its worker imports: once for all blueprints that look names up in them.
 
+    They are imported in a process of its own, because importing runs the author's code.
+
     Args:
         folder: That of the configuration.
         imports: The packages that it lists.
@@ -141,7 +143,11 @@ class Packages:
 
     def add(self, requirements: Sequence[Requirement]) -> None:
         """Add what a blueprint needs, before any is looked up."""
-        self._wanted += [need for need in requirements if self.imports or not _is_imported(need)]
+        self._wanted += self.select(requirements)
+
+    def select(self, requirements: Sequence[Requirement]) -> list[Requirement]:
+        """Return the requirements that can be looked up here: without imports none of tools."""
+        return [need for need in requirements if self.imports or not _is_imported(need)]
 
     async def read(self) -> LookedUp:
         """Return what was found of all that was added. Raises `Unchecked`, each time."""
@@ -156,16 +162,13 @@ class Packages:
 
 
 async def look_up_here(packages: Packages, requirements: Sequence[Requirement], placed: Placed) -> Checked:
-    """Look up names of a blueprint in a new process that imports the modules of a folder, as its worker would.
+    """Look up names of a blueprint in packages, to which what it needs was added.
 
     Without imports no tools are looked up. A model's key that is not set here is only noted, not a problem: it may be
     set where the worker runs.
     """
-    # A process of its own, because importing runs the author's code.
-    imports = packages.imports
-    tools = [requirement for requirement in requirements if _is_imported(requirement)]
-    left_out = [] if imports else list(dict.fromkeys(requirement.name for requirement in tools))
-    looked_up = requirements if imports else [requirement for requirement in requirements if requirement not in tools]
+    looked_up = packages.select(requirements)
+    left_out = list(dict.fromkeys(need.name for need in requirements if need not in looked_up))
     notes = [f"{', '.join(left_out)}: no worker is reached, and [worker] imports names no package"] if left_out else []
     try:
         result = await packages.read() if looked_up else LookedUp()
@@ -174,7 +177,7 @@ async def look_up_here(packages: Packages, requirements: Sequence[Requirement], 
     wanted = set(map(_make_required, looked_up))
     keys = [entry.message for entry in result.missing if entry.code == NO_KEY and entry.wanted in wanted]
     certain = LookedUp(missing=[entry for entry in result.missing if entry.code != NO_KEY])
-    rules = result.rules if imports else None
+    rules = result.rules if packages.imports else None
     problems, unchecked = find_problems(certain, looked_up, placed), "; ".join([*notes, *keys]) or None
     return Checked(problems, unchecked, rules, result.forms, result.local)
 
