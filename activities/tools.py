@@ -113,11 +113,9 @@ class ToolActivities:
                 return await self._call_mcp(request)
             with secret_scope(self._secrets) as scope, collect_usage() as reported:
                 outcome = await refuse_leaks(self._call(request), scope, request.tool)
-                return (
-                    outcome.model_copy(update={"usage": await asyncio.to_thread(_add_up, reported)})
-                    if reported
-                    else outcome
-                )
+                if not reported:
+                    return outcome
+                return outcome.model_copy(update={"usage": await asyncio.to_thread(_add_up, reported)})
 
     async def _call(self, request: ToolRequest) -> ToolOutcome:
         if request.of_agent is not None:
@@ -297,9 +295,11 @@ def _add_up(reported: Reported) -> Usage:
     """Return what was reported together; what has no cost at the list price of its model."""
     # Imported with the first report: the library with the prices takes a second.
     prices = import_alone("holdfast.activities.providers.conversation")
-    costs = ((prices.find_price(model, used) if used.cost_usd is None else used.cost_usd) for model, used in reported)
-    priced = (used.model_copy(update={"cost_usd": cost}) for (_, used), cost in zip(reported, costs, strict=True))
-    return sum(priced, Usage())
+    total = Usage()
+    for model, used in reported:
+        cost = prices.find_price(model, used) if used.cost_usd is None else used.cost_usd
+        total += used.model_copy(update={"cost_usd": cost})
+    return total
 
 
 def _check_parameters(spec: ToolSpec) -> None:

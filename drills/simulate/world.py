@@ -647,8 +647,6 @@ class World:
 
         self._send(RUN, SEND_EVENT, pack(event), hear, f"event-{next(self._numbers)}")
 
-    # Whoever steers the run
-
     def _deliver(self, call: Call, told: Callable[[DeliveryStatus], None]) -> None:
         """Send an event that the run keeps to the workflow that has claimed it, as an activity does."""
         delivery: DeliveryRequest = unpack(call.command.arguments[0], DeliveryRequest)
@@ -666,6 +664,8 @@ class World:
 
         self._on_their_way.add(id_)
         self._send(delivery.owner, SEND_EVENT, pack(delivery.event), hear, f"delivery-{next(self._numbers)}")
+
+    # Whoever steers the run
 
     def list_steering_moves(self) -> list[Move]:
         """Return what may be commanded to the run."""
