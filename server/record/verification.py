@@ -173,6 +173,9 @@ def _check_chain(rows: list[SimpleNamespace], sealed: _Sealed, documents: Collec
     if expected < wanted:
         text = f"run {name}: the last {wanted - expected} of its {wanted} entries are missing"
         result.faults.append(FaultInRecord("truncated", name, expected, text))
+    elif first.head not in (None, before):
+        text = f"run {name}: the list of runs gives another hash for its last entry: the next one would not follow it"
+        result.faults.append(FaultInRecord("changed", name, expected - 1, text))
     result.faults += _find_unsealed(first, placed, name, length)
 
 
