@@ -14,8 +14,9 @@ from holdfast.blueprint.core import write_yaml
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, read
 from holdfast.cli.flujo.contexts import give_context, list_written
+from holdfast.cli.flujo.nesting import find_steps
 from holdfast.cli.flujo.notes import Notes
-from holdfast.cli.flujo.steps import StepConverter, find_steps, make_name
+from holdfast.cli.flujo.steps import StepConverter, make_name
 from holdfast.cli.flujo.templates import EXPRESSIONS, Templates
 
 FindImport = Callable[[str, str, Notes, Position], Path]
@@ -24,6 +25,8 @@ VERSION = "0.1"
 PROMPT = "initial_prompt"
 _OF_ENGINE = ("pipeline_config", "static_approvals")
 """Keys of the document that set up Flujo's own engine."""
+_RETRIES = 3
+"""Of an agent of Flujo's that says it otherwise than by a number."""
 
 
 @dataclass(frozen=True)
@@ -150,13 +153,26 @@ class _Converter:
             value, places = agent.take("model_settings")
             agent.put("settings", value, places)
             self._notes.change(places[0], "model_settings is called settings")
-        if isinstance(agent.get("max_retries"), int) and "retry" not in agent:
-            value, places = agent.take("max_retries")
-            agent.put("retry", PlacedDict.at(places[1], attempts=value + 1), places)
-            self._notes.change(places[0], f"max_retries: {value} is retry: {{attempts: {value + 1}}}")
+        self._convert_attempts(agent)
         for key in ("instructions", "system_prompt"):
             if isinstance(prompt := agent.get(key), PlacedDict):
                 self._convert_prompt(agent, key, prompt)
+
+    def _convert_attempts(self, agent: PlacedDict) -> None:
+        """Turn how often and how long an agent is tried, and what Flujo puts in the place of what is no number."""
+        if "timeout" in agent and _read_number(agent["timeout"], least=1) is None:
+            value, (place, _) = agent.take("timeout")
+            self._notes.leave(
+                place, f"timeout was left out: {value!r} is no number of seconds, and Flujo has none then"
+            )
+        if "max_retries" in agent and "retry" not in agent:
+            value, places = agent.take("max_retries")
+            retries = _read_number(value, least=0)
+            if retries is None:
+                retries = _RETRIES
+                self._notes.leave(places[0], f"max_retries: {value!r} is no number, and Flujo has {retries} then")
+            agent.put("retry", PlacedDict.at(places[1], attempts=retries + 1), places)
+            self._notes.change(places[0], f"max_retries is retry: {{attempts: {retries + 1}}}")
 
     def _convert_prompt(self, agent: PlacedDict, key: str, prompt: PlacedDict) -> None:
         """Turn a prompt from a file: its variables are put into its text, else its path is moved."""
@@ -241,6 +257,15 @@ def _writes_prompt(value: Any) -> bool:
 
 def _list_objects(value: Any) -> list[PlacedDict]:
     return [each for each in value.values() if isinstance(each, PlacedDict)] if isinstance(value, PlacedDict) else []
+
+
+def _read_number(value: Any, *, least: int) -> int | None:
+    """Return a whole number, also from its text; None for anything else, and below the least."""
+    try:
+        number = int(value) if isinstance(value, int | str) else None
+    except ValueError:
+        return None
+    return number if number is not None and number >= least else None
 
 
 def _insert(text: str, name: str, value: Any) -> str:

@@ -23,8 +23,11 @@ def convert_machine(step: PlacedDict, notes: Notes) -> None:
     states = step.get("states")
     if not isinstance(states, PlacedDict):
         return
-    step["kind"] = "states"
     ends = [end for end in step.get("end_states") or [] if isinstance(end, str)]
+    if step.get("start_state") in ends:
+        _do_nothing(step, notes)
+        return
+    step["kind"] = "states"
     for old, new in (("start_state", "start"), ("end_states", "ends")):
         if old in step:
             step.put(new, *step.take(old))
@@ -43,6 +46,14 @@ def convert_machine(step: PlacedDict, notes: Notes) -> None:
     if dropped := [name for name in states if name in ends]:
         notes.change(place, f"an end has no steps, as Flujo never ran them: {', '.join(dropped)} are names in ends")
     notes.change(place, "StateMachine is the kind states: each state says in next what follows it")
+
+
+def _do_nothing(step: PlacedDict, notes: Notes) -> None:
+    """Turn a machine that begins at an end: it runs nothing, and gives null."""
+    for key in [key for key in ("kind", "start_state", "end_states", "states", "transitions") if key in step]:
+        step.take(key)
+    step.put("input", None, step.place)
+    notes.change(step.place, "the machine begins at an end: it is a step that does nothing")
 
 
 def _drop_unreached(step: PlacedDict, states: PlacedDict, notes: Notes) -> None:

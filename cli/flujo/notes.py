@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.blueprint.source import Position
+from holdfast.blueprint.source import PlacedDict, Position
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Notes:
     def leave(self, place: Position, text: str) -> None:
         """Note what could not be turned."""
         self.left.append(Note(place.source.file, place.line, text))
+
+    def drop(self, holder: PlacedDict, keys: Mapping[str, str], *, left: bool) -> None:
+        """Take out keys, and note why each was left out; with `left` the author has to do something about it."""
+        for key in [key for key in keys if key in holder]:
+            _, (place, _) = holder.take(key)
+            (self.leave if left else self.change)(place, f"{key} was left out: {keys[key]}")
 
     def sort(self) -> None:
         """Put both lists in the order of their lines; what is said twice of a line stays once."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from holdfast.blueprint.kinds.flujo import OF_IMPORTS, PREFIX
 from holdfast.blueprint.kinds.references import AGENT, BUILTINS, IMPORT
 from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.cli.flujo.loops import convert_loop
 from holdfast.cli.flujo.machines import KIND, convert_machine
+from holdfast.cli.flujo.nesting import list_inner
 from holdfast.cli.flujo.notes import Notes
 from holdfast.cli.flujo.routers import ROUTERS, convert_router
 
@@ -41,10 +43,6 @@ _KINDS_WITHOUT_EQUAL = {
     "treesearch": "write a kind: loop in which an agent proposes and another one judges, or a tool of yours",
 }
 """Kinds of Flujo's, in small letters without `_`, with the way to write the same here."""
-_OF_LOOPS = {
-    "named_steps": "ai_turn_source names one step, or is `last`",
-    "user_turn_sources": "the answers of people are the turns of the user",
-}
 
 
 def make_name(text: str) -> str:
@@ -54,13 +52,6 @@ def make_name(text: str) -> str:
     ('Fetch_the_page', 'step')
     """
     return _NO_NAME.sub("_", text.strip()).strip("_") or "step"
-
-
-def find_steps(definition: Any) -> PlacedList | None:
-    """Return the list of steps that stands under a key, also of `{steps: […]}`; None if there is none."""
-    if isinstance(definition, PlacedDict):
-        definition = definition.get("steps")
-    return definition if isinstance(definition, PlacedList) else None
 
 
 class StepConverter:
@@ -93,8 +84,8 @@ class StepConverter:
 
     def _convert(self, step: PlacedDict, number: int) -> None:
         self._name(step, number)
-        self._drop(step, _WITHOUT_EFFECT, left=False)
-        self._drop(step, _WITHOUT_EQUAL, left=True)
+        self._notes.drop(step, _WITHOUT_EFFECT, left=False)
+        self._notes.drop(step, _WITHOUT_EQUAL, left=True)
         self._convert_fallback(step)
         if step.get("kind") == KIND:
             convert_machine(step, self._notes)
@@ -110,8 +101,8 @@ class StepConverter:
         for holder in [step, *(block for key in ("loop", "map") if isinstance(block := step.get(key), PlacedDict))]:
             self._convert_block(holder)
         if step.get("kind") == "loop" or "loop" in step:
-            self._convert_loop(step.get("loop", step))
-        for steps in _inner_lists(step):
+            convert_loop(step.get("loop", step), self._notes)
+        for steps in list_inner(step):
             self.convert_list(steps)
 
     def _name(self, step: PlacedDict, number: int) -> None:
@@ -124,12 +115,6 @@ class StepConverter:
         if new != old:
             self._notes.change(step.value_place("name"), f"the name {old!r} became {new}")
             self.names[old], step["name"] = new, new
-
-    def _drop(self, holder: PlacedDict, keys: dict[str, str], *, left: bool) -> None:
-        for key in [key for key in keys if key in holder]:
-            place = holder.key_place(key)
-            holder.take(key)
-            (self._notes.leave if left else self._notes.change)(place, f"{key} was left out: {keys[key]}")
 
     def _convert_fallback(self, step: PlacedDict) -> None:
         fallback = step.get("fallback")
@@ -175,11 +160,24 @@ class StepConverter:
     def _convert_condition(self, step: PlacedDict) -> None:
         """Turn a `condition` that is a template, and no function."""
         condition = step.get("condition")
+        if str(step.get("kind")) == "conditional" and "condition" not in step and "condition_expression" not in step:
+            self._choose_by_output(step)
         whole = _WHOLE.fullmatch(condition) if isinstance(condition, str) else None
         if whole is not None and "condition_expression" not in step:
             _, places = step.take("condition")
             step.put("condition_expression", whole[1], places)
             self._notes.change(places[0], "a condition that is an expression is called condition_expression")
+
+    def _choose_by_output(self, step: PlacedDict) -> None:
+        """Let the output before choose among branches, else the first one, as Flujo does without a condition."""
+        branches = step.get("branches")
+        if not isinstance(branches, PlacedDict) or not branches:
+            return
+        names, first = list(branches), next(iter(branches))
+        step.put("condition_expression", f"previous_step if previous_step in {names} else {first!r}", step.place)
+        self._notes.change(
+            step.place, f"without a condition Flujo takes the branch that the output names, else {first}"
+        )
 
     # Tools
 
@@ -238,28 +236,6 @@ class StepConverter:
 
     # Blocks
 
-    def _end_conversation(self, loop: PlacedDict) -> None:
-        """Give a conversation in which no step has an agent, so that none says it is finished, an end and a speaker."""
-        body = find_steps(loop.get("body")) or PlacedList(loop.place)
-        if any(key in step for step in _list_steps(body) for key in ("agent", "uses", "planner")):
-            return
-        if not any(key in loop for key in ("max_loops", "exit_expression", "exit_condition")):
-            loop.put("max_loops", 5, loop.place)
-            loop.put("on_max_loops", "finish", loop.place)
-            self._notes.change(
-                loop.place, "no agent ends the conversation: it has Flujo's five iterations, max_loops: 5"
-            )
-        speakers = [
-            step
-            for step in body
-            if isinstance(step, PlacedDict) and step.get("kind", "step") == "step" and isinstance(step.get("name"), str)
-        ]
-        speakers = speakers or [step for step in body if isinstance(step, PlacedDict)]
-        if loop.get("ai_turn_source") == "last" and speakers:
-            loop["ai_turn_source"] = speakers[-1]["name"]
-            text = f"no step of the body has an agent: the turns are those of {speakers[-1]['name']}"
-            self._notes.change(loop.value_place("ai_turn_source"), text)
-
     def _convert_import(self, step: PlacedDict) -> None:
         config = step.get("config")
         for holder in [step, *([config] if isinstance(config, PlacedDict) else [])]:
@@ -303,62 +279,6 @@ class StepConverter:
             self._notes.change(holder.value_place("registry"), "registry is a list of the tools' names")
             holder["registry"] = PlacedList.at(holder["registry"].place, *holder["registry"])
 
-    def _convert_loop(self, loop: Any) -> None:
-        if not isinstance(loop, PlacedDict):
-            return
-        self._drop(loop, _OF_LOOPS, left=True)
-        if "max_iterations" in loop and "max_loops" not in loop:
-            value, places = loop.take("max_iterations")
-            loop.put("max_loops", value, places)
-            self._notes.change(places[0], "max_iterations is called max_loops")
-        if loop.get("ai_turn_source") in ("named_steps", "all_agents"):
-            text = f"ai_turn_source: {loop['ai_turn_source']} became last: name one step if another one speaks"
-            self._notes.leave(loop.value_place("ai_turn_source"), text)
-            loop["ai_turn_source"] = "last"
-        if loop.get("conversation") is True:
-            self._end_conversation(loop)
-        ends = ("exit_expression", "exit_condition", "stop_when", "conversation")
-        if "max_loops" in loop and "on_max_loops" not in loop and any(key in loop for key in ends):
-            loop.put("on_max_loops", "finish", loop.place)
-            self._notes.change(loop.key_place("max_loops"), "after max_loops Flujo goes on: on_max_loops: finish")
-        history = loop.get("history_management")
-        if isinstance(history, PlacedDict) and "summarize_ratio" in history:
-            place = history.key_place("summarize_ratio")
-            history.take("summarize_ratio")
-            self._notes.leave(place, "summarize_ratio was left out: say max_tokens, or max_turns")
-        if isinstance(history, PlacedDict) and history.get("strategy") == "summarize" and "agent" not in history:
-            text = "strategy: summarize became truncate_turns: to summarise, name the agent that writes the summary"
-            self._notes.leave(history.value_place("strategy"), text)
-            history["strategy"] = "truncate_turns"
-            if "max_turns" not in history:
-                history.put("max_turns", 20, history.place)
-        if not any(key in loop for key in ("max_loops", *ends)):
-            loop.put("max_loops", 5, loop.place)
-            self._notes.change(loop.place, "a loop that says no end has Flujo's five iterations: max_loops: 5")
-
-
-def _list_steps(steps: PlacedList) -> Iterator[PlacedDict]:
-    """Yield the steps of a list, and those inside them."""
-    for step in steps:
-        if isinstance(step, PlacedDict):
-            yield step
-            for inner in _inner_lists(step):
-                yield from _list_steps(inner)
-
 
 def _asks_for_text(step: Any) -> bool:
     return isinstance(step, PlacedDict) and step.get("kind") == "hitl" and "input_schema" not in step
-
-
-def _inner_lists(step: PlacedDict) -> Iterator[PlacedList]:
-    """Yield the lists of steps inside a step."""
-    holders = [step, *(block for key in ("loop", "map", "parallel") if isinstance(block := step.get(key), PlacedDict))]
-    for holder in holders:
-        for key in ("body", "default_branch", "steps"):
-            if (steps := find_steps(holder.get(key))) is not None:
-                yield steps
-        for key in ("branches", "states"):
-            branches = holder.get(key)
-            for branch in branches.values() if isinstance(branches, PlacedDict) else ():
-                if (steps := find_steps(branch)) is not None:
-                    yield steps

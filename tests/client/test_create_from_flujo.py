@@ -253,6 +253,50 @@ def test_an_import_that_updates_the_context_gives_back_what_it_writes(create: Ho
     assert (two.config, two.updates_context) == (None, False)
 
 
-def test_a_loop_goes_on_after_its_last_iteration_as_in_flujo() -> None:
-    step = one_step("{kind: loop, name: l, loop: {max_loops: 2, exit_expression: output == 'x', body: [{name: a}]}}")
-    assert step["loop"]["on_max_loops"] == "finish"
+@pytest.mark.parametrize(
+    ("loop", "limit"),
+    [
+        ("max_loops: 2, exit_expression: output == 'x'", (2, "finish")),
+        ("exit_expression: output == 'x'", (5, "finish")),
+        ("propagation: context", (1, None)),
+    ],
+)
+def test_a_loop_ends_and_goes_on_after_its_last_iteration_as_in_flujo(loop: str, limit: tuple[int, str | None]) -> None:
+    [step] = loads(turned(f"steps: [{{kind: loop, name: l, loop: {{{loop}, body: [{{name: a}}]}}}}]")).steps
+    assert (step.loop.max_loops, step.loop.on_max_loops) == limit
+
+
+def test_what_a_loop_writes_outside_the_context_is_left_out() -> None:
+    state = "state: {set: [{target: x, value: 1}]}, init: [{set: y, value: 1}, {append: {target: context.z, value: 3}}]"
+    conversion = convert(
+        f"steps: [{{kind: loop, name: l, loop: {{max_loops: 2, body: [{{name: a}}], {state}}}}}]",
+        "theirs.yaml",
+        Path(),
+        Path("ours.yaml"),
+    )
+    [step] = loads(conversion.text).steps
+    assert (step.loop.state, [one.verb for one in step.first_writes]) == ([], ["append"])
+    assert [note.text.partition(" ")[0] for note in conversion.notes.left] == ["y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "read"),
+    [
+        ("max_retries: '2', timeout: '30'", (3, 30.0)),
+        ("max_retries: three, timeout: ten seconds", (4, None)),
+    ],
+)
+def test_what_is_no_number_is_what_flujo_puts_in_its_place(agent: str, read: tuple[int, float | None]) -> None:
+    text = f"agents: {{a: {{model: echo, {agent}}}}}\nsteps: [{{name: s, agent: a}}]"
+    written = loads(turned(text)).agents["a"]
+    assert (written.retry.attempts, written.timeout) == read
+
+
+def test_a_conditional_without_a_condition_takes_the_branch_that_is_named_or_the_first() -> None:
+    step = one_step("{kind: conditional, name: c, branches: {ok: [{name: a}], other: [{name: b}]}}")
+    assert step["condition_expression"] == "previous_step if previous_step in ['ok', 'other'] else 'ok'"
+
+
+def test_a_machine_that_begins_at_an_end_does_nothing() -> None:
+    step = one_step("{kind: StateMachine, name: m, start_state: a, end_states: [a], states: {a: []}}")
+    assert step == {"name": "m", "kind": "step", "input": None}
