@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # an extra, loaded when it is first used
 Result = TypeVar("Result")
 Reply = TypeVar("Reply")
 
+MEMORY = ":memory:"
 LARGEST_BYTES = 1 << 20
 """Largest JSON of a value that is kept."""
 SECONDS = 5.0
@@ -120,7 +121,7 @@ def store_at(place: str) -> CacheStore:
 class SqliteStore:
     """A store in a file, created on first use, that any number of processes of one machine may share.
 
-    The path `:memory:` keeps it in memory.
+    The path `MEMORY` keeps it in memory.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
@@ -165,9 +166,10 @@ class SqliteStore:
 
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
-            Path(self._path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # It holds what steps returned: for its owner alone, from the first moment.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            if self._path != MEMORY:
+                Path(self._path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                # It holds what steps returned: for its owner alone, from the first moment.
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = sqlite3.connect(self._path, timeout=SECONDS)
             self._connection.text_factory = bytes  # damaged text then fails in `_hit`, and not inside sqlite3
             turn_on_log(self._connection, SECONDS)

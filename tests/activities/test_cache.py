@@ -403,6 +403,7 @@ async def test_a_value_over_a_mebibyte_is_not_kept_and_the_log_says_so(caplog) -
     ]
     async with opened(store):
         assert ((await store.get("small")).found, (await store.get("large")).found) == (True, False)
+    assert not Path(":memory:").exists()
 
 
 @pytest.mark.parametrize(
