@@ -134,9 +134,9 @@ class ToolCalls:
             self._keep(made=self.made)
 
     def _note_end(self, made: MadeCall, outcome: str, output: object, earlier: list[MadeCall]) -> None:
-        """Record how a call ended; one that failed does not hide an equal one that had returned."""
+        """Record how a call ended, after an equal one that had returned: a failure does not hide it."""
         ended = made.model_copy(update={"outcome": outcome, "output": preview(output, LONGEST_KEPT)})
-        self.note(*(earlier if outcome == "failed" and earlier else [ended]))
+        self.note(*earlier, ended)
 
     def count_misfit(self, tool: str, message: str, frame: Frame, type_: str = "tool_input") -> None:
         """Count arguments that cannot be used, which a model gives again. Raises `ToolErrorFailure` after the last."""
