@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
@@ -31,37 +32,44 @@ class Recorded:
     runner: WorkflowRunner
     activations: list[WorkflowActivation] = field(default_factory=list)
 
+    @cached_property
     def commands(self) -> list[str]:
         """What it leads to as it was recorded."""
         return _Fed(self).feed(*self.activations).comparable()
 
-    def commands_by_query(self, index: int, most: int) -> list[str] | None:
-        """What it leads to if a query brings the first results of an activation; None where there are none.
+    @cached_property
+    def _leads_on(self) -> list[bool]:
+        """Of each activation whether it leads to commands: core could not merge it with the next one."""
+        fed = _Fed(self)
+        leads = [fed.leads_on(activation) for activation in self.activations]
+        fed.discard()
+        return leads
 
-        `most`: how many of its results, at most.
-        """
+    def regroup(self, index: int) -> Iterator[list[str]]:
+        """Yield what it leads to for each other way in which an activation may come."""
         whole = self.activations[index]
-        results = [job for job in whole.jobs if _kind(job) not in MESSAGES + FIRST][:most]
-        if not index or not results or any(_kind(job) in FIRST for job in whole.jobs):
-            return None
+        if index and not any(_kind(job) in FIRST for job in whole.jobs):
+            results = [job for job in whole.jobs if _kind(job) not in MESSAGES]
+            for count in range(1, len(results) + 1):
+                yield self._commands_by_query(index, results[:count])
+        if index + 1 < len(self.activations) and not self._leads_on[index]:
+            yield self._commands_merged(index)
+
+    def _commands_by_query(self, index: int, results: Sequence[WorkflowActivationJob]) -> list[str]:
+        """What it leads to if a query brings the first results of an activation."""
+        whole = self.activations[index]
         brought, rest = _copy(whole, results), _copy(whole, [job for job in whole.jobs if job not in results])
         brought.timestamp.CopyFrom(self.activations[index - 1].timestamp)
         brought.history_length = self.activations[index - 1].history_length + 1
         fed = _Fed(self).feed(*self.activations[:index], brought)
-        if fed.evicted or not rest.jobs:
-            # A task that brings nothing more is completed by core, with what the query's activation led to.
-            if fed.evicted:
-                fed.discard()
-                fed = _Fed(self).feed(*self.activations[: index + 1])
-            return fed.feed(*self.activations[index + 1 :]).comparable()
-        return fed.feed(rest, *self.activations[index + 1 :]).comparable()
+        if fed.evicted:  # it is replayed, and goes on as it was recorded
+            fed.discard()
+            return self.commands
+        # A task that brings nothing more is completed by core, with what the query's activation led to.
+        return fed.feed(*([rest] if rest.jobs else []), *self.activations[index + 1 :]).comparable()
 
-    def commands_merged(self, index: int) -> list[str] | None:
-        """What it leads to if a task was lost and is merged with the next; None where core could not do that."""
-        if index + 1 >= len(self.activations) or _Fed(self).feed(*self.activations[:index]).leads_on(
-            self.activations[index]
-        ):
-            return None
+    def _commands_merged(self, index: int) -> list[str]:
+        """What it leads to if a task was lost and is merged with the next."""
         first, second = self.activations[index], self.activations[index + 1]
         jobs = [*first.jobs, *second.jobs]
         # Core puts signals before results, and updates last.
@@ -136,7 +144,6 @@ class _Fed:
         """Whether this activation leads to commands, so that later ones may hold their results."""
         before = len(self.commands)
         self.feed(activation)
-        self.discard()
         return len(self.commands) > before or any(_kind(job) in FIRST for job in activation.jobs)
 
     def discard(self) -> None:
