@@ -50,7 +50,7 @@ class Plugin(SimplePlugin):
         self.config = config or load_config()
         self._ring = load_key_ring(self.config)
         self._resources: Resources | None = None
-        super().__init__(NAME, workflows=WORKFLOWS, activities=self._with_ours, workflow_runner=_shared)
+        super().__init__(NAME, workflows=WORKFLOWS, activities=self._with_ours, workflow_runner=_share_modules)
 
     def configure_client(self, config: ClientConfig) -> ClientConfig:
         """See base class."""
@@ -94,14 +94,14 @@ class Plugin(SimplePlugin):
         return [*(activities or ()), *ours]
 
     def _converter(self, converter: DataConverter | None, *, store: bool) -> DataConverter:
-        joint = self._encrypted(join_converter(converter or DataConverter.default))
+        joint = self._add_encryption(join_converter(converter or DataConverter.default))
         if joint.external_storage is not None:
             return joint
         return replace(
             joint, external_storage=make_storage(find_payload_place(self.config), store=store, ring=self._ring)
         )
 
-    def _encrypted(self, converter: DataConverter) -> DataConverter:
+    def _add_encryption(self, converter: DataConverter) -> DataConverter:
         """Return the converter with the codec of `[encryption]`, unless the client has one of its own."""
         if converter.payload_codec is None:
             return add_encryption(converter, self._ring)
@@ -120,7 +120,7 @@ def _with_own_runner(config: AnyConfig) -> AnyConfig:
     return config
 
 
-def _shared(runner: WorkflowRunner | None) -> WorkflowRunner:
+def _share_modules(runner: WorkflowRunner | None) -> WorkflowRunner:
     """Return the runner with the modules passed through that an author's workflow shares with ours."""
     if runner is None:
         return RUNNER

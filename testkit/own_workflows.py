@@ -28,7 +28,7 @@ class OwnWorkflows:
         return await _call(type_, args)
 
     @workflow.signal(dynamic=True)
-    async def signalled(self, name: str, args: Sequence[RawValue]) -> None:
+    async def record_signal(self, name: str, args: Sequence[RawValue]) -> None:
         await _call(name, args)
 
 

@@ -116,7 +116,7 @@ class CaseRun:
         signals: dict[str, list[JSON]] = {name: [None] for name in self.file.names.signals}
         calls = self.configured.tools.begin(self.run, {**signals, **self.case.tools})
         try:
-            await self._start_signalled()
+            await self._start_signal_taker()
             await self.start()
         except BadInput as error:
             return [self._problem(f"the run was not started: {error}", "input")]
@@ -139,7 +139,7 @@ class CaseRun:
 
     def _blueprint(self) -> Blueprint:
         """Return the blueprint, with the test's replies in place of its models."""
-        blueprint = with_workflows(self.file.blueprint, self.configured.own_queue, self._signalled)
+        blueprint = with_workflows(self.file.blueprint, self.configured.own_queue, self._signal_taker)
         script = self.case.model
         if script is None:
             return blueprint
@@ -150,13 +150,15 @@ class CaseRun:
         return with_model(blueprint, f"scripted:{path}")
 
     @property
-    def _signalled(self) -> str:
+    def _signal_taker(self) -> str:
         """The id of the workflow that takes the run's signals to workflows of its author's own."""
         return f"{self.run}/{SIGNALLED}"
 
-    async def _start_signalled(self) -> None:
+    async def _start_signal_taker(self) -> None:
         if self.file.names.signals:
-            await self.runs.client.start_workflow(SIGNALLED, id=self._signalled, task_queue=self.configured.own_queue)
+            await self.runs.client.start_workflow(
+                SIGNALLED, id=self._signal_taker, task_queue=self.configured.own_queue
+            )
 
     def _answers(self) -> list[_TestAnswer]:
         answers = self.case.answers
@@ -325,7 +327,7 @@ class CaseRun:
 
     async def _end(self) -> None:
         """Terminate the run if it is still open."""
-        for workflow in [self.run, *([self._signalled] if self.file.names.signals else [])]:
+        for workflow in [self.run, *([self._signal_taker] if self.file.names.signals else [])]:
             handle = self.runs.client.get_workflow_handle(workflow)
             if (await handle.describe()).status not in STATUSES:
                 await handle.terminate("the test is over")

@@ -59,7 +59,7 @@ class Context:
     """What loops and maps around set before their first iteration, by path; None for what is not known."""
 
     @cached_property
-    def declared(self) -> Shape:
+    def declared_shape(self) -> Shape:
         """What the author says of the context: a write that breaks it fails."""
         schema = self.blueprint.context_schema
         return UNKNOWN if schema is None else Shape(schema)

@@ -118,12 +118,12 @@ def _describe_beginning(value: JSON) -> str:
 def check_writes(step: AnyStep, output: Shape, context: Context, path: str, report: Report) -> None:
     """Report what of a step's output cannot be written where the step says."""
     if step.sink_to is not None:
-        check_write(step.sink_to, "set", output, context.declared, f"{path}.sink_to", report)
+        check_write(step.sink_to, "set", output, context.declared_shape, f"{path}.sink_to", report)
         _check_holder(step.sink_to, "set", context, f"{path}.sink_to", report)
     if step.updates_context and output.types == {"object"}:
         for key in sorted(output.required):
             if (value := output.find_key(key)) is not None:
-                check_write(key, "set", value, context.declared, f"{path}.updates_context", report)
+                check_write(key, "set", value, context.declared_shape, f"{path}.updates_context", report)
 
 
 def check_operation(step: AnyStep, key: str, value: Shape, context: Context, path: str, report: Report) -> None:
@@ -138,7 +138,7 @@ def check_operation(step: AnyStep, key: str, value: Shape, context: Context, pat
     place = key.removesuffix(".value") + ".target"
     target = str(_find_at(step, place))
     before = report.mistakes
-    check_write(target, match[1], value, context.declared, f"{path}.{place}", report)
+    check_write(target, match[1], value, context.declared_shape, f"{path}.{place}", report)
     if match[1] == "merge" and not is_literal(_find_at(step, key)) and not value.may_be("object", "text"):
         message = f"what is merged into {target} is {describe_types(value)}, and no object"
         report.add(f"{path}.{key}", "bad_shape", message, "write a mapping, such as value: {count: 1}")

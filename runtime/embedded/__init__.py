@@ -27,7 +27,7 @@ from holdfast.runtime.embedded.server import (
     NAMESPACE,
     Server,
     ServerGone,
-    explain_silence,
+    explain_no_reply,
     find_server,
     start_server,
     wait_until_serving,
@@ -103,7 +103,7 @@ async def _ensure_at_best(config: Config, tell: Callable[[str], None] | None) ->
 def explain_unreachable(home: Path) -> str:
     """Return the message for a command that needs a server which does not run, or does not answer."""
     if (server := find_server(home)) is not None:
-        return explain_silence(server, home)
+        return explain_no_reply(server, home)
     if has_runs(home):
         return (
             f"the local server of {home} does not run; its runs are kept. Start it with: holdfast dev, or go on with a "

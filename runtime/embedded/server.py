@@ -129,12 +129,12 @@ async def wait_until_serving(
         if process is None and find_server(home) != server:
             raise ServerGone
         if time.monotonic() > deadline:
-            raise ServerUnreachable(explain_silence(server, home))
+            raise ServerUnreachable(explain_no_reply(server, home))
         await asyncio.sleep(TICK)
     return client
 
 
-def explain_silence(server: Server, home: Path) -> str:
+def explain_no_reply(server: Server, home: Path) -> str:
     """Return the message for a server that runs and does not answer: it is stopped, or has too much to do."""
     return (
         f"the embedded server (pid {server.pid}) does not answer at {server.address}; "

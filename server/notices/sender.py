@@ -67,13 +67,13 @@ class Health:
             return 0
         return max(0, (1 if self.is_failing else self.max_concurrency) - sending)
 
-    def succeed(self) -> None:
+    def note_success(self) -> None:
         """Note a delivery."""
         self.has_recovered = self.has_recovered or self.is_failing
         self._failures = self._rests = 0
         self.rests_until = 0.0
 
-    def fail(self, error: DeliveryFailed) -> None:
+    def note_failure(self, error: DeliveryFailed) -> None:
         """Note a try that did not succeed, and rest if it was one too many, or the receiver asks for it."""
         # By the Standard Webhooks, 410 is for the address: whoever sends to it should stop. One delivery that was under
         # way beside it may still succeed.
@@ -163,13 +163,13 @@ class ChannelSender:
         """Note how a try went; return the number of notices that it delivered."""
         batch, error = self._sending.pop(task), task.exception()
         if error is None:
-            self.health.succeed()
+            self.health.note_success()
             self._trouble.end()
             self._finished.append(Attempt(batch))
             return len(batch)
         failure = error if isinstance(error, DeliveryFailed) else DeliveryFailed(f"an error: {type(error).__name__}")
         was_gone = self.health.is_gone
-        self.health.fail(failure)
+        self.health.note_failure(failure)
         if not (failure.is_gone and was_gone):
             self._log(batch[0], failure, error)
         self._finished.append(Attempt(batch, failure))

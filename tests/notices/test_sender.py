@@ -224,11 +224,11 @@ async def test_an_error_that_nobody_has_foreseen_is_a_failed_try_and_is_logged(
 
 def test_a_receiver_that_asks_for_a_pause_gets_it_and_then_one_notice() -> None:
     health = Health(8)
-    health.fail(DeliveryFailed("HTTP 429", retry_after=30))
+    health.note_failure(DeliveryFailed("HTTP 429", retry_after=30))
     assert health.free(0) == 0
     health.rests_until = 0.0  # as time would
     assert (health.free(0), health.free(1)) == (1, 0)
-    health.succeed()
+    health.note_success()
     assert (health.free(0), health.has_recovered) == (8, True)
 
 
@@ -258,7 +258,7 @@ def test_rests_grow_up_to_the_longest() -> None:
     health, rests = Health(1), []
     for _ in range(FAILURES + 8):
         before = health.rests_until = 0.0
-        health.fail(REFUSED)
+        health.note_failure(REFUSED)
         rests.append(health.rests_until > before)
     assert rests == [False] * (FAILURES - 1) + [True] * 9
 
