@@ -16,6 +16,7 @@ from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.answers import AnswerBatch, Receipt, Refusal, read_answers
 from holdfast.protocol.guard import UNPROVED, proof_in
 from holdfast.protocol.names import ANSWER, OWN_MEMO, PIPELINE_WORKFLOW
+from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput, is_missing
 from holdfast.runtime.workers import read_last_events
 
@@ -168,20 +169,39 @@ async def first_event(client: Client, workflow: str, run_id: str | None = None) 
 
 
 async def answers_given(client: Client, run: str) -> list[AnswerRecord]:
-    """Return every answer to a question of the run, sorted by time."""
+    """Return every answer to a question of the run, sorted by time; one sent again under its key is there once."""
     records = [record async for history in histories(client, run) for record in await _records(client, history)]
-    return sorted(records, key=lambda record: record.at)
+    repeats: set[str] = set()
+    once: list[AnswerRecord] = []
+    for record in sorted(records, key=lambda record: record.at):
+        name = make_digest(record.key, record.question, record.action, record.content, record.by)
+        if record.key is None or name not in repeats:
+            once.append(record)
+        repeats.add(name)
+    return once
 
 
 def add_returns(answers: Sequence[AnswerRecord], events: Iterable[Event]) -> list[AnswerRecord]:
-    """Return answers with those that were given back, each with its reason as the content, sorted by time."""
+    """Return answers with those that were given back, each behind its answer and with its reason as the content.
+
+    Sorted by time: of one workflow task Temporal's event of an answer is later than what the workflow noted.
+    """
     from holdfast.protocol.events import QuestionReturned  # noqa: PLC0415  commands that show no event do without
 
-    owners = {answer.question: answer.workflow for answer in answers}
+    given = {answer.question: answer for answer in answers}
     returns = [
-        AnswerRecord(event.data.id, event.data.reason, "return", None, event.time, "event", owners[event.data.id], None)
+        AnswerRecord(
+            event.data.id,
+            event.data.reason,
+            "return",
+            None,
+            max(event.time, given[event.data.id].at),
+            "event",
+            given[event.data.id].workflow,
+            None,
+        )
         for event in events
-        if isinstance(event.data, QuestionReturned) and event.data.id in owners
+        if isinstance(event.data, QuestionReturned) and event.data.id in given
     ]
     return sorted([*answers, *returns], key=lambda record: record.at)
 

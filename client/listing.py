@@ -50,8 +50,11 @@ PROBLEMS_ATTRIBUTE = "TemporalReportedProblems"
 PROBLEMS_KEY = SearchAttributeKey.for_keyword_list(PROBLEMS_ATTRIBUTE)
 STUCK = f"{PROBLEMS_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
 DEADLINE_KEY = SearchAttributeKey.for_datetime(DEADLINE_ATTRIBUTE)
-ALL_RUNS = f"{BLUEPRINT_ATTRIBUTE} IS NOT NULL AND ParentWorkflowId IS NULL"
-"""Runs, and authors' own workflows once they have asked; a workflow inside one of them has a parent."""
+ALL_RUNS = f"{BLUEPRINT_ATTRIBUTE} IS NOT NULL AND ParentWorkflowId IS NULL AND ExecutionStatus != 'ContinuedAsNew'"
+"""Runs, and authors' own workflows once they have asked; a workflow inside one of them has a parent.
+
+A history that ended by continue-as-new is not listed: the one after it is.
+"""
 OURS = f"({BLUEPRINT_ATTRIBUTE} IS NOT NULL OR {WAITING_ATTRIBUTE} IS NOT NULL)"
 """Every workflow of a run, children too."""
 OPEN = f"{OURS} AND ExecutionStatus = 'Running'"

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
 from holdfast.client.answering import Answering
-from holdfast.client.history import histories
+from holdfast.client.history import answers_given, histories
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.questions import Question
@@ -75,6 +75,20 @@ async def test_an_answer_sent_again_behind_a_boundary_gets_its_receipt_and_no_ot
     with pytest.raises(Refusal, match="was answered"):
         await own.answer(first, "other")
     assert (await own.asked()).id == second.id
+    assert [given.key for given in await answers_given(own.client, own.id)] == ["k"]
+
+
+@pytest.mark.slow
+async def test_a_workflow_is_listed_once_behind_a_boundary(own: Own) -> None:
+    await own.start(Payments.run, 1, 9)
+    await own.answer(await own.asked(), "k")
+
+    async def is_continued() -> bool:
+        ended = f"WorkflowId = '{own.id}' AND ExecutionStatus = 'ContinuedAsNew'"
+        return [row async for row in own.client.list_workflows(ended)] != []
+
+    await until(is_continued, "the history that has ended, in visibility")
+    assert [row.run for row in await own.runs.lists.all(blueprint="Payments")].count(own.id) == 1
 
 
 async def test_an_answer_to_an_earlier_run_of_the_same_id_reaches_no_later_one(own: Own) -> None:
