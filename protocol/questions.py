@@ -171,6 +171,8 @@ class QuestionRequest:
     label: str | None = None
     """What people read of the item of a map in which it is asked."""
     attachments: Sequence[AttachedData] = ()
+    since: datetime | None = None
+    """The moment from which its times count; None: when it is asked."""
 
     def ask_again(self, reason: str) -> QuestionRequest:
         """Return the request for another answer, with the reason why the last one was given back in its message."""
@@ -189,7 +191,7 @@ def open_question(
         round_: How often the address has asked in this history, from 1.
         at: Time of the asking, from the workflow's clock.
     """
-    people, fields = request.people, list_shown_fields(request.asked)
+    people, fields, since = request.people, list_shown_fields(request.asked), request.since or at
     attachments = [attached.attachment for attached in request.attachments]
     if attachments:
         fields["digest"] = make_digest(fields["digest"], [attachment.model_dump() for attachment in attachments])
@@ -205,8 +207,8 @@ def open_question(
         iteration=request.iteration,
         round=round_,
         asked_at=at,
-        deadline=None if request.timeout is None else at + timedelta(seconds=request.timeout),
-        escalates_at=at + timedelta(seconds=people.ladder[0].after) if people.ladder else None,
+        deadline=None if request.timeout is None else since + timedelta(seconds=request.timeout),
+        escalates_at=since + timedelta(seconds=people.ladder[0].after) if people.ladder else None,
         assignees=people.assignees,
         not_by=people.not_by,
         quorum=people.quorum,

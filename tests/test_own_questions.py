@@ -136,10 +136,13 @@ async def _both(listed: Callable[[], Awaitable[list[str]]]) -> bool:
 
 
 async def test_an_answer_that_breaks_a_rule_of_the_model_is_asked_for_again(desk: Desk) -> None:
-    handle = await desk.start(Inquiry.run, {"message": "When?", "schema": "trip"})
+    times = {"timeout": 999.0, "escalate": [(99.0, ["user:eve"])]}
+    handle = await desk.start(Inquiry.run, {"message": "When?", "schema": "trip", **times})
+    first = await desk.question(handle, "When?")
     await desk.answer(handle, {"start": 9, "end": 3})
     again = await desk.question(handle, "The answer was returned: end: the end is before the start\n\nWhen?")
     assert again.round == 2
+    assert (again.deadline, again.escalates_at) == (first.deadline, first.escalates_at)
     await desk.answer(handle, {"start": 3, "end": 9})
     assert await handle.result() == "3 to 9"
 

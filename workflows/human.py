@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
@@ -228,14 +229,18 @@ class Human:
         raise failure(f"question_{status}", f"{asked.message!r} was {status}", address)
 
     async def _ask_until_it_fits(self, request: QuestionRequest, wording: Wording) -> tuple[Reply, Any]:
-        """Ask until an answer fits, or the question ends without one; return the reply, and the value of the answer."""
+        """Ask until an answer fits, or the question ends without one; return the reply, and the value of the answer.
+
+        Its times count from the first time: otherwise its deadline could be put off by answers that do not fit.
+        """
+        since = workflow.now()
         while (reply := await self._reply(request)).status == "answered":
             try:
                 return reply, wording.read_answer(request.asked.read_output(reply.content))
             except ValidationError as error:  # the model has rules that its JSON Schema cannot say
                 reason = describe_problem(error)
                 self._host.note(request.address, QuestionReturned(id=reply.question, reason=reason))
-                request = request.ask_again(reason)
+                request = replace(request.ask_again(reason), since=since)
         return reply, None
 
     def _keep_reply(self, address: Address, reply: JSONObject) -> None:

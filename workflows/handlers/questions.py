@@ -65,10 +65,10 @@ _CLOSING: dict[str, type[_Closing]] = {
 class Timetable:
     """The times of one question, absolute. Those that pass while no worker runs are made up for once."""
 
-    def __init__(self, asked_at: datetime, deadline: datetime | None, people: People) -> None:
+    def __init__(self, since: datetime, deadline: datetime | None, people: People) -> None:
         self.deadline = deadline
         self.reminders = 0
-        self._asked_at = asked_at
+        self._since = since
         self._every = None if people.remind_every is None else timedelta(seconds=people.remind_every)
         self._periods = 0
         """Periods between reminders that have passed."""
@@ -98,7 +98,7 @@ class Timetable:
         due = self._next_reminder
         if self._every is None or due is None or now < due:
             return False
-        self._periods = (now - self._asked_at) // self._every
+        self._periods = (now - self._since) // self._every
         self.reminders += 1
         return True
 
@@ -106,10 +106,10 @@ class Timetable:
     def _next_reminder(self) -> datetime | None:
         if self._every is None or self.reminders == MOST_REMINDERS:
             return None
-        return self._asked_at + self._every * (self._periods + 1)
+        return self._since + self._every * (self._periods + 1)
 
     def _at(self, rung: Rung) -> datetime:
-        return self._asked_at + timedelta(seconds=rung.after)
+        return self._since + timedelta(seconds=rung.after)
 
 
 @dataclass
@@ -194,7 +194,7 @@ class Questions:
         question = self._make_question(request)
         if (met := self._earlier.take_reply(request.address, question.round)) is not None:
             return await self._meet(met, request.asked, question)
-        times = Timetable(question.asked_at, question.deadline, request.people)
+        times = Timetable(request.since or question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
         entry = self._open[question.id] = OpenQuestion(
             request.asked, question, future, times, attachments=request.attachments
