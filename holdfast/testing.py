@@ -208,7 +208,8 @@ class Environment:
             if not any(map(_moves, tree)):
                 if questions := await self.runs.questions(handle.id):
                     return questions
-                await self._skip_to_next_moment(handle)
+                if not await self._skip_to_next_moment(handle):
+                    await self._check_hidden_children(tree[1:])
             await asyncio.sleep(PAUSE)
         failures = await self._find_failures(handle.id) or "nothing has failed"
         raise NoAnswer(f"{handle.id} still runs after {PATIENCE.total_seconds():.0f} s, and asks nothing: {failures}")
@@ -227,6 +228,15 @@ class Environment:
                     message = await read_failure_text(client.data_converter, call.last_failure)
                     found.append(f"{call.activity_type.name}: {message}")
         return "; ".join(found)
+
+    async def _check_hidden_children(self, children: Sequence[DescribeWorkflowExecutionResponse]) -> None:
+        """Raise `NoAnswer` if a child asks that was not started as one of ours."""
+        for raw in children:
+            child = raw.workflow_execution_info.execution.workflow_id
+            if questions := await self.runs.questions(child):
+                way_out = "self.run_human starts one whose questions are found under its parent"
+                text = f"{child} asks {questions[0].message!r}, and was started by Temporal's own call; {way_out}"
+                raise NoAnswer(text)
 
     async def _describe(self, id: str) -> list[DescribeWorkflowExecutionResponse]:
         """Return what the server knows of a workflow that is open and of its open children; [] for one that is not."""

@@ -30,6 +30,15 @@ class Office(HumanInTheLoop):
 
 
 @workflow.defn
+class Stray(HumanInTheLoop):
+    """Starts another workflow of the author's by Temporal's own call, so that what it asks is not found here."""
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.execute_child_workflow(Approvals.run, 1)
+
+
+@workflow.defn
 class Payments(HumanInTheLoop):
     """Asks of each payment under the same name, each in a history of its own."""
 

@@ -16,13 +16,13 @@ from holdfast import testing
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.config import load_config
 from holdfast.runtime.config.sections import EncryptionKeySection, EncryptionSection
-from tests.own import Approvals, Escalated, Mistaken, Office, Reminder, Salary
+from tests.own import Approvals, Escalated, Mistaken, Office, Reminder, Salary, Stray
 
 
 @pytest_asyncio.fixture(scope="module")
 async def env() -> AsyncIterator[testing.Environment]:
     async with testing.environment(
-        workflows=[Invitations, Office, Approvals, Escalated, Reminder, Salary, Mistaken]
+        workflows=[Invitations, Office, Approvals, Escalated, Reminder, Salary, Mistaken, Stray]
     ) as environment:
         yield environment
 
@@ -52,6 +52,11 @@ async def test_the_timers_of_an_authors_own_are_skipped(env: testing.Environment
 async def test_an_answer_that_is_left_over_is_told(env: testing.Environment) -> None:
     with pytest.raises(testing.NoAnswer, match=r"not used: \*: 'no'; asked: \['Send the invitations to Ana\?'\]"):
         await env.run(Invitations.run, ["Ana"], answers=["yes", "no"])
+
+
+async def test_a_child_of_temporals_own_call_is_told_when_it_asks(env: testing.Environment) -> None:
+    with pytest.raises(testing.NoAnswer, match=r"asks 'Approve 1\?', and was started by Temporal's own call"):
+        await env.run(Stray.run, answers=["yes"])
 
 
 async def test_a_question_without_an_answer_is_told_with_its_text(env: testing.Environment) -> None:
