@@ -316,7 +316,8 @@ def only_question(open_questions: OpenQuestions) -> Question:
     """Return the question of a run where only one is open. Raises `Ambiguous`, or `Refusal` if there is none."""
     questions = open_questions.questions
     if len(questions) > 1:
-        many = f"{len(questions)} questions are open in {open_questions.run}"
+        are = "are open" if open_questions.silence is None else "may be open, which no worker can tell now,"
+        many = f"{len(questions)} questions {are} in {open_questions.run}"
         raise Ambiguous(f"{many}; name one: {open_questions.names}")
     if questions:
         return questions[0]
