@@ -103,12 +103,11 @@ async def _load_with_demands(file: Path) -> Blueprint:
 
 async def _graph_of_run(run: str, blueprint: Blueprint | None) -> str:
     """Return the flowchart of a run, drawn from a blueprint of the caller's or from its own."""
-    from holdfast.cli.session import open_session  # noqa: PLC0415  see the head of this file
+    from holdfast.cli.session import open_run  # noqa: PLC0415  see the head of this file
     from holdfast.client.overlay import mark_steps  # noqa: PLC0415  see the head of this file
-    from holdfast.runtime.embedded import Startup  # noqa: PLC0415  see the head of this file
 
-    runs = (await open_session(Startup.NOTHING)).runs
-    run = await runs.resolve(run)
+    session, run = await open_run(run)
+    runs = session.runs
     drawn = blueprint or await runs.watch.blueprint(run)
     state = await runs.state(run)
     if state.blueprint != drawn.name:

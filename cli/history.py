@@ -11,7 +11,7 @@ import typer
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
 from holdfast.cli.output import DONE, print_json, say
-from holdfast.cli.session import can_record, open_session
+from holdfast.cli.session import can_record, open_recorded, open_session
 from holdfast.cli.tables import cell, print_table
 from holdfast.client.archive import is_record_installed
 from holdfast.client.history import AnswerRecord, add_returns, answers_given
@@ -104,16 +104,12 @@ async def _history(wanted: HistoryOptions) -> int:
         return await _from_temporal(session.runs.with_archive(None), wanted.run, wanted.as_json)
 
 
-async def _from_record_alone(wanted: HistoryOptions, run: str, error: ServerUnreachable) -> int:
+async def _from_record_alone(wanted: HistoryOptions, name: str, away: ServerUnreachable) -> int:
     """Print what the record has of a run while Temporal is away. Raises the error where it has nothing."""
-    if not is_record_installed():
-        raise error
-    from holdfast.cli.record import print_entries, print_story, read_recorded  # noqa: PLC0415  the database's library
+    session, run = await open_recorded(name, away, ended=False)
+    from holdfast.cli.record import print_entries, print_story, read_entries  # noqa: PLC0415  the database's library
 
-    entries = read_recorded(load_config(), run)
-    if not entries:
-        raise error
-    say(f"from the record only, which may be behind: {error}")
+    entries = await read_entries(session, run)
     if wanted.csv or wanted.jsonl:
         return print_entries(entries, wanted.csv)
     return print_story(entries, wanted.as_json)

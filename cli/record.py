@@ -29,7 +29,6 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.namespace import match_workflows
-from holdfast.runtime.temporal_profile import load_profile
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import RecordCheckpoint, find_signing_key, read_last_checkpoint
 from holdfast.server.record.entries import Recorded
@@ -182,14 +181,9 @@ async def export_all(config: Config, as_csv: bool) -> int:
     return print_entries(await asyncio.to_thread(lambda: list(_open_store(config).entries())), as_csv)
 
 
-def read_recorded(config: Config, run: str) -> list[Recorded]:
-    """Return what the record has of a run of the configured namespace; nothing where there is none. Blocks.
-
-    Temporal is not asked. Raises `RecordError`.
-    """
-    store = read_store(config.record_place(), load_key_ring(config))
-    recorded = store.run(load_profile().namespace or "default", run) if store else None
-    return [] if store is None or recorded is None else list(store.entries(first_run=recorded.first_run))
+async def read_entries(session: Session, run: str) -> list[Recorded]:
+    """Return what the record has of a run."""
+    return await Record(_open_store(session.config), session.connection.client).entries(run)
 
 
 def print_entries(entries: Sequence[Recorded], as_csv: bool) -> int:

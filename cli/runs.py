@@ -12,7 +12,7 @@ import typer
 from holdfast.cli.command import perform
 from holdfast.cli.flags import PAGE_ROWS, AsJson, PlaceInList, RunName
 from holdfast.cli.output import DONE, FAILED, WAITING, json_text, print_json, print_text, say
-from holdfast.cli.session import open_session
+from holdfast.cli.session import open_run, open_session
 from holdfast.cli.tables import ago, console, print_table
 from holdfast.client.states import Done, Listed, Outcome
 from holdfast.client.tree import CLOSED
@@ -98,8 +98,7 @@ async def _runs(wanted: _RunsPage, as_json: bool) -> int:
 
 
 async def _result(run: str, wait: bool, as_json: bool) -> int:
-    session = await open_session(Startup.NOTHING)
-    run = await session.runs.resolve(run)
+    session, run = await open_run(run)
     outcome = await session.runs.result(run) if wait else await session.runs.outcome(run)
     if outcome.status in CLOSED:
         return print_outcome(outcome, as_json, await session.runs.watch.steps_before(outcome))

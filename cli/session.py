@@ -15,10 +15,11 @@ from holdfast.client.answering import Answering
 from holdfast.client.archive import Archive, ArchivedEnd, ArchivedEvents, is_record_installed
 from holdfast.client.memory import QuestionMemory
 from holdfast.client.runs import Runs
+from holdfast.client.tree import UnknownRun
 from holdfast.protocol.access import RunAccess, is_seen_by_nobody
 from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.runtime.config import Config, ConfigError, WorkerVariables, has_runs, load_config
-from holdfast.runtime.connection import Connection, connect, is_server_named
+from holdfast.runtime.connection import Connection, connect, connect_to_nobody, is_server_named
 from holdfast.runtime.embedded import Startup, ensure_inbox
 from holdfast.runtime.embedded.inbox_key import inbox_key, inbox_key_file
 from holdfast.runtime.embedded.server import find_homes
@@ -94,7 +95,40 @@ async def open_session(startup: Startup = Startup.WHERE_RUNS_ARE, config: Config
     """
     quiet_core()
     config = config or _config_of_runs(startup)
-    connection = await connect(config, startup=startup, tell=say)
+    return _make_session(config, await connect(config, startup=startup, tell=say))
+
+
+async def open_run(name: str) -> tuple[Session, str]:
+    """Open a session to read a run, and return it with the run's id, as `Runs.resolve` does; nothing is started.
+
+    While Temporal is away it is a session of the record alone, see `open_recorded`.
+    """
+    try:
+        session = await open_session(Startup.NOTHING)
+    except ServerUnreachable as away:
+        return await open_recorded(name, away)
+    return session, await session.runs.resolve(name)
+
+
+async def open_recorded(name: str, away: ServerUnreachable, *, ended: bool = True) -> tuple[Session, str]:
+    """Open a session that reads a run from the record and asks no server, say so, and return it with the run's id.
+
+    Raises `away` where the record does not have the run, and with `ended` where it does not have its end.
+    """
+    config = load_config()
+    session = _make_session(config, await connect_to_nobody(config))
+    archive = session.runs.archive
+    try:
+        run = await session.runs.resolve(name)
+    except UnknownRun:
+        raise away from None
+    if ended and (archive is None or await archive.end(run) is None):
+        raise away
+    say(f"from the record only, which may be behind: {away}")
+    return session, run
+
+
+def _make_session(config: Config, connection: Connection) -> Session:
     # The inbox beside the embedded server is told where to connect, and where the key is, as its worker is.
     key_file = inbox_key_file(config.home) if connection.embedded else WorkerVariables.read().inbox_key_file
     answering = Answering(

@@ -24,14 +24,13 @@ from holdfast.cli.render import (
     usage_text,
     waiting_text,
 )
-from holdfast.cli.session import open_session
+from holdfast.cli.session import open_run
 from holdfast.cli.tables import STYLES, console, room
 from holdfast.client.events import Cursor
 from holdfast.client.states import Outcome
 from holdfast.client.texts import result_text
 from holdfast.client.tree import CLOSED
 from holdfast.client.views.runs import RunView
-from holdfast.runtime.embedded import Startup
 
 app = typer.Typer(rich_markup_mode=None)
 NO_EVENT = "-1"
@@ -64,10 +63,8 @@ def follow(
 
 
 async def _show(run: str, every: bool, as_json: bool) -> int:
-    session = await open_session(Startup.NOTHING)
-    runs = session.runs
-    run = await runs.resolve(run)
-    seen = await runs.watch.view(run, None if every else 100)
+    session, run = await open_run(run)
+    seen = await session.runs.watch.view(run, None if every else 100)
     if as_json:
         print_json(seen.to_json())
     else:
@@ -121,8 +118,7 @@ def _print_run(seen: RunView, every: bool) -> None:
 
 
 async def _follow(run: str, after: str, as_json: bool) -> int:
-    session = await open_session(Startup.NOTHING)
-    run = await session.runs.resolve(run)
+    session, run = await open_run(run)
     number = int(after) if re.fullmatch(r"-?\d+", after) else -1
     cursor = None if number >= 0 or after == NO_EVENT else Cursor.read(run, after)
     out = console(sys.stdout)

@@ -27,6 +27,7 @@ from holdfast.runtime.embedded.server import NAMESPACE, find_server
 from holdfast.runtime.encryption import KeyRing, load_key_ring
 from holdfast.runtime.errors import ServerUnreachable, make_server_error
 from holdfast.runtime.namespace import find_missing_search_attributes, register_search_attributes
+from holdfast.runtime.outage import NoWorkflows, ReadLimits
 from holdfast.runtime.payloads import find_directory, make_storage
 from holdfast.runtime.payloads.directory import NamespaceNote
 from holdfast.runtime.temporal_profile import (
@@ -124,6 +125,20 @@ async def connect_if_running(config: Config) -> Client | None:
     return None if server is None else await _connect_embedded(config, server.address, converter)
 
 
+async def connect_to_nobody(config: Config) -> Connection:
+    """Return a connection for who reads the record alone: no server is asked, and it finds no workflow."""
+    profile = load_profile()
+    embedded = not is_configured(profile)
+    client = await Client.connect(
+        DEFAULT_ADDRESS,
+        namespace=NAMESPACE if embedded else profile.namespace or "default",
+        lazy=True,
+        data_converter=make_converter(config.place(embedded=embedded), ring=load_key_ring(config)),
+        interceptors=[NoWorkflows()],
+    )
+    return Connection(client, config, config.worker.task_queue, None, embedded)
+
+
 def is_server_named() -> bool:
     """Return whether the environment names a server, which is used instead of the embedded one. Raises ConfigError."""
     return is_configured(load_profile())
@@ -151,6 +166,7 @@ async def _connect(profile: ClientConfigProfile, data_converter: DataConverter) 
                 rpc_metadata=profile.grpc_meta,
                 connect_timeout=timedelta(seconds=PATIENCE),
                 data_converter=data_converter,
+                interceptors=[ReadLimits()],
             )
     except TimeoutError as error:
         raise ServerUnreachable(_explain_unreachable(address, profile, f"no reply in {PATIENCE:.0f} s")) from error

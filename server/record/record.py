@@ -9,12 +9,12 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
-from temporalio.client import Client, Interceptor, OutboundInterceptor
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client
+from temporalio.service import RPCError
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.client.archive import ArchivedEnd, ArchivedEvents
@@ -29,6 +29,7 @@ from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
 from holdfast.runtime.namespace import read_retention
+from holdfast.runtime.outage import NoWorkflows
 from holdfast.server.record.checkpoints import SigningKey, load_signing_key, seal
 from holdfast.server.record.entries import (
     ASKED,
@@ -88,22 +89,6 @@ class Lag:
         )
 
 
-class _Absence(Interceptor, OutboundInterceptor):
-    """Answers in place of a server: it has no workflow."""
-
-    def __init__(self) -> None: ...
-
-    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
-        """See base class."""
-        return self
-
-    async def describe_workflow(self, input: Any) -> Never:
-        """See base class."""
-        raise RPCError("only the record is read", RPCStatusCode.NOT_FOUND, b"")
-
-    query_workflow = describe_workflow
-
-
 class Record:
     """The record of the runs of a namespace.
 
@@ -135,7 +120,7 @@ class Record:
 
     def without_temporal(self) -> Record:
         """Return this record as it is while Temporal does not answer; its `client` says that there are no workflows."""
-        return Record(self.store, Client(**{**self.client.config(), "interceptors": [_Absence()]}))  # type: ignore[arg-type]
+        return Record(self.store, Client(**{**self.client.config(), "interceptors": [NoWorkflows()]}))  # type: ignore[arg-type]
 
     def recorder(self, tree: Tree, task_queue: str | None = None) -> Recorder:
         """Return a recorder that fills this record; with a task queue only from the workflows on it."""

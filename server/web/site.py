@@ -97,8 +97,8 @@ def _list_unreached(question: Question, channels: Channels, book: AddressBook, n
     return [] if news is None else [*news.unreachable, *news.missing]
 
 
-OUTAGE_SECONDS = 10.0
-"""How long the record is asked first, after Temporal did not answer: to find that out takes as long."""
+OUTAGE_SECONDS = 30.0
+"""How long the record is asked first, after Temporal did not answer: to find that out may take ten seconds."""
 
 
 @dataclass

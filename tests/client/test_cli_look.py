@@ -212,7 +212,7 @@ def test_the_history_is_read_where_the_records_disk_is_full(holdfast: Holdfast, 
     assert "user:ana" in told.out and "Traceback" not in told.err
 
 
-def test_the_history_is_that_of_the_record_while_temporal_is_away(holdfast: Holdfast, tmp_path: Path) -> None:
+def test_what_the_record_has_is_read_while_temporal_is_away(holdfast: Holdfast, tmp_path: Path) -> None:
     holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))
     run = holdfast.park(TONE)["run"]
     holdfast("answer", run, "tone", "warm", "--by", "user:ana")
@@ -222,7 +222,13 @@ def test_the_history_is_that_of_the_record_while_temporal_is_away(holdfast: Hold
     told = away("history", run)
     assert (told.code, "user:ana" in told.out, "from the record only" in told.err) == (0, True, True)
     assert "user:ana" in away("history", run, "--jsonl").out
-    assert away("history", "nobody-knows").code == 5
+    assert {away(*words).code for words in (["history", "nobody-knows"], ["show", run], ["result", run])} == {5}
+    holdfast("cancel", run)
+    holdfast("history", run)
+    for words in ("show", "follow", "result", "graph --run"):
+        told = away(*words.split(), run)
+        assert (words, told.code, "from the record only" in told.err) == (words, words == "result", True)
+        assert "warm" in told.out + told.err or words == "graph --run"
 
 
 def test_the_history_of_a_broken_record_is_that_of_temporal(holdfast: Holdfast, tmp_path: Path) -> None:

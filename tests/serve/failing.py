@@ -11,6 +11,8 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode, ServiceClient
 
+from holdfast.runtime.outage import ReadLimits
+
 
 class Wire(ServiceClient):
     """The connection of another client, with a fault that a test switches on."""
@@ -56,4 +58,5 @@ async def _nothing(timeout: timedelta | None) -> None:
 def wired(client: Client) -> tuple[Client, Wire]:
     """A client like this one over a wire of its own, and the wire."""
     wire = Wire(client.service_client)
-    return Client(wire, namespace=client.namespace, data_converter=client.data_converter), wire
+    limits = [ReadLimits()]
+    return Client(wire, namespace=client.namespace, data_converter=client.data_converter, interceptors=limits), wire
