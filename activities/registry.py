@@ -16,8 +16,8 @@ from typing import Any, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model, validate_call
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core.core_schema import WithDefaultSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import DataclassSchema, ModelSchema, TypedDictSchema, WithDefaultSchema
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.callables import check_callable, plain_function, type_hints
@@ -48,6 +48,26 @@ class _Arguments(GenerateJsonSchema):
         if factory is None or schema.get("default_factory_takes_data") or not _is_constant(factory):
             return super().get_default_value(schema)
         return factory()  # type: ignore[call-arg]  # it takes no data
+
+
+class _Results(GenerateJsonSchema):
+    """A generator of JSON Schema in which an object has the keys of its class and no others."""
+
+    def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:
+        return _close(super().typed_dict_schema(schema), schema.get("cls"))
+
+    def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
+        return _close(super().dataclass_schema(schema), schema["cls"])
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        return _close(super().model_schema(schema), schema["cls"])
+
+
+def _close(schema: JsonSchemaValue, described: type | None) -> JsonSchemaValue:
+    """Return a schema that takes no other keys, unless its class says otherwise, or a class of more keys derives."""
+    if "properties" not in schema or (described is not None and described.__subclasses__()):
+        return schema
+    return {"additionalProperties": False, **schema}
 
 
 def _is_constant(factory: Callable[..., object]) -> bool:
@@ -174,7 +194,7 @@ class Tool:
             hint = type_hints(self.function).get("return", Any)
             if hint in (Any, object, None, type(None)):
                 return None
-            return TypeAdapter(make_readable(hint)).json_schema(mode="serialization")
+            return TypeAdapter(make_readable(hint)).json_schema(mode="serialization", schema_generator=_Results)
         except (PydanticUserError, PydanticInvalidForJsonSchema, NameError, TypeError):
             return None
 

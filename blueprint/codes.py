@@ -59,6 +59,7 @@ WARNINGS = {
     "unlimited_loop": "A loop has no limit of its own, and asks nobody.",
     "unproved_person": "Who may answer depends on who answered before, and nothing proves who that was.",
     "unlisted_key": "A key is read that nothing says the value has.",
+    "unread_number": "`int` or `float` is given a list or an object, and gives its default.",
     "unused_access": "An imported blueprint says who may see or steer: only the run's own blueprint can.",
     "unused_agent": "A named agent is never used.",
     "unused_default": "A default branch is never chosen, as there is a branch for true and one for false.",

@@ -46,6 +46,8 @@ class Variant:
     element: Shape | None = None
     least: float | None = None
     most: float | None = None
+    members: tuple[Shape, ...] = ()
+    """Elements that a list surely has, each for itself, as they are written in it."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,11 @@ class Shape:
         return join_shapes(found) if found else UNKNOWN
 
     @property
+    def members(self) -> tuple[Shape, ...]:
+        """Elements that a list surely has; nothing where it may be one of several."""
+        return self.variants[0].members if len(self.variants) == 1 else ()
+
+    @property
     def _objects(self) -> list[Variant]:
         return [variant for variant in self.variants if "object" in variant.types]
 
@@ -180,6 +187,12 @@ def make_shape(*types: str, values: Iterable[JSON] | None = None, element: Shape
     """Return the shape of these types."""
     only = None if values is None else tuple(values)
     return Shape(own=(Variant(frozenset(types), only, element=element),))
+
+
+def make_list(members: Iterable[Shape]) -> Shape:
+    """Return the shape of a list of these elements."""
+    every = tuple(members)
+    return Shape(own=(Variant(frozenset({"list"}), element=join_shapes(every), members=every),))
 
 
 def make_object(properties: Mapping[str, Shape], *, is_closed: bool = True, lists_keys: bool = True) -> Shape:
@@ -207,7 +220,7 @@ def make_constant(value: object) -> Shape:
         case dict():
             return make_object({key: make_constant(part) for key, part in value.items()})
         case list():
-            return make_shape("list", element=join_shapes([make_constant(part) for part in value])) if value else LIST
+            return make_list(map(make_constant, value)) if value else LIST
     return make_shape(find_type(value), values=(value,))
 
 

@@ -15,7 +15,7 @@ from holdfast.blueprint.parts import Part
 from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import LIST, UNKNOWN, Shape, find_type, join_shapes, make_object, make_shape
 
-_SCRATCHPAD = "scratchpad"
+SCRATCHPAD = "scratchpad"
 """The part of the context that conversations and agents write, too."""
 _DEEPEST = 4
 _WRITING = ("context_set", "context_merge")
@@ -130,7 +130,7 @@ def make_context(blueprint: Blueprint, writes: Writes) -> Shape:
     """Return the shape of the context, which holds at any time of a run."""
     answers = {} if writes.is_open else dict(_find_answers(writes, blueprint.context))
     is_open = writes.is_open or is_edited(blueprint)
-    keys = sorted({*blueprint.context, *(path[0] for path in writes.by_path), _SCRATCHPAD})
+    keys = sorted({*blueprint.context, *(path[0] for path in writes.by_path), SCRATCHPAD})
     if blueprint.context_schema is not None:
         other = {} if is_open else dict.fromkeys(keys, UNKNOWN)
         return _add_keys(Shape(blueprint.context_schema), _nest(answers), other, lists_keys=not is_open)
@@ -212,7 +212,7 @@ def _nest(answers: dict[tuple[str, ...], Shape]) -> dict[str, Shape]:
 def _find_value(key: str, first: dict[str, JSON], writes: Writes) -> Shape:
     """Return what is known of a key: its first value, or what is written there; a write below it is not followed."""
     written = [shape for path, shapes in writes.by_path.items() if path[0] == key for shape in shapes]
-    if key == _SCRATCHPAD or any(path[0] == key and len(path) > 1 for path in writes.by_path):
+    if key == SCRATCHPAD or any(path[0] == key and len(path) > 1 for path in writes.by_path):
         return UNKNOWN
     begun = [widen(first[key])] if key in first and first[key] is not None else []
     return join_shapes([*begun, *written])
@@ -233,6 +233,12 @@ def widen(value: JSON) -> Shape:
         case list():
             return LIST
     return make_shape(find_type(value))
+
+
+def find_targets(step: Step) -> Iterator[str]:
+    """Yield the paths that a step itself writes, beside its output."""
+    yield from (operation.write.target for operation in find_operations(step))
+    yield from _find_imported(step)
 
 
 def gather_writes(steps: Iterable[tuple[Step, Shape]]) -> Writes:

@@ -1,10 +1,8 @@
-"""Values that go somewhere: what is written to the context, and what a step or an import is given, must fit there."""
+"""Values that go somewhere: what a step, a tool or an import is given, and what a step gives, must fit there."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import is_literal
@@ -13,14 +11,11 @@ from holdfast.blueprint.kinds import AnyStep, Blueprint
 from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.parts import Template
-from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import Shape, make_constant
-from holdfast.blueprint.shapes.context import Context, is_changed
 from holdfast.blueprint.shapes.reader import ExpressionReader
-from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, quote, suggest_key
+from holdfast.blueprint.shapes.report import Report, describe_types, describe_values
 
 _DEEPEST = 4
-_WRITE = re.compile(r"\.(set|append|merge)\.value")
 
 
 def find_misfit(value: Shape, wanted: Shape, path: str = "", level: int = 0) -> str | None:
@@ -35,7 +30,9 @@ def find_misfit(value: Shape, wanted: Shape, path: str = "", level: int = 0) -> 
     if value.values and wanted.values and not any(same(one, other) for one in value.values for other in wanted.values):
         return f"{name} is {describe_values(value.values)}, not {describe_values(wanted.values)}"
     if level <= _DEEPEST and value.types == {"list"}:
-        return find_misfit(value.element, wanted.element, f"each element of {name}", level + 1)
+        of_members = (find_misfit(one, wanted.element, f"an element of {name}", level + 1) for one in value.members)
+        of_all = find_misfit(value.element, wanted.element, f"each element of {name}", level + 1)
+        return of_all or next(filter(None, of_members), None)
     if level > _DEEPEST or value.types != {"object"} or len(wanted.variants) != 1:
         return None
     return next(_find_misfits_inside(value, wanted, path, level), None)
@@ -53,132 +50,6 @@ def _find_misfits_inside(value: Shape, wanted: Shape, path: str, level: int) -> 
             yield f"{path or 'it'} may not have {key!r}" + (f": {hint}" if hint else "")
         elif declared is not None and inner is not None and (wrong := find_misfit(inner, declared, place, level + 1)):
             yield wrong
-
-
-def check_write(target: str, verb: str, value: Shape, context: Shape, path: str, report: Report) -> None:
-    """Report a write to a context of a known shape that would fail the step.
-
-    Args:
-        target: The context path that is written to.
-        verb: `set`, `append` or `merge`.
-        value: What is written.
-        context: What the author's schema says of the context.
-        path: The path in the document of the target.
-        report: Where a mistake goes.
-    """
-    keys, here = split_keys(target), context
-    for index, key in enumerate(keys):
-        name = ".".join(["context", *keys[:index]])
-        found = here.find_key(key)
-        if found is None and here.may_be("object"):
-            hint = suggest_key(key, here)
-            return report.add(path, "unknown_field", f"{name} may not have {key!r}", hint, rf"\b({re.escape(key)})\b")
-        if found is None:
-            return report.add(
-                path, "bad_shape", f"{name} is {describe_types(here)}, and holds no keys", "write beside it"
-            )
-        here = found
-    whole = ".".join(["context", *keys])
-    holder = {"append": "list", "merge": "object"}.get(verb)
-    if holder is not None and not here.may_be(holder, "null"):
-        change = {"append": "appended to it", "merge": "merged into it"}[verb]
-        message = f"{whole} is {describe_types(here)}: nothing can be {change}"
-        return report.add(path, "bad_shape", message, "write set: instead, or change context_schema")
-    wanted, done = (
-        (here.element, "appended") if verb == "append" and here.types <= {"list", "null"} else (here, "written")
-    )
-    if verb in ("set", "append") and (wrong := find_misfit(value, wanted)) is not None:
-        hint = "write a value that fits context_schema"
-        report.add(path, "bad_shape", f"what is {done} to {whole} does not fit: {wrong}", hint)
-    return None
-
-
-def _check_holder(target: str, verb: str, context: Context, path: str, report: Report) -> None:
-    """Report a write to, or below, a value that the context begins with, and that cannot take it."""
-    if (holder := context.find_holder(target, verb)) is None:
-        return
-    name, value = holder
-    last, begins = name.rpartition(".")[2], _describe_beginning(value)
-    if verb == "append" and split_keys(target) == split_keys(name):
-        message, hint = "and nothing can be appended to it", f"let it begin as a list: {last}: []"
-    else:
-        message, hint = "and holds no keys", f"write beside it, or let it begin as an object: {last}: {{}}"
-    report.add(path, "bad_shape", f"context.{name} begins as {begins}, {message}", hint)
-
-
-def _describe_beginning(value: JSON) -> str:
-    match value:
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-    return quote(value)
-
-
-def check_writes(step: AnyStep, output: Shape, context: Context, path: str, report: Report) -> None:
-    """Report what of a step's output cannot be written where the step says."""
-    if step.sink_to is not None:
-        check_write(step.sink_to, "set", output, context.declared_shape, f"{path}.sink_to", report)
-        _check_holder(step.sink_to, "set", context, f"{path}.sink_to", report)
-    if step.updates_context and output.types == {"object"}:
-        for key in sorted(output.required):
-            if (value := output.find_key(key)) is not None:
-                check_write(key, "set", value, context.declared_shape, f"{path}.updates_context", report)
-
-
-def check_operation(step: AnyStep, key: str, value: Shape, context: Context, path: str, report: Report) -> None:
-    """Report a write before, between or after iterations that would fail.
-
-    Args:
-        key: The path in the step of a value that is rendered there, such as `loop.init[0].set.value`.
-        path: The path of the step.
-    """
-    if (match := _WRITE.search(key)) is None or key.endswith("]"):
-        return
-    place = key.removesuffix(".value") + ".target"
-    target = str(_find_at(step, place))
-    before = report.mistakes
-    check_write(target, match[1], value, context.declared_shape, f"{path}.{place}", report)
-    if match[1] == "merge" and not is_literal(_find_at(step, key)) and not value.may_be("object", "text"):
-        message = f"what is merged into {target} is {describe_types(value)}, and no object"
-        report.add(f"{path}.{key}", "bad_shape", message, "write a mapping, such as value: {count: 1}")
-    if report.mistakes > before:
-        return
-    index = re.search(r"\.init\[(\d+)\]", key)
-    begun = context.begin_in(step, int(index[1]) if index else None)
-    _check_holder(target, match[1], begun, f"{path}.{place}", report)
-
-
-def check_append_after(
-    step: AnyStep, key: str, body: Sequence[tuple[AnyStep, Shape]], path: str, report: Report
-) -> None:
-    """Report an append between iterations to what a step of the body has written there, if that is no list.
-
-    Args:
-        key: The path in the step of the value that is appended, such as `loop.state[0].append.value`.
-        body: The steps of the body, each with its output.
-    """
-    if ".state[0].append" not in key or key.endswith("]"):
-        return
-    place = key.removesuffix(".value") + ".target"
-    keys = split_keys(str(_find_at(step, place)))
-    for one, output in reversed(body):
-        if one.sink_to is not None and split_keys(one.sink_to) == keys:
-            if one.when is None and one.on_error == "fail" and not output.may_be("list", "null"):
-                message = f"{one.name} writes {describe_types(output)} there, and nothing can be appended to that"
-                report.add(f"{path}.{place}", "bad_shape", message, "append to another path, or leave sink_to out")
-            return
-        if one.blocks() or one.updates_context or is_changed(one):
-            return
-
-
-def _find_at(step: AnyStep, place: str) -> object:
-    """Return what stands at a path of a step, such as `loop.init[0].set.target`."""
-    found: Any = step
-    for name, index in re.findall(r"(\w+)(?:\[(\d+)\])?", place):
-        found = getattr(found, name)
-        found = found[int(index)] if index else found
-    return found
 
 
 def check_input(step: AnyStep, value: Shape, path: str, report: Report) -> None:

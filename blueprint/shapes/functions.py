@@ -10,9 +10,10 @@ from holdfast.blueprint.expressions.functions import METHODS
 from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
 from holdfast.blueprint.shapes.arguments import check_method
 from holdfast.blueprint.shapes.elements import look_into
+from holdfast.blueprint.shapes.operators import need_order
 from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import describe_types, locate_value, name_node, suggest_key
-from holdfast.blueprint.shapes.rules import need_number, need_text, read_elements, take_part
+from holdfast.blueprint.shapes.rules import find_entry, need_number, need_text, read_elements, take_part
 
 _OF_TEXT = {
     "capitalize": TEXT,
@@ -41,6 +42,7 @@ _ONE_ELEMENT = ("first", "last", "min", "max")
 _OF_OBJECT = ("items", "dictsort")
 _AS_IT_IS = "a list is gone through as it is"
 _OF_ANY = {"string": TEXT, "tojson": TEXT, "int": UNKNOWN, "float": UNKNOWN, "size": NUMBER}
+_READING = ("int", "float")
 _ORDERED = (("number", "boolean", "text"), "numbers or texts")
 _NEEDS = {"sum": (("number", "boolean"), "numbers"), **dict.fromkeys(("min", "max", "sort"), _ORDERED)}
 """Filters that look at each element, the types that one of them needs, and these in words."""
@@ -74,6 +76,8 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
         return need_number(judged, of, value)
     if name in _COUNTED:
         return _count(judged, of, value)
+    if name in _READING:
+        _check_readable(judged, name, of, value)
     if name in _OF_ANY:
         return _OF_ANY[name]
     if name == "reverse":
@@ -87,7 +91,7 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
         _check_join(judged, node, of, value)
     seen = look_into(judged, node, element)
     if name in _NEEDS and value.types <= {"list", "null"}:  # a text may be empty
-        _check_elements(judged, name, of, seen)
+        _check_elements(judged, name, of, seen, value.members if seen is element else ())
     if name == "map" and not node.args:
         return make_shape("list", element=seen)
     if name in _OF_ELEMENTS:
@@ -97,12 +101,27 @@ def filter_value(judged: JudgedText, node: nodes.Filter, value: Shape) -> Shape:
     return element if name in _ONE_ELEMENT else UNKNOWN
 
 
-def _check_elements(judged: JudgedText, name: str, of: nodes.Node, seen: Shape) -> None:
-    """Report elements, or what is looked at in each, that cannot be added or have no order."""
+def _check_elements(judged: JudgedText, name: str, of: nodes.Node, seen: Shape, members: Sequence[Shape] = ()) -> None:
+    """Report elements, or what is looked at in each, that cannot be added or have no order.
+
+    Args:
+        members: What surely is among the elements, as it is looked at.
+    """
     types, wanted = _NEEDS[name]
-    if not seen.may_be(*types):
-        message = f"what `{name}` looks at in {name_node(of)} is {describe_types(seen)}: it needs {wanted}"
+    wrong = next((one for one in (seen, *members) if not one.may_be(*types)), None)
+    if wrong is not None:
+        message = f"what `{name}` looks at in {name_node(of)} is {describe_types(wrong)}: it needs {wanted}"
         judged.report("bad_shape", message, "name the part of each: attribute='…', or make numbers: map('int')")
+    elif types == _ORDERED[0]:
+        parts = of.items if isinstance(of, nodes.List | nodes.Tuple) else [of] * len(members)
+        need_order(judged, list(zip(parts, members, strict=True)))
+
+
+def _check_readable(judged: JudgedText, name: str, of: nodes.Node, value: Shape) -> None:
+    """Warn of a list or an object that is read as a number: what comes of it is the default."""
+    if value.types <= {"list", "object", "null"} and value.types != {"null"}:
+        message = f"{name_node(of)} is {describe_types(value)}: `{name}` gives its default"
+        judged.warn("unread_number", message, "read a part of it, or count it: `| length`")
 
 
 def _check_join(judged: JudgedText, node: nodes.Filter, of: nodes.Node, value: Shape) -> None:
@@ -151,7 +170,11 @@ def call_function(judged: JudgedText, node: nodes.Call, arguments: Sequence[Shap
                 need_number(judged, argument, shape)
             return make_shape("list", element=NUMBER)
         case "min" | "max" if len(arguments) == 1:
-            return read_elements(judged, node.args[0], arguments[0])
+            element = read_elements(judged, node.args[0], arguments[0])
+            if arguments[0].types <= {"list", "null"}:
+                _check_elements(judged, node.node.name, node.args[0], element, arguments[0].members)
+            return element
+    need_order(judged, list(zip(node.args, arguments, strict=True)))  # `min` or `max`
     return join_shapes(list(arguments))
 
 
@@ -168,6 +191,9 @@ def call_method(judged: JudgedText, node: nodes.Call, of: Shape, arguments: Sequ
     match name, node.args:
         case "get", [nodes.Const(value=str(key)), *_] if of.types != {"null"}:
             return _get(judged, node, of, key)
+        case "get", [key, *others] if of.types <= {"object", "null"} and arguments[0].values:
+            found = find_entry(judged, node.node.node, key, of, arguments[0])
+            return UNKNOWN if others else found
     return _METHODS.get(name, UNKNOWN)
 
 

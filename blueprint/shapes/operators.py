@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
 from typing import Any
 
 from jinja2 import nodes
 
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.shape import BOOLEAN, LIST, NUMBER, TEXT, Shape, find_type, join_shapes, make_shape
+from holdfast.blueprint.shape import (
+    BOOLEAN,
+    NUMBER,
+    TEXT,
+    UNKNOWN,
+    Shape,
+    Variant,
+    find_type,
+    join_shapes,
+    make_constant,
+    make_shape,
+)
 from holdfast.blueprint.shapes import consents
 from holdfast.blueprint.shapes.place import JudgedText
 from holdfast.blueprint.shapes.report import (
@@ -45,6 +57,10 @@ def _equal(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.Op
     for node, shape, constant in ((left, value, operand.expr), (operand.expr, other, left)):
         if isinstance(constant, nodes.Const) and not isinstance(node, nodes.Const):
             _report_never(judged, node, shape, constant.value)
+            break
+        if shape.types <= {"list", "null"} and (listed := find_constants(constant)):
+            for wanted in listed:
+                _check_element(judged, nodes.Const(wanted), make_constant(wanted), node, shape)
             break
     else:
         if not isinstance(left, nodes.Const):
@@ -87,9 +103,18 @@ def may_equal(value: Shape, other: Shape) -> bool:
     types, others = (_merge_numbers(shape.types) for shape in (value, other))
     if not types & others - {"null"}:
         return "null" in value.types & other.types or {"null"} in (value.types, other.types)
-    if value.values is None or other.values is None or "null" in value.types & other.types:
+    if "null" in types & others:
+        return True
+    if types | others <= {"list", "null"}:
+        return _may_hold(value, other) and _may_hold(other, value)
+    if value.values is None or other.values is None:
         return True
     return any(one == another for one in value.values for another in other.values)
+
+
+def _may_hold(value: Shape, other: Shape) -> bool:
+    """Return whether a list may have the elements that another one surely has."""
+    return all(may_equal(member, value.element) for member in other.members)
 
 
 def _merge_numbers(types: frozenset[str]) -> frozenset[str]:
@@ -139,22 +164,30 @@ def find_constants(node: nodes.Node) -> list[JSON] | None:
 
 
 def _order(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.Operand, other: Shape) -> Shape:
-    for node, shape in ((left, value), (operand.expr, other)):
-        if not shape.may_be("text", "number", "boolean"):
-            message = f"{name_node(node)} is {describe_types(shape)}, which is neither more nor less than anything"
-            judged.report("bad_shape", message, "compare numbers or texts; `| length` counts")
-            return BOOLEAN
-    kinds = [_merge_numbers(shape.types) & {"text", "number"} for shape in (value, other)]
-    if not kinds[0] & kinds[1]:
-        message = (
-            f"{name_node(left)} is {describe_types(value)}, and {name_node(operand.expr)} is {describe_types(other)}"
-        )
-        judged.report("bad_shape", f"{message}: they have no order", "compare numbers with numbers; `| int` reads one")
+    if not need_order(judged, [(left, value), (operand.expr, other)]):
         return BOOLEAN
     match operand.expr:
         case nodes.Const(value=int() | float() as bound):
             return _decide_order(value, operand.op, bound)
     return BOOLEAN
+
+
+def need_order(judged: JudgedText, values: Sequence[tuple[nodes.Node, Shape]]) -> bool:
+    """Return whether values may have an order; report one that has none, or two that have none together."""
+    for node, shape in values:
+        if not shape.may_be("text", "number", "boolean"):
+            message = f"{name_node(node)} is {describe_types(shape)}, which is neither more nor less than anything"
+            judged.report("bad_shape", message, "compare numbers or texts; `| length` counts")
+            return False
+    for (node, shape), (other_node, other) in combinations(values, 2):
+        if not _merge_numbers(shape.types) & _merge_numbers(other.types) & {"text", "number"}:
+            message = (
+                f"{name_node(node)} is {describe_types(shape)}, and {name_node(other_node)} is {describe_types(other)}"
+            )
+            hint = "compare numbers with numbers; `| int` reads one"
+            judged.report("bad_shape", f"{message}: they have no order", hint)
+            return False
+    return True
 
 
 def _decide_order(value: Shape, sign: str, bound: float) -> Shape:
@@ -197,11 +230,9 @@ def _is_outside(shape: Shape, node: nodes.Node) -> bool:
 
 
 def _add(judged: JudgedText, node: nodes.BinExpr, left: Shape, right: Shape) -> Shape:
-    sums = [
-        shape
-        for types, shape in ((_NUMBERS, NUMBER), ({"text"}, TEXT), ({"list"}, LIST))
-        if left.may_be(*types) and right.may_be(*types)
-    ]
+    sums = [shape for types, shape in ((_NUMBERS, NUMBER), ({"text"}, TEXT)) if _are_both(types, left, right)]
+    if _are_both({"list"}, left, right):
+        sums.append(_join_lists(left, right))
     if sums:
         return join_shapes(sums)
     is_text = left.is_text or right.is_text
@@ -209,6 +240,17 @@ def _add(judged: JudgedText, node: nodes.BinExpr, left: Shape, right: Shape) -> 
     hint = "`~` joins values as text" if is_text else "`+` adds numbers, texts or lists"
     judged.report("bad_shape", f"{message}: they cannot be added", hint)
     return left  # nothing comes of it, so that what it is written to stays what it is
+
+
+def _are_both(types: Collection[str], *shapes: Shape) -> bool:
+    return all(shape.may_be(*types) for shape in shapes)
+
+
+def _join_lists(left: Shape, right: Shape) -> Shape:
+    """Return what is known of a list and the elements of another behind it."""
+    lists = [variant for shape in (left, right) for variant in shape.variants if "list" in variant.types]
+    element = join_shapes([variant.element or UNKNOWN for variant in lists])
+    return Shape(own=(Variant(frozenset({"list"}), element=element, members=(*left.members, *right.members)),))
 
 
 def _compute(judged: JudgedText, node: nodes.BinExpr, left: Shape, right: Shape) -> Shape:

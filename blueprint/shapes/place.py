@@ -18,6 +18,7 @@ _REPLY: Mapping[str, Shape] = {
     "by": make_shape("text", "list", element=TEXT),
     "answers": make_shape("list", element=make_object(dict.fromkeys(("by", "at", "content"), UNKNOWN))),
 }
+LatestWrites = Mapping[tuple[str, ...], tuple[str, Shape]]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Place:
     written: Mapping[str, Sequence[Shape]] = field(default_factory=dict)
     """What is written to each key of the context below which nothing is written by itself."""
 
+    latest: LatestWrites = field(default_factory=dict)
+    """What steps of this list have surely written last to a path of the context, each with the step's name."""
+
     def assume(self, looked_at: Collection[str]) -> Place:
         """Return the place where a condition has looked at these references."""
         return replace(self, looked_at=self.looked_at | set(looked_at))
@@ -55,6 +59,7 @@ class Place:
             heard=UNKNOWN,
             null_causes={**self.null_causes, **causes},
             certain=self.certain - {PREVIOUS[0]},
+            latest={},
         )
 
     def find_certain(self, root: str, keys: Sequence[str]) -> Shape | None:

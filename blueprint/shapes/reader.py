@@ -23,6 +23,7 @@ from holdfast.blueprint.shape import (
     join_shapes,
     keep_values,
     make_constant,
+    make_list,
     make_object,
     make_shape,
 )
@@ -73,8 +74,7 @@ class ExpressionReader(JudgedText):
                 parts = {key: self._at(f"{self.path}.{key}").render(part) for key, part in template.items()}
                 return make_object(parts)
             case list():
-                elements = [reader.render(part) for reader, part in self.list_parts(template)]
-                return make_shape("list", element=join_shapes(elements))
+                return make_list(reader.render(part) for reader, part in self.list_parts(template))
         return make_constant(template)
 
     def list_parts(self, template: list[Any]) -> Iterator[tuple[ExpressionReader, Any]]:
@@ -286,7 +286,7 @@ class ExpressionReader(JudgedText):
         return rules.read_item(self, node, of, key)
 
     def _read_list(self, node: nodes.List | nodes.Tuple) -> Shape:
-        return make_shape("list", element=join_shapes([self.read(part) for part in node.items]))
+        return make_list(map(self.read, node.items))
 
     def _read_dict(self, node: nodes.Dict) -> Shape:
         parts: dict[str, Shape] = {}

@@ -10,7 +10,17 @@ from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.shape import NUMBER, TEXT, UNKNOWN, Shape, join_shapes, make_shape
 from holdfast.blueprint.shapes import consents
 from holdfast.blueprint.shapes.place import PREVIOUS, JudgedText
-from holdfast.blueprint.shapes.report import MOST_KEYS, describe_types, find_chain, locate_key, name_node, suggest_key
+from holdfast.blueprint.shapes.report import (
+    MOST_KEYS,
+    describe_types,
+    find_chain,
+    locate_key,
+    locate_value,
+    name_node,
+    quote,
+    suggest_key,
+    suggest_value,
+)
 
 _INSTEAD = {
     "length": "write `| length`",
@@ -110,9 +120,29 @@ def read_item(judged: JudgedText, node: nodes.Getitem, of: Shape, key: Shape) ->
             "bad_shape", f"{name_node(node.node)} is {describe_types(of)}, and has no elements", "read it as a whole"
         )
         return UNKNOWN
+    if of.types <= {"object", "null"} and key.values:
+        return find_entry(judged, node.node, node.arg, of, key)
     if of.may_be("object") or not key.types <= {"number"}:
         return UNKNOWN
     return of.element
+
+
+def find_entry(judged: JudgedText, table: nodes.Node, key: nodes.Node, of: Shape, index: Shape) -> Shape:
+    """Return what is known under a key that is one of several; report what no key finds, or what finds no key.
+
+    Args:
+        table: The object. Where it stands in the expression itself, each of its keys is meant to be found.
+        index: What is known of the key.
+    """
+    keys = [value for value in index.values or () if isinstance(value, str)]
+    found = [shape for one in keys if (shape := of.find_key(one)) is not None]
+    unread = [one for one in of.keys if one not in keys] if isinstance(table, nodes.Dict) else []
+    if keys and not found and not unread:
+        judged.report("unknown_field", f"{name_node(table)} has no {quote(keys[0])}", suggest_key(keys[0], of))
+    for one in unread:
+        hint = suggest_value(one, keys)
+        judged.report("impossible_comparison", f"{name_node(key)} is never {quote(one)}", hint, locate_value(one))
+    return join_shapes(found) if found else UNKNOWN
 
 
 def read_slice(judged: JudgedText, node: nodes.Getitem, of: Shape) -> Shape:

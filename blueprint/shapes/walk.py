@@ -19,19 +19,17 @@ from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
 from holdfast.blueprint.shapes.branches import check_branches
 from holdfast.blueprint.shapes.context import Context, Writes, gather_writes, is_same, make_context
 from holdfast.blueprint.shapes.fitting import (
-    check_append_after,
     check_arguments,
     check_form,
     check_import,
     check_input,
-    check_operation,
     check_output,
-    check_writes,
     find_misfit,
 )
 from holdfast.blueprint.shapes.place import PREVIOUS, Place, make_entry
 from holdfast.blueprint.shapes.reader import ExpressionReader
 from holdfast.blueprint.shapes.report import Report, Sink, describe_types
+from holdfast.blueprint.shapes.writes import check_operation, check_writes, follow_writes
 
 _VALUES = ("condition_expression", "iterable_input")
 """Conditions whose value is used: they are not tested for truth."""
@@ -186,7 +184,7 @@ class Walk:
         output = self._find_output(step, input_, path, inside)
         self.outputs.append((step, output))
         self._check_update(step, output, path)
-        check_writes(step, output, self.context, path, self.report)
+        check_writes(step, output, self.context, place.latest, path, self.report)
         return self._after(step, output, path, outside)
 
     def _assume(self, step: AnyStep, place: Place) -> Place:
@@ -270,6 +268,7 @@ class Walk:
             heard=UNKNOWN,
             names={**place.names, **unknown, **known},
             certain=place.certain - {PREVIOUS[0]},
+            latest={},
         )
         around, self.context = self.context, self.context.begin_in(step)
         end = self._walk_list(block.steps, f"{path}.{key}", begin)
@@ -281,11 +280,8 @@ class Walk:
                 continue
             at = replace(begin, previous=place.previous) if ".init[" in read_key else end if block.loops else begin
             value = self._reader(f"{path}.{read_key}", at).render(template)
-            before = self.report.mistakes
-            check_operation(step, read_key, value, self.context, path, self.report)
-            if block.loops and self.report.mistakes == before:
-                given = [(one, shape) for one, shape in self.outputs if any(one is inner for inner in block.steps)]
-                check_append_after(step, read_key, given, path, self.report)
+            latest = place.latest if ".init[" in read_key else end.latest
+            check_operation(step, read_key, value, self.context, latest, path, self.report)
         for read_key, condition in block.conditions.items():
             at = end if block.loops else begin
             self._note(step, read_key, condition, at, block)
@@ -320,6 +316,7 @@ class Walk:
             {**place.null_causes, **causes},
             certain,
             written=place.written,
+            latest=follow_writes(step, output, place.latest),
         )
 
     def _check_update(self, step: AnyStep, output: Shape, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, NotRequired, Required, TypedDict
 
 import pytest
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from holdfast.activities.registry import Tool
 from holdfast.activities.typed_dicts import make_readable
@@ -22,15 +22,31 @@ class Booking(TypedDict, total=False):
     parts: list[Part] | None
 
 
+class Animal(BaseModel):
+    name: str
+
+
+class Dog(Animal):
+    tricks: int
+
+
 def find() -> Booking:
     return {"id": "B-1"}
 
 
-def test_the_result_of_a_tool_is_known() -> None:
+def test_the_result_of_a_tool_is_known_and_has_no_other_keys() -> None:
     result = Tool("find", find).result()
     shape = Shape(result)
-    assert (shape.keys, shape.required) == (["id", "parts"], {"id"})
+    assert (shape.keys, shape.required, shape.find_key("price")) == (["id", "parts"], {"id"}, None)
     assert shape.find_key("parts").element.keys == ["price", "inside"]
+
+
+def find_animal() -> Animal:
+    return Dog(name="Rex", tricks=3)
+
+
+def test_a_class_of_which_another_one_derives_may_have_more_keys() -> None:
+    assert Shape(Tool("find_animal", find_animal).result()).find_key("tricks") is not None
 
 
 def test_values_are_read_by_its_fields_and_their_rules() -> None:

@@ -27,7 +27,7 @@ context: {paid: 0, log: []}
 context_schema:
   type: object
   additionalProperties: false
-  properties: {paid: {type: number}, log: {type: array}}
+  properties: {paid: {type: number}, log: {type: array}, names: {type: array, items: {type: string}}}
 agents:
   judge:
     model: echo
@@ -120,6 +120,27 @@ MISTAKES = {
     WHEN % "steps.who.output > 3": ("steps", "bad_shape", "`| int` reads one"),
     WHEN % "steps.rate.output.words > 3": ("steps", "bad_shape", "`| length` counts"),
     WHEN % "'a' in input.amount": ("a", "bad_shape", "`in` needs a list"),
+    # Lists as they are written, tables, and what is compared by `min`.
+    READ % "[input.amount, input.payee] | max": ("{{", "bad_shape", "they have no order"),
+    WHEN % "min(input.amount, input.payee) > 3": ("min", "bad_shape", "input.amount is a number, and input.payee is"),
+    WHEN % "steps.several.output == ['red2']": ("red2", "impossible_comparison", "did you mean 'red'?"),
+    READ % "{'completed': 'ok', 'skiped': 'no'}[steps.rate.status]": (
+        "skiped",
+        "impossible_comparison",
+        "steps.rate.status is never 'skiped' (did you mean 'skipped'?)",
+    ),
+    READ % "{'rot': 1, 'red': 2}.get(steps.pick.output, 3)": ("rot", "impossible_comparison", "it is 'red' or"),
+    READ % "steps.form.output[steps.pick.output]": ("{{", "unknown_field", "has no 'red' (it has amount)"),
+    RACE % "until: 1" + ", " + WHEN % "steps.p.output.winner == ['middle']": (
+        "middle",
+        "impossible_comparison",
+        "'left' or",
+    ),
+    "{name: x, input: '{{ context.names + [1] }}', sink_to: names}": (
+        "names",
+        "bad_shape",
+        "an element of it is a number",
+    ),
     # Truth and branches.
     WHEN % "steps.pick.output": ("steps", "bad_consent", "== 'OPTION'"),
     CHOOSE % ("input.amount > 3", "yes: {name: a}, true: {name: b}, false: {name: d}"): (
@@ -280,6 +301,13 @@ FINE = [
     READ % "input.payee | fromjson | map(attribute='any.key') | list",
     READ % "steps.rate.output.words | map('upper') | list",
     READ % "input.tags | max",
+    READ % "min(input.amount, 3) if input.amount else max(steps.rate.output.score, 0)",
+    READ % "{'completed': 1, 'skipped': 2}[steps.rate.status]",
+    READ % "{'completed': 1}.get(steps.rate.status, 2)",
+    READ % "{'red': {'price': 1}, 'green': {'price': 2}}[steps.pick.output].price",
+    WHEN % "steps.several.output == ['red'] or steps.several.output == []",
+    READ % "[input.amount, input.payee] + [1]",
+    "{name: x, input: '{{ context.names + [input.payee] }}', sink_to: names}",
     READ % "input.tags | sort(reverse=true) | list",
     READ % "steps.rate.output.words | sum(attribute='text.length', start=0) if false else 1",
     READ % "steps.rate.output.words | map(attribute='text') | max",
@@ -530,11 +558,26 @@ def test_what_a_value_begins_with_says_what_can_be_appended_to_it(body: str, wri
         ("{name: a, input: '{{ input }}', sink_to: log}", False),
     ],
 )
-def test_nothing_is_appended_to_what_a_step_of_the_body_writes_as_a_text(body: str, is_wrong: bool) -> None:
-    state = "[{append: {target: context.log, value: x}}]"
-    steps = f"steps: [{{kind: loop, name: l, loop: {{max_loops: 2, body: [{body}], state: {state}}}}}]"
-    problems = parse(f"context: {{log: []}}\n{steps}").problems
-    assert [one.path for one in problems] == ["steps[0].loop.state[0].append.target"] * is_wrong, problems
+@pytest.mark.parametrize("key", ["state", "init"])
+def test_nothing_is_appended_to_what_a_step_before_writes_as_a_text(body: str, is_wrong: bool, key: str) -> None:
+    before, inside = ("", body) if key == "state" else (f"{body}, ", "{name: in}")
+    append = f"{key}: [{{append: {{target: context.log, value: x}}}}]"
+    loop = f"{{kind: loop, name: l, loop: {{max_loops: 2, body: [{inside}], {append}}}}}"
+    problems = parse(f"context: {{log: []}}\nsteps: [{before}{loop}]").problems
+    assert [one.path.partition(".")[2] for one in problems] == [f"loop.{key}[0].append.target"] * is_wrong, problems
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_wrong"),
+    [
+        ("{name: a, input: x, sink_to: log}, {name: b, input: 1, sink_to: log.first}", True),
+        ("{name: a, input: x, sink_to: log.first}, {name: b, input: 1, sink_to: log.last}", False),
+        ("{name: a, input: x, sink_to: log}, {name: b, input: {}, sink_to: log}, {name: c, sink_to: log.c}", False),
+        ("{name: a, input: x, sink_to: log}, {name: b, uses: context_set}, {name: c, sink_to: log.c}", False),
+    ],
+)
+def test_nothing_is_written_below_what_a_step_before_writes_as_a_text(steps: str, is_wrong: bool) -> None:
+    assert ["holds no keys" in one.message for one in parse(f"steps: [{steps}]").problems] == [True] * is_wrong
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -151,18 +151,22 @@ JOINED = 'steps: [{name: rate, input: {a: 1}}, {kind: hitl, name: who, message: 
 
 
 @pytest.mark.parametrize(
-    ("value", "warns"),
+    ("value", "code"),
     [
-        ("steps.rate.output | join", True),
-        ("steps.rate.output.values() | join", False),
-        ("steps.who.output | join(', ')", True),
-        ("steps.who.output | join", False),
-        ("steps.who.output.split() | join(', ')", False),
-        ("input | join(', ')", False),
+        ("steps.rate.output | join", "joined_parts"),
+        ("steps.rate.output.values() | join", None),
+        ("steps.who.output | join(', ')", "joined_parts"),
+        ("steps.who.output | join", None),
+        ("steps.who.output.split() | join(', ')", None),
+        ("input | join(', ')", None),
+        ("steps.rate.output | int", "unread_number"),
+        ("steps.who.output.split() | float(1)", "unread_number"),
+        ("steps.who.output | int", None),
+        ("input | int", None),
     ],
 )
-def test_joining_keys_or_letters_is_told(warned, value: str, warns: bool) -> None:
-    assert [one.code for one in warned(JOINED % value)] == ["joined_parts"] * warns
+def test_a_filter_that_takes_a_value_for_another_is_told(warned, value: str, code: str | None) -> None:
+    assert [one.code for one in warned(JOINED % value)] == ([code] if code else [])
 
 
 def test_a_key_that_nothing_says_a_value_has_is_told(warned) -> None:
