@@ -19,11 +19,13 @@ class _Form:
 
     types: tuple[str, ...]
     words: str
+    is_whole: bool = True
+    """Numbers have to be whole."""
 
     def takes(self, shape: Shape) -> bool:
         if not shape.may_be(*self.types):
             return False
-        only_numbers = shape.types == {"number"} and shape.values
+        only_numbers = self.is_whole and shape.types == {"number"} and shape.values
         return not only_numbers or any(map(is_integer, shape.values or ()))
 
 
@@ -56,7 +58,7 @@ _METHODS: Mapping[str, tuple[_Form, ...]] = {
     "startswith": (_TEXTS,),
     "strip": (_TEXT_OR_NULL,),
 }
-_NUMBER = _Form(("number", "boolean"), "a number")
+_NUMBER = _Form(("number", "boolean"), "a number", is_whole=False)
 _TESTS: Mapping[str, _Form] = {"divisibleby": _NUMBER}
 
 

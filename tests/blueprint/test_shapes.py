@@ -301,6 +301,7 @@ FINE = [
     READ % "input.payee | fromjson | map(attribute='any.key') | list",
     READ % "steps.rate.output.words | map('upper') | list",
     READ % "input.tags | max",
+    WHEN % "input.amount is divisibleby(2.5)",
     READ % "min(input.amount, 3) if input.amount else max(steps.rate.output.score, 0)",
     READ % "{'completed': 1, 'skipped': 2}[steps.rate.status]",
     READ % "{'completed': 1}.get(steps.rate.status, 2)",

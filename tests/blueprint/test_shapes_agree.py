@@ -52,7 +52,7 @@ TWO = [
     "({}) | batch({})",
 ]
 TWO += ["({}).split({})", "({}).startswith({})", "({}) is divisibleby({})", "({}) is lt({})", "({}) | join({})"]
-TWO += ["min({}, {})", "[{}, {}] | max", "[{}] == {}", "{{'red': {}}}[{}]", "{{'a': {}}}.get({})", "[{}] + {}"]
+TWO += ["min({}, {})", "[{}, {}] | max", "([{}] == {})", "{{'red': {}}}[{}]", "{{'a': {}}}.get({})", "[{}] + {}"]
 PARTIAL = (" and ", " or ", " if ")
 """Words after which a part may never be evaluated."""
 
