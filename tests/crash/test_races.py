@@ -53,7 +53,7 @@ async def test_kills_change_no_winner(machines: Machines) -> None:
     await house.replay()
 
 
-DEATHS = ("before the losers are cancelled", "after they have ended") * 2
+DEATHS = ("before the losers are cancelled", "after they have ended")
 """Where the worker dies, of the places in `dying.py`, which changes the worker that imports it."""
 
 
