@@ -54,7 +54,7 @@ class PlanSteps:
     def is_driven(self) -> bool:
         return self.plan.driver == "agent"
 
-    def make(self, units: Iterable[Unit]) -> list[PlanPart]:
+    def make(self, units: Iterable[Unit]) -> list[UnitStep | UnitLoop]:
         """Return units as steps, in the order in which they run if one runs at a time."""
         return [self._make_step(unit) for unit in in_running_order(units)]
 
@@ -70,7 +70,7 @@ class PlanSteps:
             return id_ if id_.startswith("loop") else f"loop {id_}"
         return f"step {id_}" if id_[:1].isdigit() else id_
 
-    def _make_step(self, unit: Unit) -> PlanPart:
+    def _make_step(self, unit: Unit) -> UnitStep | UnitLoop:
         gates, units = self.layout.list_gates(unit), self.layout.units_by_id
         fields: dict[str, Any] = {
             "name": unit.id,
@@ -151,10 +151,6 @@ class PlanPart(Step):
         """See base class."""
         return [*super().list_waits(names), *(f"a yes to {names.label(step)}" for step in self.gates)]
 
-    def count_questions(self) -> Amount:
-        """Return how many questions the unit asks people."""
-        raise NotImplementedError
-
 
 class UnitStep(PlanPart):
     """A step of a plan: the question that it is compiled to, and the work that follows."""
@@ -183,6 +179,7 @@ class UnitStep(PlanPart):
         return asking.model_copy(update={"options": options, "assignees": self.get_assignees(), "on_decline": None})
 
     def count_questions(self) -> Amount:
+        """Return how many questions it asks people."""
         return Amount(1 if asks(self.unit.step) else 0)
 
     def agents(self) -> Sequence[AgentReference]:
@@ -276,6 +273,7 @@ class UnitLoop(PlanPart, Map):
     }
 
     def count_questions(self) -> Amount:
+        """Return how many questions it asks people."""
         return self.cost().over(total(step.count_questions() for step in self.whole.make(self.unit.body)))
 
     def describe(self, names: Vocabulary) -> StepDescription:

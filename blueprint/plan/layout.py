@@ -29,8 +29,8 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
-    """A step or a loop."""
+class _PlanUnit:
+    """What a step and a loop have in common."""
 
     id: str
     path: str
@@ -45,27 +45,22 @@ class Unit:
     around: tuple[str, ...] = ()
     """The loops around it, the outermost first."""
 
-    @property
-    def description(self) -> str:
-        """What it does, in one short line for people."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True, kw_only=True)
-class StepUnit(Unit):
+class StepUnit(_PlanUnit):
     """A step."""
 
     step: PlanStep
 
     @property
     def description(self) -> str:
-        """See base class: its title, else what is to be done, or its tools."""
+        """What it does, in one short line for people: its title, else what is to be done, or its tools."""
         step = self.step
         return one_line(step.title or question_text(step.instruction) or ", ".join(step.tools), LONGEST_DESCRIPTION)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopUnit(Unit):
+class LoopUnit(_PlanUnit):
     """A loop: its body runs once for each item."""
 
     block: PlanLoop
@@ -76,8 +71,11 @@ class LoopUnit(Unit):
 
     @property
     def description(self) -> str:
-        """See base class."""
+        """What it does, in one short line for people."""
         return one_line(f"for each of {write_text(self.block.over)}", LONGEST_DESCRIPTION)
+
+
+Unit = StepUnit | LoopUnit
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,8 @@ class Layout:
 
         The one that its condition looks at is judged by that.
         """
-        named = unit.step if isinstance(unit, StepUnit) else unit.block if isinstance(unit, LoopUnit) else None
-        found = [self.find(name) for name in (named.dependencies if named is not None else ())]
+        named = unit.step if isinstance(unit, StepUnit) else unit.block
+        found = [self.find(name) for name in named.dependencies]
         judged = unit.condition.left if unit.condition is not None else None
         asked = judged.name if judged is not None and judged.kind == "result" else None
         confirmed = [one.id for one in found if isinstance(one, StepUnit) and confirms(one.step)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.kinds.plan_body import PlanBody, PlanLoop, PlanStep
 from holdfast.blueprint.plan.conditions import parse_condition
-from holdfast.blueprint.plan.layout import Fault, LoopUnit, StepUnit, known_id
+from holdfast.blueprint.plan.layout import Fault, LoopUnit, StepUnit, Unit, known_id
 from holdfast.blueprint.plan.references import BadText, Reference, list_references
 
 MAX_LEVELS = 3
@@ -32,7 +32,7 @@ class Structure:
         """The ids inside each loop, each with the path where the loop names it."""
         self.loop_of: dict[str, str] = {}
         self._collect()
-        self.units: dict[str, StepUnit | LoopUnit] = {**self.steps, **self.loops}
+        self.units: dict[str, Unit] = {**self.steps, **self.loops}
         self._find_bodies()
         self._check_nesting()
 
