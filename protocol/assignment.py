@@ -82,7 +82,14 @@ class AssignmentCommand(Value):
 
     def event(self, question: Question) -> EventData:
         """Return the event, of the question as the command has left it."""
-        raise NotImplementedError
+        from holdfast.protocol.events import EVENT_TYPES  # noqa: PLC0415  see the head of this file
+
+        told = {"id": question.id, "by": self.by, "comment": self.comment, **self.tell_change(question)}
+        return EVENT_TYPES[f"question.{self.status}"].model_validate(told)
+
+    def tell_change(self, question: Question) -> JSONObject:
+        """Return the further fields of the event, of the question as the command has left it."""
+        return {}
 
 
 class Claim(AssignmentCommand):
@@ -97,13 +104,9 @@ class Claim(AssignmentCommand):
         """See base class."""
         return {"claimed_by": self.user, "claimed_until": now + timedelta(seconds=self.seconds)}
 
-    def event(self, question: Question) -> EventData:
+    def tell_change(self, question: Question) -> JSONObject:
         """See base class."""
-        from holdfast.protocol.events import QuestionClaimed  # noqa: PLC0415  see the head of this file
-
-        until = question.claimed_until
-        assert until is not None
-        return QuestionClaimed(id=question.id, by=self.by, until=until, comment=self.comment)
+        return {"until": question.claimed_until}
 
 
 class Release(AssignmentCommand):
@@ -115,12 +118,6 @@ class Release(AssignmentCommand):
     def list_changes(self, question: Question, now: datetime) -> JSONObject:
         """See base class."""
         return dict(UNCLAIMED)
-
-    def event(self, question: Question) -> EventData:
-        """See base class."""
-        from holdfast.protocol.events import QuestionReleased  # noqa: PLC0415  see the head of this file
-
-        return QuestionReleased(id=question.id, by=self.by, comment=self.comment)
 
 
 class Delegation(AssignmentCommand):
@@ -150,13 +147,9 @@ class Delegation(AssignmentCommand):
         standing = {name: to for name, to in question.delegations.items() if name != self.to}
         return {"assignees": [*assignees, self.to], "delegations": {**standing, str(self.user): self.to}, **UNCLAIMED}
 
-    def event(self, question: Question) -> EventData:
+    def tell_change(self, question: Question) -> JSONObject:
         """See base class."""
-        from holdfast.protocol.events import QuestionDelegated  # noqa: PLC0415  see the head of this file
-
-        return QuestionDelegated(
-            id=question.id, by=self.by, to=self.to, assignees=question.assignees, comment=self.comment
-        )
+        return {"to": self.to, "assignees": question.assignees}
 
 
 class Reassignment(AssignmentCommand):
@@ -182,11 +175,9 @@ class Reassignment(AssignmentCommand):
         """See base class."""
         return {"assignees": self.to, "delegations": {}, **UNCLAIMED}
 
-    def event(self, question: Question) -> EventData:
+    def tell_change(self, question: Question) -> JSONObject:
         """See base class."""
-        from holdfast.protocol.events import QuestionReassigned  # noqa: PLC0415  see the head of this file
-
-        return QuestionReassigned(id=question.id, by=self.by, assignees=question.assignees, comment=self.comment)
+        return {"assignees": question.assignees}
 
 
 class AssignmentReceipt(Value):
