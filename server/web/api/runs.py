@@ -32,7 +32,7 @@ from holdfast.protocol.views import Status
 from holdfast.runtime.errors import RunExists
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.story import StoryRow, story
-from holdfast.server.web.api.routes import WEB_PAGE, ApiCall, Exchange, PageQuery, link_to_next
+from holdfast.server.web.api.routes import WEB_PAGE, Answerer, ApiCall, Exchange, PageQuery, link_to_next
 from holdfast.server.web.requests import WebInput
 
 MOST_WAIT = 60.0
@@ -349,63 +349,18 @@ async def edit_run(exchange: Exchange) -> list[dict[str, Any]]:
     return [receipt.model_dump(mode="json") for receipt in receipts]
 
 
-_STEERING_PROBLEMS = (403, 404, 409, 410, 422, 503)
+def _command(name: str, answer: Answerer, gives: Any, body: type[WebInput] = NoBody, status: int = 200) -> ApiCall:
+    problems = (403, 404, 409, 410, 422, 503)
+    path = f"/runs/{{run}}/{name}"
+    return ApiCall("POST", path, answer, gives, "steer", "steer", status=status, body=body, problems=problems)
+
+
 STEERING_CALLS = [
-    ApiCall(
-        "POST", "/runs/{run}/pause", pause_run, SteeringJSON, "steer", "steer", body=NoBody, problems=_STEERING_PROBLEMS
-    ),
-    ApiCall(
-        "POST",
-        "/runs/{run}/resume",
-        resume_run,
-        SteeringJSON,
-        "steer",
-        "steer",
-        body=NoBody,
-        problems=_STEERING_PROBLEMS,
-    ),
-    ApiCall(
-        "POST",
-        "/runs/{run}/cancel",
-        cancel_run,
-        SteeringJSON,
-        "steer",
-        "steer",
-        body=CancelInput,
-        problems=_STEERING_PROBLEMS,
-    ),
-    ApiCall(
-        "POST",
-        "/runs/{run}/retry",
-        retry_run,
-        RetriedJSON,
-        "steer",
-        "steer",
-        body=NoBody,
-        problems=_STEERING_PROBLEMS,
-    ),
-    ApiCall(
-        "POST",
-        "/runs/{run}/fork",
-        fork_run,
-        ForkedJSON,
-        "steer",
-        "steer",
-        status=201,
-        body=ForkInput,
-        problems=_STEERING_PROBLEMS,
-    ),
-    ApiCall(
-        "POST", "/runs/{run}/tell", tell_run, ToldJSON, "steer", "steer", body=TellInput, problems=_STEERING_PROBLEMS
-    ),
-    ApiCall(
-        "POST",
-        "/runs/{run}/edit",
-        edit_run,
-        list[Receipt | Sent],
-        "steer",
-        "steer",
-        body=EditInput,
-        problems=_STEERING_PROBLEMS,
-    ),
+    _command("pause", pause_run, SteeringJSON),
+    _command("resume", resume_run, SteeringJSON),
+    _command("cancel", cancel_run, SteeringJSON, CancelInput),
+    _command("retry", retry_run, RetriedJSON),
+    _command("fork", fork_run, ForkedJSON, ForkInput, 201),
+    _command("tell", tell_run, ToldJSON, TellInput),
+    _command("edit", edit_run, list[Receipt | Sent], EditInput),
 ]

@@ -66,7 +66,8 @@ LOOK_SECONDS = 2.0
 """Seconds after which a question is shown as it was seen last: its worker may be busy, or frozen."""
 Sending = Coroutine[Any, Any, bool]
 """The sending of an answer or a command; its result is whether a worker has received it."""
-ANSWER_DO = {"decline": "decline", "cancel": "cancel"}
+ACTIONS: Mapping[str, Literal["accept", "decline", "cancel"]] = {"decline": "decline", "cancel": "cancel"}
+"""What the buttons mean that send no content; all others accept."""
 MOVES = ("claim", "release", "delegate")
 REMADE: Mapping[str, Callable[[Question, Texts], AnswerForm]] = {"preview": edited_form, "restore": restored_form}
 """The buttons that send nothing, and show the form in another way."""
@@ -196,11 +197,8 @@ async def send_answer(request: Request) -> Response:
 
 async def _answer(request: Request, identity: Identity, asked: FoundQuestion, do: str, texts: Texts) -> Response:
     question = asked.question
-    action: Literal["accept", "decline", "cancel"] = "accept"
-    content = None
-    if do in ANSWER_DO:
-        action = "decline" if do == "decline" else "cancel"
-    else:
+    action, content = ACTIONS.get(do, "accept"), None
+    if action == "accept":
         read = read_answer(question, do, texts)
         if not read.is_answer:
             return await _question_page(request, asked, typed_form(question, texts))
