@@ -32,12 +32,12 @@ class Reply:
     answers: Sequence[JSONObject] = ()
     """Where several must accept, each acceptance: `by`, `at`, `content`."""
 
-    @property
-    def proof(self) -> JSONObject:
-        """The fields of the event that say what is proved."""
-        return {"proved_by": self.proved_by, "groups": self.groups, "unseen": self.unseen}
+    def list_event_fields(self) -> JSONObject:
+        """Return the fields of an event that say who replied what, and what is proved."""
+        return {name: getattr(self, name) for name in _EVENT_FIELDS}
 
 
+_EVENT_FIELDS = ("by", "content", "comment", "proved_by", "groups", "unseen")
 _ACTIONS: dict[str, Literal["accept", "decline", "cancel", "expire"]] = {
     "answered": "accept",
     "declined": "decline",

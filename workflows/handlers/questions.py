@@ -226,11 +226,8 @@ class Questions:
             id=met.question or question.id,
             status=met.status,
             at=met.at,
-            by=met.by,
-            content=content,
-            comment=met.comment,
             secret=asked.hidden or None,
-            **reply.proof,
+            **reply.list_event_fields(),
         )
         self._journal.note(question.address, event)
         self._replies.append((question, reply))
@@ -342,14 +339,11 @@ class Questions:
         entry.show(answers_so_far=len(entry.accepted), accepted_by=list(entry.accepted))
         event = QuestionAccepted(
             id=entry.question.id,
-            by=reply.by,
-            content=reply.content,
-            comment=reply.comment,
             key=key,
             digest=digest,
             so_far=len(entry.accepted),
             quorum=entry.question.quorum,
-            **reply.proof,
+            **reply.list_event_fields(),
         )
         self._note(entry, event)
         return self._receipts.add(Closed(entry.question.id, "waiting_quorum", workflow.now(), reply.by, key, digest))
@@ -371,15 +365,12 @@ class Questions:
             del self._shown[next(iter(self._shown))]
         event = _CLOSING[reply.status](
             id=question.id,
-            by=reply.by,
-            content=reply.content,
-            comment=reply.comment,
             default=default,
             key=key,
             digest=digest,
             secret=entry.asked.hidden or None,
             accepted_by=list(entry.accepted) or None,
-            **reply.proof,
+            **reply.list_event_fields(),
         )
         self._journal.note(question.address, event)
         return closed
