@@ -13,7 +13,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.source import plain, read
 from holdfast.cli.schemas import FOLDER, SCHEMAS, FileKind, make_answer_schema, make_config_schema, make_test_schema
 from holdfast.client.answer_files import ENTRY_KEYS
-from holdfast.testkit import files
+from holdfast.testkit import expectations, files
 from tests.client.command import Holdfast
 from tests.repository import ROOT
 
@@ -69,10 +69,10 @@ def test_the_schemas_have_the_keys_that_are_read() -> None:
     [_, question, _] = expect["questions"]["anyOf"][0]["items"]["anyOf"]
     found = [keys, case, expect, question["properties"], expect["trace"]["additionalProperties"]["properties"]]
     found += [expect["error"]["properties"], make_answer_schema()["items"]["properties"]]
-    wanted = [files.FILE_KEYS, files.CASE_KEYS, files.EXPECT_KEYS, files.QUESTION_KEYS, files.SPAN_KEYS]
-    wanted += [files.ERROR_KEYS, ENTRY_KEYS]
+    wanted = [files.FILE_KEYS, files.CASE_KEYS, expectations.EXPECT_KEYS, expectations.QUESTION_KEYS]
+    wanted += [expectations.SPAN_KEYS, expectations.ERROR_KEYS, ENTRY_KEYS]
     assert [set(part) for part in found] == [set(part) for part in wanted]
-    assert set(expect["status"]["enum"]) == set(files.STATUSES)
+    assert set(expect["status"]["enum"]) == set(expectations.STATUSES)
 
 
 def test_files_that_are_created_name_the_schema_that_is_beside_them(holdfast: Holdfast, tmp_path: Path) -> None:

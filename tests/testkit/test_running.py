@@ -9,7 +9,8 @@ import pytest
 from temporalio.client import WorkflowHistory
 
 from holdfast.client.history import histories
-from holdfast.testkit.files import CASE_KEYS, ERROR_KEYS, EXPECT_KEYS, FILE_KEYS, QUESTION_KEYS, SPAN_KEYS, STATUSES
+from holdfast.testkit.expectations import ERROR_KEYS, EXPECT_KEYS, QUESTION_KEYS, SPAN_KEYS, STATUSES
+from holdfast.testkit.files import CASE_KEYS, FILE_KEYS
 from holdfast.testkit.matching import CONTAINS, EQUALS, NOTHING
 from holdfast.testkit.running import run_case
 from tests.conftest import until
