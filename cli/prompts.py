@@ -62,7 +62,7 @@ class AnswerFile:
     async def answer(self, question: Question) -> Answer | None:
         """Return the answer of the first unused entry that fits."""
         for entry in self.entries:
-            if question.id not in entry.tried and entry.fits(question):
+            if entry.can_answer(question):
                 return entry.answer(question)
         return None
 

@@ -15,10 +15,12 @@ import typer
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.packages import import_packages
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.custom import known_kinds
 from holdfast.blueprint.schema import language_schema
 from holdfast.blueprint.text_files import TEST_SUFFIX
 from holdfast.cli.output import print_json, say
+from holdfast.protocol.answers import REFUSALS
 from holdfast.runtime.config.key_texts import find_sections, read_key_texts
 from holdfast.runtime.config.sections import File
 
@@ -32,13 +34,7 @@ _REPLIES: JSONObject = {
     "description": "Replies by the name of a step, an agent or a tool; the last one repeats.",
     "additionalProperties": {"type": "array", "minItems": 1},
 }
-_QUESTION: JSONObject = {
-    "type": "object",
-    "properties": dict.fromkeys(
-        ("step", "address", "kind", "message", "options", "default", "info", "iteration", "assignees", "quorum"), {}
-    ),
-    "additionalProperties": False,
-}
+_DURATION: JSONObject = {"description": "A duration, such as 2d.", "type": ["string", "number", "null"]}
 _CONTAINED: JSONObject = {
     "type": "object",
     "properties": {"contains": {}},
@@ -82,13 +78,17 @@ def make_test_schema() -> JSONObject:
     """Return the schema of a file of tests."""
     replies = {"description": "Replies of models, or a file of them.", "anyOf": [{"type": "string"}, _REPLIES]}
     shared = {"model": replies, "tools": _REPLIES}
-    by = {"type": "string", "description": "Who answers, such as user:ana."}
+    answer = {
+        "by": {"type": "string", "description": "Who answers, such as user:ana."},
+        "after": {**_DURATION, "description": "How long after the question was asked; default: at once."},
+        "refused": {"enum": list(REFUSALS), "description": "The code with which it is refused; the run goes on."},
+    }
     case = {
         "name": {"type": "string", "description": "What is tested, in a sentence; unique in its file."},
         "by": {"type": "string", "description": "Who starts the run, such as user:ana; default: user:tester."},
         "input": {"description": "The run's input."},
         **shared,
-        "answers": {"type": "array", "items": _make_entry({"by": by})},
+        "answers": {"type": "array", "items": _make_entry(answer)},
         "expect": _make_expectation(),
     }
     keys = {
@@ -111,18 +111,43 @@ def _make_entry(more: JSONObject) -> JSONObject:
 
 
 def _make_expectation() -> JSONObject:
-    questions: JSONObject = {"type": "array", "items": {"anyOf": [{"type": "string"}, _QUESTION, _CONTAINED]}}
     spans: JSONObject = dict.fromkeys(("status", "times", "iterations", "items", "exit", "branch", "output"), {})
     keys = {
         "status": {"enum": ["completed", "failed", "cancelled", "waiting"]},
         "output": {"description": "The output, or {contains: a part of it}."},
         "context": {"type": "object", "description": "Values by their paths in the context."},
-        "questions": {"anyOf": [questions, _CONTAINED]},
+        "questions": _make_list(_make_question()),
+        "events": _make_list(_make_event()),
         "trace": {"type": "object", "additionalProperties": _make_object(spans, [])},
         "calls": {"type": "object", "description": "Tools, each with what it was called with."},
         "error": _make_object(dict.fromkeys(("type", "message", "address", "reason"), {}), []),
     }
     return {**_make_object(keys, []), "description": "What is expected; default: that the run completes."}
+
+
+def _make_question() -> JSONObject:
+    keys: JSONObject = dict.fromkeys(
+        ("kind", "message", "default", "info", "risk", "assignees", "not_by", "quorum", "proof", "notify"), {}
+    )
+    options = _make_list(dict.fromkeys(Option.model_fields, {}))
+    return {**_make_asked(), **keys, "options": options, "remind_every": _DURATION}
+
+
+def _make_event() -> JSONObject:
+    return {**_make_asked(), "name": {}, "key": {}}
+
+
+def _make_asked() -> JSONObject:
+    """Return the keys that a question and an event have."""
+    history: JSONObject = dict.fromkeys(("type", "by", "content", "comment", "assignees", "reason"), {})
+    history["after"] = _DURATION
+    return {**dict.fromkeys(("step", "address", "iteration"), {}), "timeout": _DURATION, "history": _make_list(history)}
+
+
+def _make_list(item: JSONObject) -> JSONObject:
+    """Return the schema of a list of texts, or of objects with some of these keys; `contains` asks for a part of it."""
+    items = {"anyOf": [{"type": "string"}, _make_object(item, []), _CONTAINED]}
+    return {"anyOf": [{"type": "array", "items": items}, _CONTAINED]}
 
 
 def _make_object(properties: Mapping[str, object], required: Iterable[str]) -> JSONObject:

@@ -39,6 +39,10 @@ class Entry:
         names = (question.id, question.address, *names_at(question.address))
         return self.remaining > 0 and any(fnmatchcase(name, self.pattern) for name in names)
 
+    def can_answer(self, question: Question) -> bool:
+        """Return whether it fits a question that it has not been tried on."""
+        return question.id not in self.tried and self.fits(question)
+
     @property
     def remaining(self) -> int:
         """Return how many questions it could still answer."""

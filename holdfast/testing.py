@@ -144,7 +144,7 @@ class Environment:
         async for history in histories(self.server.client, handle.id):
             await self._replayer.replay_workflow(history)
         result = await handle.result()
-        if unused := [answer.entry for answer in scripted if answer.entry.remaining]:
+        if unused := [answer.entry for answer in scripted if not answer.entry.tried]:
             left = ", ".join(f"{entry.pattern}: {entry.content!r}" for entry in unused)
             raise NoAnswer(f"not used: {left}; asked: {asked}")
         return result
@@ -290,7 +290,7 @@ class _ScriptedAnswer:
 
     def may_send(self, question: Question) -> bool:
         """Return whether to send it now: the answer of somebody who is asked after an escalation is kept until then."""
-        return self.entry.fits(question) and not waits_for_escalation(question, self.by, DEPLOYMENT.groups)
+        return self.entry.can_answer(question) and not waits_for_escalation(question, self.by, DEPLOYMENT.groups)
 
 
 def _read_answer(answer: JSON) -> _ScriptedAnswer:

@@ -53,6 +53,8 @@ class Question(Value):
     deadline: datetime | None = None
     escalates_at: datetime | None = None
     """When other people are asked, if nobody has answered by then."""
+    reminds_at: datetime | None = None
+    """When people are reminded, if nobody has answered by then."""
     assignees: list[str] = []
     """Users and groups that may answer now; empty: anyone."""
     not_by: list[str] = []
@@ -209,6 +211,7 @@ def open_question(
         asked_at=at,
         deadline=None if request.timeout is None else since + timedelta(seconds=request.timeout),
         escalates_at=since + timedelta(seconds=people.ladder[0].after) if people.ladder else None,
+        reminds_at=None if people.remind_every is None else since + timedelta(seconds=people.remind_every),
         assignees=people.assignees,
         not_by=people.not_by,
         quorum=people.quorum,

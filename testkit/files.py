@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast.activities.scripted import ScriptedReply
 from holdfast.blueprint.errors import BlueprintError
+from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import is_target, load
@@ -15,14 +16,17 @@ from holdfast.blueprint.source import PlacedDict, PlacedList, Position, plain, r
 from holdfast.blueprint.text_files import walk_files
 from holdfast.client.answer_files import entry_problems
 from holdfast.client.reading import text_of_file
+from holdfast.protocol.answers import REFUSALS
 from holdfast.runtime.config import Config
 from holdfast.testkit import SUFFIX
-from holdfast.testkit.expectations import EXPECT_KEYS, check_expectations
+from holdfast.testkit.expectations import EXPECT_KEYS, check_durations, check_expectations
 from holdfast.testkit.names import DeclaredNames, collect_names, is_pattern
 from holdfast.testkit.problems import ProblemCollector
 
 FILE_KEYS = ("blueprint", "model", "tools", "tests")
 CASE_KEYS = ("name", "by", "input", "model", "tools", "answers", "expect")
+ANSWER_KEYS = ("by", "after", "refused")
+"""Keys of an answer beside those of every file of answers."""
 REPLY_KEYS = {"output", "error", "type", "arguments"}
 """Keys of an object that a tool replies."""
 FREE_MODELS = ("scripted", "echo")
@@ -244,11 +248,21 @@ class _CaseReader:
         answers = self.problems.read_value(case, "answers", PlacedList, "a list of {question: NAME, content: …}", path)
         if not isinstance(answers, PlacedList):
             return None
-        self.problems.found += entry_problems(answers, f"{path}.answers", ("by",))
+        self.problems.found += entry_problems(answers, f"{path}.answers", ANSWER_KEYS)
         for index, entry in enumerate(answers):
             if isinstance(entry, PlacedDict):
-                self.problems.read_value(entry, "by", str, "who answers, such as user:ana", f"{path}.answers[{index}]")
+                self._check_answer(entry, f"{path}.answers[{index}]")
         return answers
+
+    def _check_answer(self, answer: PlacedDict, path: str) -> None:
+        """Check what an answer of a test has beside those of every file of answers."""
+        self.problems.read_value(answer, "by", str, "who answers, such as user:ana", path)
+        check_durations(answer, path, self.problems)
+        if "refused" in answer and answer["refused"] not in REFUSALS:
+            hint = did_you_mean(str(answer["refused"]), REFUSALS) or f"one of {', '.join(REFUSALS)}"
+            place = answer.value_place("refused")
+            message = f"no answer is refused as {answer['refused']!r}"
+            self.problems.add(place, f"{path}.refused", "bad_value", message, hint)
 
 
 def _find_holder(case: PlacedDict, file_content: PlacedDict, key: str, path: str) -> tuple[PlacedDict, str]:

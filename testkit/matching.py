@@ -77,11 +77,11 @@ def iterate_missing(wanted: object, was: object, at: At) -> Iterator[Difference]
     match was:
         case str():
             yield from (
-                difference for part, part_at in _each(wanted, at) for difference in _in_text(part, was, part_at)
+                difference for part, part_at in each_part(wanted, at) for difference in _in_text(part, was, part_at)
             )
         case list():
             yield from (
-                difference for part, part_at in _each(wanted, at) for difference in _in_list(part, was, part_at)
+                difference for part, part_at in each_part(wanted, at) for difference in _in_list(part, was, part_at)
             )
         case dict() if isinstance(wanted, PlacedDict):
             for key in wanted:
@@ -90,7 +90,8 @@ def iterate_missing(wanted: object, was: object, at: At) -> Iterator[Difference]
             yield at.differs({CONTAINS: wanted}, was)
 
 
-def _each(wanted: object, at: At) -> Iterator[tuple[JSON, At]]:
+def each_part(wanted: object, at: At) -> Iterator[tuple[JSON, At]]:
+    """Yield what `contains` asks for, one by one."""
     if isinstance(wanted, PlacedList):
         yield from ((part, at.item(wanted, index)) for index, part in enumerate(wanted))
     else:

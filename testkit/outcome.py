@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fnmatch import fnmatchcase
 
+from holdfast.blueprint.durations import read_duration, say_duration
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.source import PlacedDict, PlacedList
+from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.step_traits import find_traits
 from holdfast.client.states import Outcome
 from holdfast.client.texts import shown_raise
 from holdfast.client.views import StepView
 from holdfast.protocol.address import name_asker
+from holdfast.protocol.events import Event, QuestionAsked, QuestionEvent
 from holdfast.protocol.questions import Question
+from holdfast.testkit.expectations import DURATION_KEYS, HISTORY_TYPES
 from holdfast.testkit.files import Case
-from holdfast.testkit.matching import CONTAINS, NOTHING, At, Difference, differences
+from holdfast.testkit.matching import CONTAINS, NOTHING, At, Difference, differences, each_part
 from holdfast.testkit.names import is_pattern
+
+_MOMENT = 60.0
+"""Seconds by which something may come after its time: beside being moved, the clock of a test runs."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,14 @@ class ObservedRun:
     """A run that has ended, or waits for a person."""
 
     outcome: Outcome
-    questions: Sequence[Question]
-    """Every question, in the order of asking."""
+    asked: Sequence[Question]
+    """Every question and every event that was waited for, as it was at first, in the order of asking."""
     open: Sequence[Question]
     trace: StepView
     calls: Mapping[str, list[JSON]]
     """The arguments of each tool's calls."""
+    events: Sequence[Event]
+    """What happened."""
 
 
 def unmet_expectations(case: Case, observed: ObservedRun) -> Iterator[Difference]:
@@ -55,7 +64,11 @@ def _compare_section(key: str, expected: JSON, at: At, observed: ObservedRun) ->
         case "error":
             yield from _facts(expected, _error(observed.outcome), at)
         case "questions":
-            yield from _questions(expected, [_question(question) for question in observed.questions], at)
+            asked = [_describe_question(question, observed) for question in observed.asked if question.asked.for_people]
+            yield from _compare_list(expected, asked, at, _LISTS[key])
+        case "events":
+            asked = [_describe_event(event, observed) for event in observed.asked if not event.asked.for_people]
+            yield from _compare_list(expected, asked, at, _LISTS[key])
         case "trace":
             for name in expected:
                 yield from _facts(expected[name], _span(name, observed.trace), at.key(expected, name))
@@ -100,54 +113,115 @@ def _error(outcome: Outcome) -> JSONObject:
 
 
 def _facts(expected: PlacedDict, facts: Mapping[str, JSON], at: At) -> Iterator[Difference]:
-    """Compare only the facts that are expected; an expected address may be a glob."""
+    """Compare only the facts that are expected."""
     for key in expected:
-        if key == "address" and isinstance(expected[key], str):
-            if not fnmatchcase(str(facts.get(key)), expected[key]):
-                yield at.key(expected, key).differs(expected[key], facts.get(key, NOTHING))
-        else:
-            yield from differences(expected[key], facts.get(key, NOTHING), at.key(expected, key))
+        yield from _compare_fact(key, expected[key], facts.get(key, NOTHING), at.key(expected, key))
 
 
-# Questions
-
-
-def _question(question: Question) -> JSONObject:
-    """Return a question with the names tests use; options are their ids."""
-    facts = question.model_dump(mode="json")
-    return {**facts, "step": name_asker(question.address), "options": [option.id for option in question.options]}
-
-
-def _questions(expected: JSON, asked: list[JSONObject], at: At) -> Iterator[Difference]:
-    if isinstance(expected, PlacedDict):
-        yield from _find_questions(expected[CONTAINS], asked, at.key(expected, CONTAINS))
-        return
-    for index in range(max(len(expected), len(asked))):
-        if index >= len(asked):
-            yield at.item(expected, index).differs(expected[index], NOTHING, "this was not asked")
-        elif index >= len(expected):
-            yield at.differs(NOTHING, _summary(asked[index]), "this question was not expected")
-        else:
-            yield from _compare_question(expected[index], asked[index], at.item(expected, index))
-
-
-def _compare_question(expected: JSON, asked: JSONObject, at: At) -> Iterator[Difference]:
-    """Compare one question; an expected text, or `contains` alone, applies to its message."""
-    if isinstance(expected, PlacedDict) and list(expected) != [CONTAINS]:
-        yield from _facts(expected, asked, at)
+def _compare_fact(key: str, expected: JSON, was: JSON, at: At) -> Iterator[Difference]:
+    """Compare one fact; an expected address may be a glob, and a list may say of its items only what matters."""
+    if key == "address" and isinstance(expected, str):
+        if not fnmatchcase(str(was), expected):
+            yield at.differs(expected, was)
+    elif key in _LISTS and isinstance(was, list):
+        yield from _compare_list(expected, was, at, _LISTS[key])
+    elif key in DURATION_KEYS and isinstance(was, float):
+        yield from _compare_duration(expected, was, at, _MOMENT if key == "after" else 0)
     else:
-        yield from differences(expected, asked["message"], at)
+        yield from differences(expected, was, at)
 
 
-def _find_questions(expected: PlacedList, asked: list[JSONObject], at: At) -> Iterator[Difference]:
-    for index, wanted in enumerate(expected):
-        wanted_at = at.item(expected, index)
-        if not any(next(_compare_question(wanted, question, wanted_at), None) is None for question in asked):
-            yield wanted_at.differs(wanted, [_summary(question) for question in asked], "this was not asked")
+def _compare_duration(expected: JSON, was: float, at: At, tolerance: float) -> Iterator[Difference]:
+    """Compare a duration with seconds, which may be more by the tolerance."""
+    if expected is None or not 0 <= was - read_duration(expected) <= tolerance:
+        yield at.differs(expected, say_duration(int(was) if tolerance else was))
 
 
-def _summary(asked: JSONObject) -> JSONObject:
-    return {key: asked[key] for key in ("step", "kind", "message")}
+# Questions, and what happened to them
+
+
+@dataclass(frozen=True)
+class _ListForm:
+    """How a list is compared: what an item is told by, and what is said of one too many and one too few."""
+
+    shown: Sequence[str]
+    """The keys of an item that are shown; an expected text is the value of the first."""
+    unexpected: str
+    missing: str
+
+
+_LISTS = {
+    "questions": _ListForm(("message", "step", "kind"), "this question was not expected", "this was not asked"),
+    "events": _ListForm(("name", "step", "key"), "this event was not expected", "this was not waited for"),
+    "options": _ListForm(("id",), "this option was not expected", "this was not offered"),
+    "history": _ListForm(("type", "after", "by"), "this was not expected", "this did not happen"),
+}
+
+
+def _compare_list(expected: JSON, items: list[JSONObject], at: At, form: _ListForm) -> Iterator[Difference]:
+    """Compare all items in their order, or with `contains` find some."""
+    if isinstance(expected, PlacedDict) and list(expected) == [CONTAINS]:
+        yield from _find_items(expected[CONTAINS], items, at.key(expected, CONTAINS), form)
+        return
+    for index in range(max(len(expected), len(items))):
+        if index >= len(items):
+            yield at.item(expected, index).differs(expected[index], NOTHING, form.missing)
+        elif index >= len(expected):
+            yield at.differs(NOTHING, _summarize(items[index], form), form.unexpected)
+        else:
+            yield from _compare_item(expected[index], items[index], at.item(expected, index), form)
+
+
+def _compare_item(expected: JSON, item: JSONObject, at: At, form: _ListForm) -> Iterator[Difference]:
+    if isinstance(expected, PlacedDict) and list(expected) != [CONTAINS]:
+        yield from _facts(expected, item, at)
+    else:
+        yield from differences(expected, item[form.shown[0]], at)
+
+
+def _find_items(wanted: JSON, items: list[JSONObject], at: At, form: _ListForm) -> Iterator[Difference]:
+    for part, part_at in each_part(wanted, at):
+        if not any(next(_compare_item(part, item, part_at, form), None) is None for item in items):
+            yield part_at.differs(part, [_summarize(item, form) for item in items], form.missing)
+
+
+def _summarize(item: JSONObject, form: _ListForm) -> JSONObject:
+    shown = {key: item[key] for key in form.shown if item.get(key) is not None}
+    return shown | {key: say_duration(int(shown[key])) for key in shown.keys() & DURATION_KEYS}
+
+
+def _describe_question(question: Question, observed: ObservedRun) -> JSONObject:
+    """Return a question with the names tests use."""
+    return {
+        **question.model_dump(mode="json"),
+        "step": name_asker(question.address),
+        "risk": question.asked.risk,
+        "timeout": _measure(question.asked_at, question.deadline),
+        "remind_every": _measure(question.asked_at, question.reminds_at),
+        "history": list(_describe_history(question, observed)),
+    }
+
+
+def _measure(start: datetime, end: datetime | None) -> float | None:
+    """Return the seconds between two moments; None if there is no end."""
+    return None if end is None else (end - start).total_seconds()
+
+
+def _describe_event(event: Question, observed: ObservedRun) -> JSONObject:
+    """Return an event that was waited for, with the names tests use."""
+    return {**_describe_question(event, observed), "name": event.info["name"], "key": event.info["key"]}
+
+
+def _describe_history(question: Question, observed: ObservedRun) -> Iterator[JSONObject]:
+    """Yield what happened to a question, from its asking on."""
+    for event in observed.events:
+        data = event.data
+        if isinstance(data, QuestionEvent) and data.id == question.id and not isinstance(data, QuestionAsked):
+            yield {
+                **data.to_json(),
+                "type": HISTORY_TYPES[type(data)],
+                "after": _measure(question.asked_at, event.time),
+            }
 
 
 # The trace

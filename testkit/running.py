@@ -8,11 +8,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from holdfast.blueprint.changes import with_model, with_workflows
+from holdfast.blueprint.durations import read_duration, say_duration
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Blueprint
+from holdfast.blueprint.source import PlacedDict
 from holdfast.client.answer_files import Entry, make_entries, waits_for_escalation
 from holdfast.client.answering import Sender
 from holdfast.client.history import histories
@@ -91,6 +93,24 @@ class _TestAnswer:
     entry: Entry
     by: str
     at: At
+    after: float | None
+    """Seconds after the question was asked when it is given; None: as soon as it can be."""
+    refused: str | None
+    """The code with which it must be refused."""
+
+    def find_moment(self, question: Question) -> datetime | None:
+        """Return when it is given, if that is said."""
+        return None if self.after is None else question.asked_at + timedelta(seconds=self.after)
+
+
+@dataclass(frozen=True, order=True)
+class Moment:
+    """A time to which the clock of a workflow is moved."""
+
+    at: datetime
+    owner: str
+    question: Question | None = field(default=None, compare=False)
+    """The question that has something happen then; without one it is a timer, a deadline or an answer."""
 
 
 @dataclass
@@ -104,8 +124,8 @@ class CaseRun:
     observer: Observer = _ignore
     run: str = field(default_factory=lambda: f"test-{secrets.token_hex(6)}")
     asked: dict[str, Question] = field(default_factory=dict)
-    passed: set[tuple[str, datetime]] = field(default_factory=set)
-    """Moments of questions that are over, as question ids with their time."""
+    clocks: dict[str, datetime] = field(default_factory=dict)
+    """The moments to which the clocks of workflows were moved, by their ids."""
     problems: list[Difference] = field(default_factory=list)
 
     @property
@@ -166,7 +186,7 @@ class CaseRun:
             return []
         at = At(self.case.place, f"{self.case.path}.answers")
         return [
-            _TestAnswer(entry, str(item.get("by", TESTER)), at.item(answers, index))
+            _read_answer(entry, item, at.item(answers, index))
             for index, (entry, item) in enumerate(zip(make_entries(answers), answers, strict=True))
         ]
 
@@ -177,13 +197,13 @@ class CaseRun:
         while True:
             state = await self._wait_until_settled()
             await self.observer(self.runs, state)
-            open_ = [*state.questions, *state.events]
+            open_ = _list_open(state)
             self.asked |= {question.id: question for question in open_ if question.id not in self.asked}
             if state.status in STATUSES.values():
                 return state
             if match := self._next(open_, answers):
                 await self._answer(*match)
-            elif not await self._let_time_pass(state):
+            elif not await self._let_time_pass(state, answers):
                 return state
 
     def _next(self, open_: Sequence[Question], answers: Sequence[_TestAnswer]) -> tuple[Question, _TestAnswer] | None:
@@ -198,11 +218,15 @@ class CaseRun:
     def _may_send(self, answer: _TestAnswer, question: Question) -> bool:
         """Return whether to send the answer now.
 
-        If its author may answer only after an escalation, it is kept until then.
+        If its author may answer only after an escalation, it is kept until then, unless the test says otherwise.
         """
-        if question.id in answer.entry.tried or not answer.entry.fits(question):
+        if not answer.entry.can_answer(question):
             return False
-        return self.case.status == "waiting" or not waits_for_escalation(question, answer.by, DEPLOYMENT.groups)
+        if (moment := answer.find_moment(question)) is not None:
+            return self._has_come(moment, question)
+        if answer.refused is not None or self.case.status == "waiting":
+            return True
+        return not waits_for_escalation(question, answer.by, DEPLOYMENT.groups)
 
     async def _answer(self, question: Question, written_answer: _TestAnswer) -> None:
         answer = written_answer.entry.answer(question)
@@ -212,66 +236,67 @@ class CaseRun:
         try:
             receipts = await runs.answer(self.run, [answer], by=by)
         except Refusal as refusal:
-            message = f"the answer to {name_asker(question.address)} was refused ({refusal.code}): {refusal}"
-            self.problems.append(Difference(written_answer.at.place, written_answer.at.path, note=message))
+            if refusal.code != written_answer.refused:
+                message = f"the answer to {name_asker(question.address)} was refused ({refusal.code}): {refusal}"
+                self.problems.append(Difference(written_answer.at.place, written_answer.at.path, note=message))
             return
+        if written_answer.refused is not None:
+            message = f"the answer to {name_asker(question.address)} was not refused ({written_answer.refused})"
+            self.problems.append(Difference(written_answer.at.place, written_answer.at.path, note=message))
         if any(isinstance(receipt, Sent) for receipt in receipts):
             raise DidNotSettle("its worker is gone")
 
-    async def _let_time_pass(self, state: RunState) -> bool:
-        """Move the clock to the next moment of a question, a timer or a deadline; return False if there is none.
+    async def _let_time_pass(self, state: RunState, answers: Sequence[_TestAnswer]) -> bool:
+        """Move the clock to the next moment of a question, an answer, a timer or a deadline; return False without one.
 
-        A test that waits lets only timers pass, and those only while nobody is asked.
+        A test that waits lets time pass only for its answers, and while nobody is asked.
         """
-        open_ = [*state.questions, *state.events]
-        moments = [(moment, question) for question in open_ for moment in self._moments(question)]
+        given = [moment for question in _list_open(state) for moment in self._moments_of_answers(question, answers)]
+        moments = [
+            *given,
+            *(Moment(at, owner) for at, owner in [*state.timers, *state.deadlines]),
+            *(Moment(at, question.owner, question) for question in _list_open(state) for at in _list_ends(question)),
+        ]
         if state.questions and self.case.status == "waiting":
+            moments = [moment for moment in moments if any(moment <= answer for answer in given)]
+        if not moments:
             return False
-        moment, question = min(moments, key=lambda pair: (pair[0], pair[1].address), default=(None, None))
-        ends = sorted([*state.timers, *state.deadlines])
-        if ends and (moment is None or ends[0][0] <= moment):
-            await self._end_timer(*ends[0])
-            return True
-        if moment is None or question is None:
-            return False
-        self.passed.add((question.id, moment))
-        await self._move_clock(question.owner, moment)
-        await self._wait_until_noticed(question)
+        await self._move_clock(self._find_reminder(state, before=min(moments)) or min(moments))
         return True
 
-    async def _end_timer(self, moment: datetime, owner: str) -> None:
-        """Move the clock to the end of a timer or a deadline, and wait until it is noticed."""
-        await self._move_clock(owner, moment)
+    def _moments_of_answers(self, question: Question, answers: Sequence[_TestAnswer]) -> list[Moment]:
+        """Return when answers of the test come to an open question, of those that come later."""
+        moments = [answer.find_moment(question) for answer in answers if answer.entry.can_answer(question)]
+        return [Moment(at, question.owner) for at in moments if at is not None and not self._has_come(at, question)]
+
+    def _find_reminder(self, state: RunState, before: Moment) -> Moment | None:
+        """Return the next reminder of a question; reminders alone do not keep a run going."""
+        asked = [(question.reminds_at, question) for question in _list_open(state)]
+        moments = [Moment(at, question.owner, question) for at, question in asked if at is not None]
+        return min((moment for moment in moments if moment < before), default=None)
+
+    def _has_come(self, moment: datetime, question: Question) -> bool:
+        """Return whether the clock of the workflow that asks was moved to a moment."""
+        return self.clocks.get(question.owner, question.asked_at) >= moment
+
+    async def _move_clock(self, moment: Moment) -> None:
+        """Move the clock of a workflow to a moment, and wait until what is due then has happened."""
+        self.clocks[moment.owner] = max(moment.at, self.clocks.get(moment.owner, moment.at))
+        await self.runs.client.get_workflow_handle(moment.owner).signal(name_signal(moment.at))
         end = time.monotonic() + MOMENT_PATIENCE
-        while await self._has_end(moment, owner):
+        while await self._is_due(moment):
             if time.monotonic() > end:
-                raise DidNotSettle(f"the time of a timer has come ({moment.isoformat()}), but it still runs")
+                what = "a timer" if moment.question is None else name_asker(moment.question.address)
+                raise DidNotSettle(f"the time of {what} has come ({moment.at.isoformat()}), but nothing has happened")
             await asyncio.sleep(SHORTEST_PAUSE)
 
-    async def _has_end(self, moment: datetime, owner: str) -> bool:
+    async def _is_due(self, moment: Moment) -> bool:
+        """Return whether a timer, a deadline or a moment of a question is still to come, though its time has come."""
         state = await self.runs.state(self.run)
-        return (moment, owner) in [*state.timers, *state.deadlines]
-
-    async def _move_clock(self, workflow: str, moment: datetime) -> None:
-        await self.runs.client.get_workflow_handle(workflow).signal(name_signal(moment))
-
-    def _moments(self, question: Question) -> list[datetime]:
-        """Return when something happens to an unanswered question: its deadline and its next escalation."""
-        moments = (question.deadline, question.escalates_at)
-        return [at for at in moments if at is not None and (question.id, at) not in self.passed]
-
-    async def _wait_until_noticed(self, question: Question) -> None:
-        """Wait until the question is closed, or its next escalation is a later one."""
-        end = time.monotonic() + MOMENT_PATIENCE
-        unchanged = (question.id, question.escalates_at)
-        while unchanged in [(current.id, current.escalates_at) for current in await self._questions()]:
-            if time.monotonic() > end:
-                raise DidNotSettle(f"the time of {name_asker(question.address)} has come, but it is still open")
-            await asyncio.sleep(SHORTEST_PAUSE)
-
-    async def _questions(self) -> list[Question]:
-        state = await self.runs.state(self.run)
-        return [*state.questions, *state.events]
+        if moment.question is None:
+            return (moment.at, moment.owner) in [*state.timers, *state.deadlines]
+        same = [question for question in _list_open(state) if question.id == moment.question.id]
+        return any(at <= moment.at for question in same for at in [*_list_ends(question), question.reminds_at] if at)
 
     async def _wait_until_settled(self) -> RunState:
         """Return the state of the run once it has ended, or nothing in it moves."""
@@ -294,8 +319,9 @@ class CaseRun:
     async def _observe(self, state: RunState, calls: dict[str, list[JSON]]) -> ObservedRun:
         outcome = self._with_source_named(await self.runs.watch.outcome(state))
         trace = await self.runs.watch.trace(state, last=None)
-        asked = [question for question in self.asked.values() if question.asked.for_people]
-        return ObservedRun(outcome, asked, state.questions, trace, calls)
+        has_history = self.case.expect is not None and bool({"questions", "events"} & self.case.expect.keys())
+        events = await self.runs.watch.events(self.run) if has_history else []
+        return ObservedRun(outcome, list(self.asked.values()), state.questions, trace, calls, events)
 
     def _with_source_named(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the test file in place of the temporary file of replies."""
@@ -310,7 +336,8 @@ class CaseRun:
         by_address = is_pattern(answer.entry.pattern)
         asked = [question.address if by_address else name_asker(question.address) for question in self.asked.values()]
         told = ", ".join([*asked[:_MOST_TOLD], *(["…"] if len(asked) > _MOST_TOLD else [])]) or "nothing"
-        message = f"no question fits {answer.entry.pattern!r}; asked: {told}"
+        then = "" if answer.after is None else f" and is open {say_duration(answer.after)} after it was asked"
+        message = f"no question fits {answer.entry.pattern!r}{then}; asked: {told}"
         return Difference(answer.at.place, answer.at.path, note=message)
 
     async def _replay(self) -> list[Difference]:
@@ -331,6 +358,21 @@ class CaseRun:
             handle = self.runs.client.get_workflow_handle(workflow)
             if (await handle.describe()).status not in STATUSES:
                 await handle.terminate("the test is over")
+
+
+def _read_answer(entry: Entry, written: PlacedDict, at: At) -> _TestAnswer:
+    after = read_duration(written["after"]) if written.get("after") is not None else None
+    return _TestAnswer(entry, str(written.get("by", TESTER)), at, after, written.get("refused"))
+
+
+def _list_open(state: RunState) -> list[Question]:
+    """Return the open questions, and the events that are waited for."""
+    return [*state.questions, *state.events]
+
+
+def _list_ends(question: Question) -> list[datetime]:
+    """Return when something happens to a question that nobody answers: its deadline and its next escalation."""
+    return [at for at in (question.deadline, question.escalates_at) if at is not None]
 
 
 def _rests(state: RunState) -> bool:

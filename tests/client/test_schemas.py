@@ -9,7 +9,8 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.parts import Option
 from holdfast.blueprint.source import plain, read
 from holdfast.cli.schemas import FOLDER, SCHEMAS, FileKind, make_answer_schema, make_config_schema, make_test_schema
 from holdfast.client.answer_files import ENTRY_KEYS
@@ -62,15 +63,23 @@ def test_the_configuration_of_the_examples_fits_its_schema() -> None:
     assert find_faults(FileKind.CONFIG, tomllib.loads((ROOT / "holdfast.toml").read_text())) == []
 
 
+def read_item(list_schema: JSONObject) -> JSONObject:
+    """Return the keys of an item of an expected list."""
+    return list_schema["anyOf"][0]["items"]["anyOf"][1]["properties"]
+
+
 def test_the_schemas_have_the_keys_that_are_read() -> None:
     keys = make_test_schema()["properties"]
     case = keys["tests"]["items"]["properties"]
     expect = case["expect"]["properties"]
-    [_, question, _] = expect["questions"]["anyOf"][0]["items"]["anyOf"]
-    found = [keys, case, expect, question["properties"], expect["trace"]["additionalProperties"]["properties"]]
-    found += [expect["error"]["properties"], make_answer_schema()["items"]["properties"]]
+    [question, event] = [read_item(expect[key]) for key in ("questions", "events")]
+    history, options = read_item(question["history"]), read_item(question["options"])
+    found = [keys, case, expect, question, event, history, options, case["answers"]["items"]["properties"]]
+    found += [expect["trace"]["additionalProperties"]["properties"], expect["error"]["properties"]]
+    found += [make_answer_schema()["items"]["properties"]]
     wanted = [files.FILE_KEYS, files.CASE_KEYS, expectations.EXPECT_KEYS, expectations.QUESTION_KEYS]
-    wanted += [expectations.SPAN_KEYS, expectations.ERROR_KEYS, ENTRY_KEYS]
+    wanted += [expectations.EVENT_KEYS, expectations.HISTORY_KEYS, Option.model_fields]
+    wanted += [(*ENTRY_KEYS, *files.ANSWER_KEYS), expectations.SPAN_KEYS, expectations.ERROR_KEYS, ENTRY_KEYS]
     assert [set(part) for part in found] == [set(part) for part in wanted]
     assert set(expect["status"]["enum"]) == set(expectations.STATUSES)
 

@@ -9,8 +9,17 @@ import pytest
 from temporalio.client import WorkflowHistory
 
 from holdfast.client.history import histories
-from holdfast.testkit.expectations import ERROR_KEYS, EXPECT_KEYS, QUESTION_KEYS, SPAN_KEYS, STATUSES
-from holdfast.testkit.files import CASE_KEYS, FILE_KEYS
+from holdfast.testkit.expectations import (
+    ERROR_KEYS,
+    EVENT_KEYS,
+    EXPECT_KEYS,
+    HISTORY_KEYS,
+    HISTORY_TYPES,
+    QUESTION_KEYS,
+    SPAN_KEYS,
+    STATUSES,
+)
+from holdfast.testkit.files import ANSWER_KEYS, CASE_KEYS, FILE_KEYS
 from holdfast.testkit.matching import CONTAINS, EQUALS, NOTHING
 from holdfast.testkit.running import run_case
 from tests.conftest import until
@@ -20,7 +29,11 @@ from tests.testkit.conftest import Desk
 ASK = """
     context: {tries: 0}
     steps:
-      - {kind: hitl, name: ask, message: "Which tone for {{ input }}?", options: [warm, cool], sink_to: tone}
+      - kind: hitl
+        name: ask
+        message: Which tone for {{ input }}?
+        options: [warm, {id: cool, risk: Dull}]
+        sink_to: tone
       - {name: told, input: "It is {{ steps.ask.output }}."}
 """
 DEADLINES = """
@@ -54,7 +67,7 @@ async def test_a_test_that_is_met_has_no_differences(desk: Desk) -> None:
           status: completed
           output: It is warm.
           context: {tone: warm, tries: 0}
-          questions: [{step: ask, message: Which tone for a poem?, options: [warm, cool], iteration: null}]
+          questions: [{step: ask, message: Which tone for a poem?, options: [warm, {risk: Dull}], iteration: null}]
           trace: {ask: {status: completed, times: 1}, told: {output: It is warm.}, "*step:told": {times: 1}}
         """,
     )
@@ -309,14 +322,15 @@ async def test_nothing_goes_on_when_a_test_has_ended(desk: Desk) -> None:
 @pytest.mark.slow
 async def test_the_page_about_testing_shows_a_test_that_passes(desk: Desk) -> None:
     page = (ROOT / "docs" / "testing.md").read_text()
-    flow, tests = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    flow, tests, _ = re.findall(r"```yaml\n(.*?)```", page, re.S)
     assert [one.differences for one in await desk.verdicts(flow, tests)] == [[], []]
 
 
 def test_the_page_about_testing_names_every_key() -> None:
     page = (ROOT / "docs" / "testing.md").read_text()
-    keys = (*FILE_KEYS, *CASE_KEYS, *EXPECT_KEYS, *QUESTION_KEYS, *SPAN_KEYS, *ERROR_KEYS, *STATUSES, CONTAINS, EQUALS)
-    assert [key for key in keys if f"`{key}`" not in page and f"`{{{key}:" not in page] == []
+    asked = (*QUESTION_KEYS, *EVENT_KEYS, *HISTORY_KEYS, *HISTORY_TYPES.values())
+    keys = (*FILE_KEYS, *CASE_KEYS, *ANSWER_KEYS, *EXPECT_KEYS, *asked, *SPAN_KEYS, *ERROR_KEYS, *STATUSES)
+    assert [key for key in (*keys, CONTAINS, EQUALS) if f"`{key}`" not in page and f"`{{{key}:" not in page] == []
 
 
 LADDER = """
@@ -337,6 +351,79 @@ async def test_who_is_asked_later_answers_later(desk: Desk) -> None:
     await desk.passes(LADDER, f"{answers}\nexpect: {{output: a, questions: [{{assignees: [user:cy]}}]}}")
     first = "answers: [{question: ok, content: b, by: user:cy}]"
     await desk.passes(LADDER, f"{first}\nexpect: {{output: b}}")
+
+
+RELEASE = """
+    steps:
+      - kind: hitl
+        name: ok
+        message: Go?
+        ask: permission
+        risk: "{{ 'high' if input > 10 else 'low' }}"
+        assignees: [user:cy]
+        not_by: [requester]
+        proof: person
+        remind_every: 1d
+        on_timeout: escalate
+        escalate: [{after: 2d, assignees: ["user:bo"]}]
+        timeout: 9d
+        default: no
+"""
+
+
+async def test_what_happens_to_a_question_has_its_time(desk: Desk) -> None:
+    test = """
+        input: 20
+        answers:
+          - {question: ok, content: yes, by: user:bo, after: 1d, refused: not_allowed}
+          - {question: ok, content: yes, by: user:bo, after: 3d}
+        expect:
+          output: true
+          questions:
+            - assignees: [user:cy]
+              not_by: [user:tester]
+              proof: person
+              risk: high
+              timeout: 216h
+              remind_every: 1d
+              history:
+                - {type: reminded, after: 1d}
+                - {type: escalated, after: 2d, assignees: [user:bo]}
+                - reminded
+                - reminded
+                - {type: answered, after: 3d, by: user:bo, content: {granted: true}}
+    """
+    await desk.passes(RELEASE, test)
+
+
+async def test_a_test_that_waits_may_give_an_answer_later(desk: Desk) -> None:
+    early = "answers: [{question: ok, content: yes, by: user:bo, after: 25h, refused: not_allowed}]"
+    history = "[{history: {contains: {type: reminded, after: 1d}}}]"
+    await desk.passes(RELEASE, f"input: 1\n{early}\nexpect: {{status: waiting, questions: {history}}}")
+
+
+async def test_times_and_refusals_that_differ_are_told(desk: Desk) -> None:
+    test = """
+        input: 20
+        answers:
+          - {question: ok, content: no, by: user:cy, refused: not_allowed}
+          - {question: ok, content: no, by: user:cy, after: 10d}
+        expect: {questions: [{timeout: 2d, history: [{type: answered, after: 1h}, expired]}]}
+    """
+    found = await desk.differences(RELEASE, test)
+    assert [(one.path.removeprefix("tests[0]."), one.was, one.note) for one in found] == [
+        ("answers[0]", NOTHING, "the answer to ok was not refused (not_allowed)"),
+        ("expect.questions[0].timeout", "9 days", None),
+        ("expect.questions[0].history[0].after", "0 seconds", None),
+        ("expect.questions[0].history[1]", NOTHING, "this did not happen"),
+        ("answers[1]", NOTHING, "no question fits 'ok' and is open 10 days after it was asked; asked: ok"),
+    ]
+
+
+async def test_an_event_that_is_waited_for_is_expected_with_its_key(desk: Desk) -> None:
+    flow = 'steps: [{kind: wait, name: paid, for: payment, key: "order-{{ input }}", timeout: 3d, on_timeout: skip}]'
+    expected = "questions: [], events: [{name: payment, key: order-7, timeout: 3d, history: [expired]}]"
+    await desk.passes(flow, f"input: 7\nexpect: {{{expected}}}")
 
 
 async def test_an_escalation_to_the_same_people_passes(desk: Desk) -> None:

@@ -77,12 +77,18 @@ class Timetable:
     @property
     def next(self) -> datetime | None:
         """Return the next moment at which something happens if nobody answers."""
-        moments = (self.deadline, self.escalates_at, self._next_reminder)
+        moments = (self.deadline, self.escalates_at, self.reminds_at)
         return min((at for at in moments if at is not None), default=None)
 
     @property
     def escalates_at(self) -> datetime | None:
         return self._at(self._ladder[0]) if self._ladder else None
+
+    @property
+    def reminds_at(self) -> datetime | None:
+        if self._every is None or self.reminders == MOST_REMINDERS:
+            return None
+        return self._since + self._every * (self._periods + 1)
 
     def has_expired(self, now: datetime) -> bool:
         return self.deadline is not None and self.deadline <= now
@@ -95,18 +101,12 @@ class Timetable:
 
     def take_reminder(self, now: datetime) -> bool:
         """Return whether to remind now; several missed reminders become one."""
-        due = self._next_reminder
+        due = self.reminds_at
         if self._every is None or due is None or now < due:
             return False
         self._periods = (now - self._since) // self._every
         self.reminders += 1
         return True
-
-    @property
-    def _next_reminder(self) -> datetime | None:
-        if self._every is None or self.reminders == MOST_REMINDERS:
-            return None
-        return self._since + self._every * (self._periods + 1)
 
     def _at(self, rung: Rung) -> datetime:
         return self._since + timedelta(seconds=rung.after)
@@ -281,7 +281,7 @@ class Questions:
             entry.show(assignees=step.assignees, delegations={}, escalates_at=entry.times.escalates_at, **UNCLAIMED)
             self._note(entry, QuestionEscalated(id=entry.question.id, assignees=step.assignees))
         if entry.times.take_reminder(now):
-            entry.show(reminders=entry.times.reminders)
+            entry.show(reminders=entry.times.reminders, reminds_at=entry.times.reminds_at)
             n, assignees = entry.times.reminders, entry.question.assignees or None
             self._note(entry, QuestionReminded(id=entry.question.id, n=n, assignees=assignees))
 
