@@ -138,7 +138,7 @@ class Environment:
             if match := next(fitting, None):
                 asked.append(match[0].message)
                 await self._send(handle, *match)
-            elif not await self._skip_to_next_moment(handle):
+            elif not await self._skip_to_next_moment(handle, questions):
                 waits = "; ".join(f"{question.message!r} ({question.address})" for question in questions)
                 raise NoAnswer(f"no answer fits what {handle.id} waits for: {waits}")
         async for history in histories(self.server.client, handle.id):
@@ -208,7 +208,7 @@ class Environment:
             if not any(map(_moves, tree)):
                 if questions := await self.runs.questions(handle.id):
                     return questions
-                if not await self._skip_to_next_moment(handle):
+                if not await self._skip_to_next_moment(handle, []):
                     await self._check_hidden_children(tree[1:])
             await asyncio.sleep(PAUSE)
         failures = await self._find_failures(handle.id) or "nothing has failed"
@@ -247,13 +247,18 @@ class Environment:
         below = [await self._describe(child.workflow_id) for child in raw.pending_children if _is_there(child)]
         return [raw, *(one for descriptions in below for one in descriptions)]
 
-    async def _skip_to_next_moment(self, handle: WorkflowHandle[Any, Any]) -> bool:
-        """Move the clock of the workflow whose timer is due first to that moment; return whether there is one."""
+    async def _skip_to_next_moment(self, handle: WorkflowHandle[Any, Any], questions: Sequence[Question]) -> bool:
+        """Move the clock of the workflow whose timer is due first to that moment; return whether anything changes.
+
+        If other questions are open by now, a timer has just fired, and the next one is not skipped to.
+        """
         moments = [
             (moment, raw.workflow_execution_info.execution.workflow_id)
             for raw in await self._describe(handle.id)
             for moment in await self._moments(raw)
         ]
+        if await self.runs.questions(handle.id) != questions:
+            return True
         if not moments:
             return False
         moment, id = min(moments)
