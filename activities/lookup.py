@@ -57,7 +57,10 @@ class LookUpActivities:
             except ApplicationError as error:
                 missing.append(Missing(wanted=wanted, code=error.type or UNKNOWN_TOOL, message=error.message))
             else:
-                if wanted.kind != "tool" or wanted.name.startswith(MCP):
+                if wanted.kind != "tool":
+                    continue
+                if wanted.name.startswith(MCP):
+                    forms |= await self._find_mcp_forms(wanted.name, request.connect)
                     continue
                 if (rule := self._tools.find_rule(wanted.name)) is not None:
                     rules[wanted.name] = rule
@@ -80,6 +83,9 @@ class LookUpActivities:
                 await self._agents.check_tool(wanted.about, wanted.name)
             case "own_workflow":
                 await _check_polled(wanted)
+            case "tool_argument" | "tool_input" if wanted.name.startswith(MCP):
+                if connect:
+                    await self._tools.check_mcp_fixed(wanted.name, json.loads(wanted.about))
             case "tool_argument" | "tool_input":
                 given, by_name = json.loads(wanted.about), wanted.kind == "tool_argument"
                 await asyncio.to_thread(self._tools.check_fixed, wanted.name, given, by_name=by_name)
@@ -92,6 +98,11 @@ class LookUpActivities:
         self._servers.check(name.removeprefix(MCP).partition("/")[0])
         if connect:
             await self._tools.describe(name)
+
+    async def _find_mcp_forms(self, name: str, connect: bool) -> dict[str, ToolForm]:
+        """Return what the tools of a server take, by their names; nothing without a connection."""
+        specs = await self._tools.describe(name) if connect else []
+        return {spec.reference: ToolForm(parameters=spec.parameters) for spec in specs}
 
     async def _check_tool(self, wanted: RequiredName) -> None:
         try:

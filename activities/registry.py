@@ -12,13 +12,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, Never, TypeVar, get_origin, overload
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model, validate_call
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import DataclassSchema, ModelSchema, TypedDictSchema, WithDefaultSchema
 from temporalio.exceptions import ApplicationError
+from typing_extensions import Unpack
 
 from holdfast.activities.callables import check_callable, plain_function, type_hints
 from holdfast.activities.foreign import input_schema, is_builder, is_graph
@@ -178,13 +179,14 @@ class Tool:
         _ = self.validated_function  # its annotations can be read
         hints = type_hints(self.function)
         fields: dict[str, Any] = {}
+        others: Any = Never
         for name, parameter in inspect.signature(self.function).parameters.items():
-            if parameter.kind in _ANY_NUMBER:
-                continue
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = (hints.get(name, Any), default)
-        config = ConfigDict(arbitrary_types_allowed=True, extra="allow" if self._takes_any_name else "forbid")
-        return create_model("Arguments", __config__=config, **fields)
+            hint = hints.get(name, Any)
+            if parameter.kind is parameter.VAR_KEYWORD:
+                others = Any if get_origin(hint) is Unpack else hint
+            elif parameter.kind is not parameter.VAR_POSITIONAL:
+                fields[name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
+        return create_model("Arguments", __base__=_make_base(others), **fields)
 
     def result(self) -> JSONObject | None:
         """Return the JSON Schema of what it returns, by its annotation; None if that says nothing, or is no JSON."""
@@ -237,6 +239,13 @@ class Tool:
 _ABOUT_NAMES = ("missing", "extra_forbidden")
 """Errors of pydantic that are about which arguments there are."""
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _make_base(others: Any) -> type[BaseModel]:
+    """Return a model of arguments by any names, with the type of `**fields`; `Never`: there are none."""
+    config = ConfigDict(arbitrary_types_allowed=True, extra="forbid" if others is Never else "allow")
+    typed = {} if others is Never else {"__pydantic_extra__": dict[str, others]}
+    return type("Arguments", (BaseModel,), {"model_config": config, "__module__": __name__, "__annotations__": typed})
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:

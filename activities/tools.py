@@ -45,7 +45,7 @@ from holdfast.activities.reported_usage import Reported, collect_usage
 from holdfast.activities.secrets import SecretStore, refuse_leaks, secret_scope
 from holdfast.activities.sizes import check_result
 from holdfast.blueprint.json_values import JSON
-from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, validator
+from holdfast.blueprint.jsonschemas import NOT_NULL, BadSchema, misfit, validator
 from holdfast.blueprint.questions import Input, Permission
 from holdfast.protocol import guard
 from holdfast.protocol.agents import (
@@ -185,6 +185,10 @@ class ToolActivities:
         return Completed.model_validate(completed)
 
     async def _call_mcp(self, request: ToolRequest) -> ToolOutcome:
+        if not isinstance(request.input, dict | None):
+            kind = type(request.input).__name__
+            message = f"{request.tool} takes an object of its arguments by name, not {kind}; write arguments: {{…}}"
+            raise wrong("tool_input", message)
         _refuse_lost(request.tool, request, request.idempotent or False)
         try:
             outcome = await McpCall(self._servers, request).outcome()
@@ -231,6 +235,17 @@ class ToolActivities:
             self._graphs.check(tool, idempotent=idempotent or tool.idempotent)
         elif ":" not in tool.name:  # a plain function may be a condition or a mapper, which is called as it is
             _ = tool.validated_function
+
+    async def check_mcp_fixed(self, name: str, given: JSON) -> None:
+        """Raise what a tool of a server would refuse in values that the blueprint gives it, as `check_fixed` does."""
+        try:
+            [spec] = await self.describe(name)
+        except ApplicationError:
+            return
+        about_names = ("required", "additionalProperties")
+        schema = {key: value for key, value in spec.parameters.items() if key not in about_names}
+        if (text := misfit({**schema, "type": "object"}, given)) is not None:
+            raise wrong("tool_input", f"{name} does not take this: {text}")
 
     def check_fixed(self, name: str, given: JSON, *, by_name: bool) -> None:
         """Raise what a call would raise for values that the blueprint gives it; nothing for a tool that is not here."""

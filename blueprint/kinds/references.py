@@ -2,6 +2,7 @@
 
 from pathlib import PurePosixPath
 
+from holdfast.blueprint.findings import Findings, check_function
 from holdfast.blueprint.words.text import one_line
 
 AGENT = "agent:"
@@ -23,6 +24,16 @@ BUILTINS = frozenset(
     }
 )
 """Tools that run in workflow code and cost no activity."""
+
+
+def check_callable_name(name: str, path: str, findings: Findings) -> None:
+    """Report what names neither a tool, nor a function, nor one tool of an MCP server, as a step itself calls it."""
+    if name.startswith(MCP):
+        if not all(name.removeprefix(MCP).partition("/")[::2]):
+            message = f"{name[:60]!r} does not name a tool of an MCP server"
+            findings.add(path, "bad_value", message, "write mcp:<server>/<tool>")
+    elif ":" in name:
+        check_function(name, path, findings)
 
 
 def model(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.expressions.parse import is_plain
-from holdfast.blueprint.findings import Findings, check_function, check_known, check_path
+from holdfast.blueprint.findings import Findings, check_known, check_path
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import flujo
 from holdfast.blueprint.kinds.agents import Agent, AgentReference
@@ -21,7 +21,7 @@ from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.fixed import list_fixed
 from holdfast.blueprint.kinds.knowledge import Knowledge
 from holdfast.blueprint.kinds.phrases import agent_phrase, attempts, context_path, error_sentences
-from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, MCP, model
+from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, MCP, check_callable_name, model, tool_name
 from holdfast.blueprint.kinds.schema_forms import (
     TEXT,
     Schema,
@@ -72,8 +72,8 @@ class PlainStep(AskingStep):
     kind: Literal["step"]
     uses: str | None = Field(
         None,
-        description="A tool by name, `pkg.mod:function`, `agents.<name>` or `imports.<alias>`.",
-        examples=["stringify", "my_tools:search", "agents.editor", "imports.review"],
+        description="A tool by name, `pkg.mod:function`, `mcp:<server>/<tool>`, `agents.<name>` or `imports.<alias>`.",
+        examples=["stringify", "my_tools:search", "mcp:tickets/create", "agents.editor", "imports.review"],
     )
     agent: str | Agent | None = Field(
         None,
@@ -240,8 +240,7 @@ class PlainStep(AskingStep):
             return self._describe_import(self.uses.removeprefix(IMPORT), input_text, names)
         if self.uses in BUILTINS:
             return StepDescription(f"{_builtin(self.uses, self.input, input_text, names)}.")
-        noun = "the function" if ":" in self.uses else "the tool"
-        text = f"calls {noun} {one_line(self.uses, 80)} with {input_text}.{attempts(self.timeout, self.retry)}"
+        text = f"calls {_tool_phrase(self.uses)} with {input_text}.{attempts(self.timeout, self.retry)}"
         text += "".join(f" {sentence}" for sentence in error_sentences(self.tool_errors))
         text += " A person agrees before another tool is called in its place." if self.finds_tool else ""
         text += f"{self._undo_sentence}{self.asked_sentence(names)}"
@@ -345,10 +344,16 @@ def _check_config(step: PlainStep, path: str, findings: Findings) -> None:
 def _check_uses(uses: str, path: str, blueprint: Blueprint, findings: Findings) -> None:
     if uses.startswith("imports."):
         check_known(uses.removeprefix("imports."), "import", blueprint.imports, path, findings)
-    elif ":" in uses:
-        check_function(uses, path, findings)
     elif not uses.strip():
         findings.add(path, "bad_value", "'uses' is empty", "name a tool, a function, an agent or an import")
+    else:
+        check_callable_name(uses, path, findings)
+
+
+def _tool_phrase(uses: str) -> str:
+    if uses.startswith(MCP):
+        return f"the tool {tool_name(uses)}"
+    return f"{'the function' if ':' in uses else 'the tool'} {one_line(uses, 80)}"
 
 
 def _check_activity(step: PlainStep, path: str, findings: Findings) -> None:

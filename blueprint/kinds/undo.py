@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from holdfast.blueprint.findings import Findings, check_function
+from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.fixed import list_fixed
-from holdfast.blueprint.kinds.references import BUILTINS, IMPORT
+from holdfast.blueprint.kinds.references import BUILTINS, IMPORT, check_callable_name
 from holdfast.blueprint.parts import Part, Requirement, Retry, Seconds, Template
 
 
@@ -21,7 +21,9 @@ class Undo(Part):
         **dict.fromkeys(("args", "params", "parameters", "with"), "arguments"),
     }
 
-    uses: str = Field(description="A tool by name, or `pkg.mod:function`.", examples=["cancel_flight"])
+    uses: str = Field(
+        description="A tool by name, `pkg.mod:function`, or `mcp:<server>/<tool>`.", examples=["cancel_flight"]
+    )
     input: Template = Field(
         "{{ output }}", description="What the tool gets; `output` is the step's.", examples=["{{ output.id }}"]
     )
@@ -50,5 +52,5 @@ class Undo(Part):
         if not self.uses.strip() or self.uses in BUILTINS or self.uses.startswith(("agents.", IMPORT)):
             message = f"{self.uses!r} cannot undo anything: an undo is one call of a tool"
             findings.add(f"{path}.uses", "bad_value", message, "name a tool, or a function as pkg.mod:function")
-        elif ":" in self.uses:
-            check_function(self.uses, f"{path}.uses", findings)
+        else:
+            check_callable_name(self.uses, f"{path}.uses", findings)

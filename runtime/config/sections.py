@@ -138,7 +138,7 @@ def _by_name(table: dict[str, Entry]) -> dict[str, Entry]:
 
 
 class McpSection(Section):
-    """`[mcp.NAME]`: an MCP server, whose tools agents name as `mcp:NAME`: a command to start, or a URL."""
+    """`[mcp.NAME]`: an MCP server, whose tools blueprints name as `mcp:NAME`: a command to start, or a URL."""
 
     command: Annotated[list[Text], Field(min_length=1)] | None = None
     """The command that starts the server, with its arguments; either this or `url`."""
@@ -615,7 +615,7 @@ class File(Section):
     models: dict[str, ModelSection] = {}
     """The models that agents refer to by a name of yours; `default` is that of agents without one."""
     mcp: dict[Name, McpSection] = {}
-    """The MCP servers, by the names under which agents use them."""
+    """The MCP servers, by the names under which blueprints use them."""
     groups: Annotated[dict[str, list[Member]], AfterValidator(_by_name)] = {}
     """The members of each group: `legal = ["user:ana", "user:bob"]`."""
     people: Annotated[dict[str, PersonSection], AfterValidator(_by_name)] = {}

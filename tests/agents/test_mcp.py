@@ -51,6 +51,43 @@ async def test_an_agent_calls_the_tools_of_a_server_once_a_person_agrees(house: 
     assert "there is no tool 'files_nothing'" in unknown
 
 
+async def test_a_step_calls_a_tool_of_a_server_itself(house: Harness) -> None:
+    run = await house.start(
+        """
+        steps:
+          - {name: sum, uses: "mcp:files/add", arguments: {a: "{{ input.a }}", b: 2}}
+          - {name: text, uses: "mcp:files/echo", input: "{{ input.word }}", on_error: continue}
+          - {name: said, uses: "mcp:files/echo", input: {text: "{{ steps.sum.output.sum }}!"}}
+        output: ["{{ steps.sum.output }}", "{{ steps.said.output }}", "{{ steps.text.error.message }}"]
+        """,
+        {"a": 1, "word": "hi"},
+    )
+    total, said, refused = await house.output(run)
+    assert (total, said) == ({"sum": 3}, "3!")
+    assert refused == "mcp:files/echo takes an object of its arguments by name, not str; write arguments: {…}"
+
+
+async def test_what_a_servers_tool_gets_is_judged_before_the_run(house: Harness) -> None:
+    blueprint = house.load(
+        """
+        steps:
+          - {name: sum, uses: "mcp:files/add", arguments: {a: one}}
+          - {name: none, uses: "mcp:files/subtract", arguments: {a: one}}
+          - kind: plan
+            name: plan
+            plan: {goal: g, steps: [{id: x, tools: ["mcp:files/add"], arguments: {a: one, b: 1}}]}
+        """
+    )
+    found = await house.runs.look_up(blueprint, connect=True)
+    assert sorted((one.path, one.code) for one in found.problems) == [
+        ("steps[0].arguments", "bad_shape"),
+        ("steps[0].arguments.a", "tool_input"),
+        ("steps[1].uses", "unknown_tool"),
+        ("steps[2].plan.steps[0].arguments.a", "tool_input"),
+    ]
+    assert (await house.runs.look_up(blueprint)).problems == []
+
+
 async def test_a_server_that_is_not_configured_fails_the_agent_with_the_way_out(house: Harness) -> None:
     run = await house.start(agent(house, ["x"], tools=["mcp:flies"]), "Go")
     error = (await house.result(run)).error

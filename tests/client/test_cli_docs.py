@@ -31,6 +31,6 @@ def test_an_unknown_page_is_refused_with_the_nearest(holdfast: Holdfast) -> None
 
 def test_a_code_leads_to_what_the_pages_say_of_it(holdfast: Holdfast) -> None:
     rows = {row["page"]: row["text"] for row in holdfast("docs", "tool_input", "--json").json}
-    assert rows.keys() == {"failures", "validate"}
+    assert rows.keys() == {"failures", "mcp", "validate"}
     assert rows["failures"] == "| `tool_input` | the arguments do not fit what the tool takes |"
     assert "mcp" in holdfast("docs", "tool_error").out and "validate" in holdfast("docs", "unused_revisions").out

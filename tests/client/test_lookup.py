@@ -142,8 +142,14 @@ def settle(day: date) -> None:
     """Settle what is open."""
 
 
+@tool
+def book_amounts(account: str, **amounts: int) -> None:
+    """Book amounts on accounts."""
+
+
 FIXED = """
 steps:
+  - {name: f, uses: book_amounts, arguments: {account: cash, rent: 700, food: much}}
   - {name: a, uses: charge_card, arguments: {amount: -5, currency: "{{ input }}"}}
   - {name: b, uses: charge_card, arguments: {amount: "7", currency: CHF}}
   - {name: c, uses: settle, input: tomorrow}
@@ -167,12 +173,13 @@ async def test_what_a_tool_gets_in_any_case_is_judged_by_its_own_types() -> None
     found = await worker.find_missing(make_request(needs, connect=False))
     problems = find_problems(found, needs, worker_lookup.place_by_path(blueprint))
     assert [(one.path, one.code) for one in problems] == [
-        ("steps[0].arguments.amount", "tool_input"),
-        ("steps[2].input", "tool_input"),
-        ("steps[3].steps[0].undo.arguments.currency", "tool_input"),
-        ("steps[4].plan.steps[1].arguments.amount", "tool_input"),
+        ("steps[0].arguments.food", "tool_input"),
+        ("steps[1].arguments.amount", "tool_input"),
+        ("steps[3].input", "tool_input"),
+        ("steps[4].steps[0].undo.arguments.currency", "tool_input"),
+        ("steps[5].plan.steps[1].arguments.amount", "tool_input"),
     ]
-    assert problems[0].message == "charge_card does not take this: amount: Input should be greater than 0"
+    assert problems[1].message == "charge_card does not take this: amount: Input should be greater than 0"
 
 
 async def test_without_a_worker_the_run_starts_unchecked(temporal: Client) -> None:
