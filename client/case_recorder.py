@@ -31,7 +31,7 @@ from holdfast.protocol.address import INSIDE, Address, is_within, name_at, parts
 from holdfast.protocol.agents import CacheHit, Completed, ModelReply, ModelRequest, ToolRequest
 from holdfast.protocol.events import Event, QuestionAsked, is_beginning
 from holdfast.protocol.past import Past, PastFailure, PastReply
-from holdfast.protocol.tool_errors import TOOL_ERROR
+from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN, TOOL_ERROR
 from holdfast.runtime.errors import BadInput
 
 EVENT_KEYS = {"name", "key", "payload", "id"}
@@ -96,6 +96,10 @@ class CaseRecorder:
         """Where tools asked people in the middle of their work."""
         self._without_result: list[str] = []
         """Tools of which a call was under way when the run ended."""
+        self._asked: dict[str, Event] = {}
+        """By their ids the questions of the run, and those whose answers it met, in their order."""
+        self._reports: set[str] = set()
+        """The ids of the questions that ask how a lost call ended: in a test, too, a person says so."""
         self._notes: list[str] = []
 
     async def record(self, name: str) -> RecordedCase:
@@ -118,7 +122,7 @@ class CaseRecorder:
         outcome = await outcome_so_far(self._tree, state)
         parts_ = {"by": definition.started_by, "input": input_, "model": model, "tools": tools, "answers": answers}
         case = {"name": name, **{key: value for key, value in parts_.items() if value not in (None, {}, [])}}
-        case["expect"] = await self._expect(outcome)
+        case["expect"] = self._expect(outcome)
         return RecordedCase(definition.blueprint, case, self._notes)
 
     def _check(self, past: Past | None) -> None:
@@ -150,6 +154,15 @@ class CaseRecorder:
             await self._take_own(child)
         self.calls.sort(key=attrgetter("at"))
         self.answers.sort(key=attrgetter("at"))
+        self._asked = await self._list_asked()
+        self._reports = {id_ for call in self.calls if (id_ := self._find_report(call)) is not None}
+
+    def _find_report(self, call: _RecordedCall) -> str | None:
+        """Return the id of the question how a call ended: the next one at its place, if the call was lost."""
+        if not isinstance(call.result, dict) or call.result.get("type") != OUTCOME_UNKNOWN:
+            return None
+        asked = self._asked.items()
+        return next((id_ for id_, event in asked if event.address == call.address and event.time > call.at), None)
 
     async def _take_local(self, call: Call) -> None:
         """Take a local call, of which the history has the address, but no request."""
@@ -276,7 +289,7 @@ class CaseRecorder:
         if reply.status == "superseded":
             told = "its branch had lost a race, which a test may decide in another way"
             self._notes.append(f"{name_at(reply.address)}: {told}")
-        if not reply.question or self._is_inside_call(reply.address):
+        if not reply.question or self._is_inside_call(reply.address, reply.question):
             return []
         if reply.comment:
             self._notes.append(f"{name_at(reply.address)}: a comment, which answers of a test do not have")
@@ -297,8 +310,10 @@ class CaseRecorder:
                 self._notes.append(f"{name_at(reply.address)}: somebody cancelled the question, which a test cannot do")
         return []
 
-    def _is_inside_call(self, address: str) -> bool:
+    def _is_inside_call(self, address: str, question: str) -> bool:
         """Return whether a tool that the test stands in for asked a question."""
+        if question in self._reports:
+            return False
         return any(is_within(address, place) for place in self._interrupted) or any(
             kind in INSIDE for kind, _, _ in parts(address)
         )
@@ -316,7 +331,7 @@ class CaseRecorder:
 
     # What is expected
 
-    async def _expect(self, outcome: Outcome) -> JSONObject:
+    def _expect(self, outcome: Outcome) -> JSONObject:
         expect: JSONObject = {}
         if outcome.status == "completed":
             if _holds_secret(outcome.output):
@@ -327,15 +342,15 @@ class CaseRecorder:
             expect["error"] = {"address": escape(outcome.error.address)}
         else:
             expect["status"] = "waiting"
-        if questions := await self._expect_questions():
+        if questions := self._expect_questions():
             expect["questions"] = questions
         if calls := self.expect_calls():
             expect["calls"] = calls
         return expect
 
-    async def _expect_questions(self) -> JSON:
+    def _expect_questions(self) -> JSON:
         """Return what was asked: in its order, unless several things were done at once."""
-        asked = [event for event in await self._list_asked() if not self._is_inside_call(event.address)]
+        asked = [event for id_, event in self._asked.items() if not self._is_inside_call(event.address, id_)]
         listed: list[JSON] = [
             {"step": name_at(event.address)}
             if is_beginning(event.data.message) or self._names_run(event.data.message)
@@ -347,15 +362,15 @@ class CaseRecorder:
             return listed
         return {"contains": _drop_repeated(listed)}
 
-    async def _list_asked(self) -> list[Event]:
-        """Return the events of the run's questions, and of those whose answers it met, in their order."""
+    async def _list_asked(self) -> dict[str, Event]:
+        """Return what `_asked` is."""
         counted = {reply.question for reply in self.answers}
         asked: dict[str, Event] = {}
         for run in reversed(self._runs):
             for event in await below(self._tree, run):
                 if isinstance(event.data, QuestionAsked) and (run == self._state.run or event.data.id in counted):
                     asked.setdefault(event.data.id, event)
-        return list(asked.values())
+        return asked
 
     def _names_run(self, text: str) -> bool:
         return any(run in text for run in self._runs)

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
+from holdfast import Interrupt, resumed, tool
 from holdfast.blueprint.core import write_yaml
 from holdfast.client.case_recorder import STAND_IN, CaseRecorder, RecordedCase
 from holdfast.client.runs import Runs
@@ -110,6 +112,23 @@ async def test_a_call_that_was_lost_is_lost_in_the_test_too(desk: Desk, tmp_path
     file = desk.read(tests, "steps: [{name: say, uses: shout, input: a}]")
     recorded = await record(desk.stage, file, file.cases[0])
     assert recorded.case["tools"] == {"shout": [lost]}
+    assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
+
+
+@tool
+def ask_and_vanish() -> str:
+    """Ask which seat, and be lost once that is known."""
+    if not resumed(str).has_data:
+        raise Interrupt("Which seat?")
+    raise ApplicationError("its worker was lost", type="outcome_unknown", non_retryable=True)
+
+
+async def test_a_call_that_was_lost_after_it_had_asked_is_lost_in_the_test_too(desk: Desk, tmp_path: Path) -> None:
+    answers = "[{question: sit, content: 4A}, {question: sit, content: 'done: 4A'}]"
+    file = desk.read(f"tests: [{{name: a run, answers: {answers}}}]", "steps: [{name: sit, uses: ask_and_vanish}]")
+    recorded = await record(desk.stage, file, file.cases[0])
+    assert [answer["content"]["outcome"] for answer in recorded.case["answers"]] == ["done"]
+    assert recorded.notes == ["sit: a tool asked people in the middle of its work; the test has only its result"]
     assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
 
 
