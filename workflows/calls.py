@@ -28,8 +28,10 @@ from holdfast.protocol.agents import (
     CacheEntry,
     CacheHit,
     CacheLookup,
+    Completed,
     FindTool,
     FoundTool,
+    Interrupted,
     ModelReply,
     ModelRequest,
     ToolOutcome,
@@ -45,7 +47,7 @@ from holdfast.protocol.past import PastCall, write_local_id
 from holdfast.protocol.runs import LossPolicy, write_summary
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.values import make_digest
-from holdfast.workflows.concurrency import await_end, is_cancelled
+from holdfast.workflows.concurrency import CancelledInCall, await_end, is_cancelled
 from holdfast.workflows.earlier_run import EarlierRun, make_activity_error
 from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.sizes import check_size
@@ -103,8 +105,7 @@ class Activities:
         placed = request.with_policy(timeout, retry).model_copy(update={"address": place})
         is_local = request.model == _ECHO and request.use is None
         call = _ActivityCall(CALL_MODEL, placed, ModelReply, summary, is_local=is_local)
-        reply: ModelReply = await self._run(call, place)
-        self._count(reply.usage)
+        reply: ModelReply = await self._run_counted(call, place)
         return reply
 
     async def call_tool(
@@ -119,8 +120,7 @@ class Activities:
             placed, patience = placed.model_copy(update={"run": self._identity.run}), ELICITATION_SECONDS
         is_local = request.tool in self._identity.local_tools and request.idempotent is not False
         call = _ActivityCall(CALL_TOOL, placed, ToolOutcome, summary, ends, patience, is_local)
-        outcome: ToolOutcome = await self._run(call, request.address)
-        self._count(outcome.usage)
+        outcome: ToolOutcome = await self._run_counted(call, request.address)
         return outcome
 
     async def read_file(self, path: str, place: Address, *, summary: str) -> str:
@@ -169,6 +169,17 @@ class Activities:
         id_ = self._next_id(DELIVER_EVENT, delivery.event.id)
         delivered: DeliveryResult = await call.result(id_, self._identity.loss_policy)
         return delivered.status
+
+    async def _run_counted(self, call: _ActivityCall, place: str) -> Any:
+        """Return the result of a call, and count what it has spent; also of one that a cancel met."""
+        try:
+            result = await self._run(call, place)
+        except CancelledInCall as cancelled:
+            if isinstance(cancelled.result, ModelReply | Completed | Interrupted):
+                self._count(cancelled.result.usage)
+            raise
+        self._count(result.usage)
+        return result
 
     async def _run(self, call: _ActivityCall, place: str, *, at_once: bool = False) -> Any:
         if call.is_local and (call.activity not in MAY_BE_LOCAL or self._local_calls >= MOST_LOCAL):

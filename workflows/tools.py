@@ -58,8 +58,9 @@ async def complete_tool(
         return Completed(result=ended.result)
     except CancelledInCall as cancelled:
         interrupts.drop()
-        if isinstance(cancelled.result, Completed):
+        if isinstance(cancelled.result, Completed | Interrupted):
             _count_reported(cancelled.result, frame)
+        if isinstance(cancelled.result, Completed):
             _note_end(request.tool, cancelled.result, frame)
         elif cancelled.result is None:
             frame.note(ToolFailed(tool=request.tool, error=OUTCOME_UNKNOWN, message=CUT_OFF))

@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError
 from drills.simulate.world import fail, succeed
 from holdfast.protocol.agents import Completed
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
+from holdfast.protocol.usage import Usage
 from tests.people.activations import FedRun
 
 PAY = "{name: pay, uses: pay, input: x, undo: {uses: repay, input: x}}"
@@ -43,3 +44,13 @@ def test_a_result_that_comes_with_a_cancel_is_undone_also_where_the_time_is_limi
     done.resolve_activity.result.CopyFrom(succeed(Completed(result="paid")))
     run.feed(done, run.cancel())
     assert "step.undoing" in run.events
+
+
+def test_what_a_call_has_spent_that_a_cancel_met_is_in_the_total() -> None:
+    run = FedRun("steps: [{name: pay, uses: pay}]")
+    done = WorkflowActivationJob()
+    done.resolve_activity.seq = 1
+    done.resolve_activity.result.CopyFrom(succeed(Completed(result="paid", usage=Usage(requests=2, input_tokens=7))))
+    run.feed(run.cancel())
+    run.feed(done)
+    assert (run.view.usage.requests, run.view.usage.input_tokens) == (2, 7)
