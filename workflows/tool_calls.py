@@ -6,6 +6,7 @@ make their calls here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -86,6 +87,8 @@ class ToolCalls:
     ) -> None:
         self.tries, self.made = dict(tries or {}), list(made)
         self._rules, self._find_other, self._by_model, self._keep = rules, find_other, by_model, keep
+        self._unsettled = Counter((call.tool, call.args) for call in self.made if call.outcome == "begun")
+        """By tool and arguments: calls of which it is not known, or not yet, how they ended."""
 
     async def make(self, tool: str, args: object, call: Callable[[], Awaitable[JSON]], frame: Frame) -> JSON:
         """Make a call and return its result; after an error do what its rule says. The frame stands at the call.
@@ -98,6 +101,7 @@ class ToolCalls:
         earlier = [call for call in self.made if call.outcome == "returned" and (call.tool, call.args) == key]
         while True:
             # Before the call: what is broken off in the middle of it may have had its effect.
+            self._unsettled[key] += 1
             self.note(made)
             try:
                 result = await call()
@@ -134,7 +138,10 @@ class ToolCalls:
             self._keep(made=self.made)
 
     def _note_end(self, made: MadeCall, outcome: str, output: object, earlier: list[MadeCall]) -> None:
-        """Record how a call ended, after an equal one that had returned: a failure does not hide it."""
+        """Record how a call ended; one that failed hides no equal one that has returned, or may have acted."""
+        self._unsettled[made.tool, made.args] -= 1
+        if outcome == "failed" and self._unsettled[made.tool, made.args]:
+            return
         ended = made.model_copy(update={"outcome": outcome, "output": preview(output, LONGEST_KEPT)})
         self.note(*earlier, ended)
 

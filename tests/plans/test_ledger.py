@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -277,6 +279,23 @@ async def test_a_failed_call_does_not_hide_an_equal_one_that_returned() -> None:
     for _ in range(2):
         await calls.make("send", ANA, send, frame=None)  # type: ignore[arg-type] # it reads the frame of errors only
     assert [(call.outcome, call.output) for call in calls.made] == [("returned", {"id": 1})]
+
+
+async def test_a_failed_call_does_not_hide_an_equal_one_that_may_have_acted() -> None:
+    calls, fails = ToolCalls(None), asyncio.Event()
+
+    async def send(*, cut: bool) -> Any:
+        fails.set()
+        if cut:
+            await asyncio.Event().wait()
+        return {"success": False}
+
+    async with asyncio.timeout(5):
+        lost = asyncio.create_task(calls.make("send", ANA, partial(send, cut=True), frame=None))  # type: ignore[arg-type]
+        await fails.wait()
+        await calls.make("send", ANA, partial(send, cut=False), frame=None)  # type: ignore[arg-type]
+    assert [call.outcome for call in calls.made] == ["begun"]
+    lost.cancel()
 
 
 @pytest.mark.parametrize(("answer", "data"), [(False, "none"), (True, "42 is the answer to add")])
