@@ -224,7 +224,7 @@ class Harness:
         return [event.type for event in await self.runs.watch.events(run)]
 
     async def result(self, run: str) -> Outcome:
-        return await asyncio.wait_for(self.runs.result(run), 60)
+        return await asyncio.wait_for(self.runs.result(run), LONGEST_WAIT)
 
     async def output(self, run: str) -> Any:
         outcome = await self.result(run)

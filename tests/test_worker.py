@@ -27,6 +27,7 @@ from holdfast.runtime.errors import ServerUnreachable
 from holdfast.runtime.namespace import ATTRIBUTE_KEYS, ATTRIBUTES
 from holdfast.runtime.probe import find_problem
 from holdfast.worker import create_worker, explaining_end, main, versioning
+from tests.conftest import LONGEST_WAIT
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[s
 
 
 async def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, told = await asyncio.to_thread(process.communicate, None, 90)
+    _, told = await asyncio.to_thread(process.communicate, None, LONGEST_WAIT)
     return process.returncode, told
 
 
@@ -63,7 +64,7 @@ async def read_until(process: subprocess.Popen[str], text: str) -> str:
 
 
 async def eventually(happened: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(LONGEST_WAIT):
         while not await happened():
             await asyncio.sleep(0.05)
 
@@ -207,6 +208,7 @@ async def test_it_serves_metrics_and_logs_json(server: WorkflowEnvironment, addr
     port = str(free_port())
     log = {"HOLDFAST_LOG_FORMAT": "json", "HOLDFAST_LOG_LEVEL": "debug"}
     worker = start(tmp_path, TEMPORAL_ADDRESS=address, HOLDFAST_METRICS_PORT=port, **log)
+    ending = asyncio.create_task(end(worker))  # it reads the log: a pipe that nobody reads is full in a while
     client = await Client.connect(address, data_converter=DATA_CONVERTER)
     runs = Runs(client)
     run = await runs.start(loads(AGENT))
@@ -215,20 +217,22 @@ async def test_it_serves_metrics_and_logs_json(server: WorkflowEnvironment, addr
         return bool((await runs.state(run)).questions)
 
     await eventually(is_asked)
-    text = (await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/metrics")).text
+    text = (await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/metrics", timeout=LONGEST_WAIT)).text
     await runs.control.cancel(run)
     worker.send_signal(signal.SIGTERM)
-    _, told = await end(worker)
+    _, told = await ending
     samples = {
         (sample.name, sample.labels.get("model"), sample.labels.get("outcome")): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    assert samples["holdfast_model_requests_total", "echo", "finished"] == 1
+    assert samples["holdfast_model_requests_total", "echo", "finished"] >= 1  # again in a task that is made again
     assert any(name.startswith("temporal_workflow") for name, *_ in samples)
     lines = [json.loads(line) for line in told.splitlines()]
-    [asked] = [line for line in lines if line.get("event") == "question.asked"]
-    assert (asked["run"], asked["address"], asked["level"]) == (run, "pipeline:told;hitl:ask", "info")
+    asked = [line for line in lines if line.get("event") == "question.asked"]
+    assert {(line["run"], line["address"], line["level"]) for line in asked} == {
+        (run, "pipeline:told;hitl:ask", "info")
+    }
     assert "Go?" not in told
 
 

@@ -52,6 +52,8 @@ BROUGHT = {
 PAYS = "steps: [{{name: pay, uses: does_once_open, input: {{folder: '{folder}', what: x}}}}]"
 TRIES = 5
 """Runs until the query was answered before the task came: it is sent first, but the server may take it last."""
+AHEAD = 20
+"""Calls that the server has answered since the query was sent: with one or two of them it took the query last."""
 
 
 class Cache:
@@ -108,6 +110,14 @@ class Away(Harness):
         owner = self.client.get_workflow_handle(question.owner)
         await owner.signal("answer", {"question": question.id, "content": "yes"})
 
+    async def ask(self, run: str) -> asyncio.Task[object]:
+        """Query a workflow whose worker is away, and give the server the time to take the query before what follows."""
+        handle = self.client.get_workflow_handle(run)
+        asking = asyncio.create_task(handle.query(VIEW, 0))
+        for _ in range(AHEAD):  # on the same connection
+            await handle.describe()
+        return asking
+
     async def lose(self, relay: Relay, cache: Cache) -> str:
         """Start a run, and bring its first child's end and an answer by a query; return the run."""
         run = await self.start(TEXT.format(folder=self.folder))
@@ -117,7 +127,7 @@ class Away(Harness):
             await until(lambda: self.is_at_rest(run), "the parent to rest")
             relay.leave()
             await cache.evict(run)
-            asking = asyncio.create_task(self.client.get_workflow_handle(run).query(VIEW, 0))
+            asking = await self.ask(run)
             await self.signal(first)
             await self.signal(own)
             await until(lambda: self.has_task(run), "the parent's task")
@@ -141,9 +151,7 @@ class Away(Harness):
         await until(is_begun, "the call")
         relay.leave()
         await cache.evict(run)
-        asking = asyncio.create_task(handle.query(VIEW, 0))
-        for _ in range(3):  # on the same connection, so that the query is there first
-            await handle.describe()
+        asking = await self.ask(run)
         await handle.cancel()
         await until(has_task, "the task that tells the run")
         relay.come_back()
