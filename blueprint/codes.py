@@ -51,6 +51,7 @@ WARNINGS = {
     "joined_parts": "`join` is given an object or a text, and joins its keys or its letters.",
     "late_append": "A list that grows between iterations is read after the loop, without the last iteration's value.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
+    "near_option": "An answer is compared with a text that is nearly one of its options.",
     "optional_key": "A key is read that the value may leave out: the expression then fails.",
     "null_in_text": "A text prints an output that may be null: the text then has the word null.",
     "shared_write": "Items of a map, branches or steps that run at once write one path: what they are in may fail.",

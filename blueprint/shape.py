@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from holdfast.blueprint.expressions.error import nearest
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.questions import Asked
 from holdfast.blueprint.schema_references import find_reference
@@ -116,6 +117,13 @@ class Shape:
         """Return whether both are answers, and the same is known of both."""
         alike = (self.is_choice, type(self.question)) == (other.is_choice, type(other.question))
         return self.question is not None and alike
+
+    def find_near_option(self, text: str) -> str | None:
+        """Return the option that is meant by a text that is nearly one, where own words are an answer, too."""
+        if self.question is None or not self.question.takes_own_words:
+            return None
+        options = [option.id for option in self.question.choices]
+        return None if text in options else nearest(text, options)
 
     def find_key(self, key: str) -> Shape | None:
         """Return what is known under a key; None if no object of this shape has it."""

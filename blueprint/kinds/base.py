@@ -49,6 +49,8 @@ class Block:
     """What the steps do is undone where that of the step is."""
     on_output: bool = False
     """`reads` are rendered once the step has completed; `output` is its output there."""
+    calls: str | None = None
+    """The tool that is called with what `reads` give."""
 
 
 class Fallback(Part):

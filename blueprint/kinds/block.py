@@ -21,13 +21,13 @@ from holdfast.blueprint.kinds.deadlines import (
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
-from holdfast.blueprint.kinds.knowledge import Knowledge
+from holdfast.blueprint.kinds.knowledge import ERROR, Knowledge
 from holdfast.blueprint.kinds.needs import check_most
 from holdfast.blueprint.kinds.schema_forms import Schema
 from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.kinds.walk import steps_within
 from holdfast.blueprint.parts import MaxParallel, Template
-from holdfast.blueprint.shape import UNKNOWN, Shape
+from holdfast.blueprint.shape import NULL, UNKNOWN, Shape, join_shapes
 from holdfast.blueprint.source import PlacedDict
 from holdfast.blueprint.words.text import Vocabulary, say_template
 
@@ -82,7 +82,7 @@ class BlockStep(Step):
         return {"steps": Block(tuple(self.steps)), **({"finally": last} if self.finally_steps else {})}
 
     def inner_shapes(self, key: str, input: Shape, read: Callable[[str], Shape]) -> Mapping[str, Shape]:
-        return {"previous_step": input}
+        return {"previous_step": input, "error": join_shapes([ERROR, NULL])}
 
     @property
     def null_cause(self) -> str | None:

@@ -123,7 +123,12 @@ class Clarify(AskingStep):
                 findings.add(f"{path}.schema.required", "bad_value", message, hint)
 
     def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
-        """Warn of fewer questions than facts: without an agent each fact is a question of its own."""
+        """Warn of known facts that are none, and of fewer questions than facts, which are asked one by one."""
+        properties = self.facts.get("properties")
+        if isinstance(self.known, dict) and isinstance(properties, dict):
+            for name in sorted(self.known.keys() - properties.keys()):
+                hint = did_you_mean(name, properties) or f"it lists {', '.join(properties)}"
+                findings.add_key(f"{path}.known.{name}", "unlisted_key", f"the schema lists no {name!r}", hint)
         facts = len(self.list_wanted())
         if self.agent is None and self.known is None and self.most_questions < facts:
             message = f"{self.most_questions} questions for {facts} facts, which are asked one by one"

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.parts import Template
-from holdfast.blueprint.shape import Shape
+from holdfast.blueprint.shape import TEXT, UNKNOWN, Shape, make_object
+
+ERROR = make_object(
+    {"type": TEXT, "message": TEXT, "address": TEXT, "output": UNKNOWN}, is_closed=False, lists_keys=False
+)
+"""What `error` is where a step or a block has failed."""
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,8 @@ class PlainStep(AskingStep):
         # In a block of its own, as `output` is the step's there, and not the previous one's.
         if self.undo is None:
             return {}
-        return {"undo": Block((), reads={f"undo.{self._undo_key}": self.undo.template}, on_output=True)}
+        reads = {f"undo.{self._undo_key}": self.undo.template}
+        return {"undo": Block((), reads=reads, on_output=True, calls=self.undo.uses)}
 
     @property
     def _undo_key(self) -> str:

@@ -27,6 +27,12 @@ def check_branches(judged: JudgedText, path: str, branching: Branching, shape: S
     """
     if consents.check_branches(judged, branching, shape):
         return
+    for key in sorted(branching.keys):
+        if (option := shape.find_near_option(key)) is not None:
+            message = f"the branch {key!r} is no option of {shape.step}"
+            judged.findings.warn_key(
+                f"{path}.{branching.keys_at}.{key}", "near_option", message, f"did you mean {option!r}?"
+            )
     if not shape.values:
         _check_numbers(judged, path, branching, shape)
         return

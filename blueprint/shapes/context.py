@@ -261,7 +261,9 @@ def _find_written(operation: Operation) -> Shape:
         case "append":
             return LIST
         case "merge":
-            return make_object({}, is_closed=False, lists_keys=False)
+            value = operation.write.value
+            keys = list(value) if isinstance(value, dict) else []
+            return Shape({"type": "object", "properties": dict.fromkeys(keys, {}), "required": keys})
     return widen(operation.write.value) if is_literal(operation.write.value) else UNKNOWN
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.findings import is_literal
 from holdfast.blueprint.json_values import JSON, JSONObject, same
-from holdfast.blueprint.kinds import AnyStep, Blueprint
+from holdfast.blueprint.kinds import AnyStep, Blueprint, Step
 from holdfast.blueprint.kinds.knowledge import ToolShapes
 from holdfast.blueprint.kinds.template_values import TemplateForm
 from holdfast.blueprint.parts import Template
+from holdfast.blueprint.reducers import split_keys
 from holdfast.blueprint.shape import Shape, make_constant
 from holdfast.blueprint.shapes.reader import ExpressionReader
-from holdfast.blueprint.shapes.report import Report, describe_types, describe_values
+from holdfast.blueprint.shapes.report import Report, describe_types, describe_values, suggest_key
 
 _DEEPEST = 4
 
@@ -131,6 +132,26 @@ def check_import(step: AnyStep, given: Mapping[str, Shape], blueprint: Blueprint
         report.add(f"{path}.{key or step.input_key}", "bad_shape", message, hint)
 
 
+def check_import_outputs(step: Step, context: Shape, path: str, report: Report) -> None:
+    """Report what a step takes over of the context of an import that has no such key.
+
+    Args:
+        context: What is known of the context of the import.
+    """
+    config = step.__dict__.get("config")
+    for source in config.outputs if config is not None else ():
+        here, place, name = context, f"{path}.config.outputs.{source}", f"the context of {step.import_alias}"
+        for key in split_keys(source):
+            found = here.find_key(key)
+            if found is None:
+                report.add_key(place, "unknown_field", f"{name} has no {key!r}", suggest_key(key, here))
+                break
+            if not here.lists(key) and here.keys:
+                report.warn_key(place, "unlisted_key", f"nothing says that {name} has {key!r}", suggest_key(key, here))
+                break
+            here = found
+
+
 def _drop_required(inputs: JSONObject) -> JSONObject:
     """Return the schema of an input without the need for what has a default."""
     match inputs:
@@ -147,16 +168,42 @@ def check_arguments(step: AnyStep, value: Shape, tools: ToolShapes, path: str, r
         value: What the step's `arguments` give, or its input.
         tools: What is known of the tools.
     """
-    if tool := step.__dict__.get("uses"):
-        wanted = tools.parameters.get(tool)
-        if step.input_key == "arguments":
-            _check_names(value, wanted, f"{path}.arguments", report)
-        elif wanted is not None and step.on_error != "ask":  # a person may give another input
-            _check_input_of_several(tool, value, wanted, f"{path}.{step.input_key}", report)
+    if (tool := step.__dict__.get("uses")) and (step.input_key == "arguments" or step.on_error != "ask"):
+        check_call(tool, step.input_key, value, tools, path, report)  # a person who is asked may give another input
     for index, part in enumerate(step.plan_body.steps if step.plan_body is not None else ()):
         if part.arguments is not None and len(part.tools) == 1:
             wanted = tools.parameters.get(part.tools[0])
             _check_names(make_constant(part.arguments), wanted, f"{path}.plan.steps[{index}].arguments", report)
+
+
+def check_call(tool: str, key: str, given: Shape, tools: ToolShapes, path: str, report: Report) -> None:
+    """Report what a tool cannot be called with.
+
+    Args:
+        tool: Its name.
+        key: The path in the step of what it is given: its arguments by name, or its input.
+        path: The path of the step.
+    """
+    wanted = tools.parameters.get(tool)
+    if wanted is None:
+        return
+    if key.endswith("arguments"):
+        _check_names(given, wanted, f"{path}.{key}", report)
+    elif len(wanted.keys) == 1:
+        _check_input_of_one(tool, given, wanted, f"{path}.{key}", report)
+    else:
+        _check_input_of_several(tool, given, wanted, f"{path}.{key}", report)
+
+
+def _check_input_of_one(tool: str, given: Shape, wanted: Shape, path: str, report: Report) -> None:
+    """Report an object that is neither the one argument of a tool, nor has that alone under its name."""
+    [key] = wanted.keys
+    argument, others = wanted.find_key(key), sorted(given.required - {key})
+    if argument is None or argument.may_be("object") or given.types != {"object"} or not others:
+        return
+    if wanted.find_key(others[0]) is None:  # it does not take any name, by `**`
+        message = f"{tool} takes {key}, which is {describe_types(argument)}, and its input has {others[0]!r}"
+        report.add(path, "bad_shape", message, did_you_mean(others[0], [key]) or f"write arguments: {{{key}: …}}")
 
 
 def _check_input_of_several(tool: str, given: Shape, wanted: Shape, path: str, report: Report) -> None:

@@ -51,6 +51,8 @@ def compare(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.O
 
 
 def _equal(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.Operand, other: Shape) -> Shape:
+    _warn_near_option(judged, left, value, [operand.expr])
+    _warn_near_option(judged, operand.expr, other, [left])
     is_outside = _is_outside(value, operand.expr) or _is_outside(other, left)
     if may_equal(value, other) and not is_outside:
         return BOOLEAN
@@ -68,6 +70,15 @@ def _equal(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.Op
             message = f"{name_node(left)} is {ours}, and {name_node(operand.expr)} is {theirs}: they are never equal"
             judged.report("impossible_comparison", message, "compare values of one kind")
     return _FALSE if operand.op == "eq" else _TRUE
+
+
+def _warn_near_option(judged: JudgedText, node: nodes.Node, shape: Shape, compared: Sequence[nodes.Node]) -> None:
+    """Warn of an answer that is compared with what is nearly one of its options; own words are hardly that."""
+    for one in compared:
+        match one:
+            case nodes.Const(value=str(wanted)) if (option := shape.find_near_option(wanted)) is not None:
+                message = f"{name_node(node)} is compared with {quote(wanted)}, which is no option of {shape.step}"
+                judged.warn("near_option", message, f"did you mean {quote(option)}?", locate_value(wanted))
 
 
 def _describe(shape: Shape) -> str:
@@ -123,6 +134,8 @@ def _merge_numbers(types: frozenset[str]) -> frozenset[str]:
 
 
 def _contain(judged: JudgedText, left: nodes.Node, value: Shape, operand: nodes.Operand, other: Shape) -> Shape:
+    if isinstance(operand.expr, nodes.List | nodes.Tuple):
+        _warn_near_option(judged, left, value, operand.expr.items)
     listed = find_constants(operand.expr)
     if listed is not None and value.types != {"null"}:
         impossible = [one for one in listed if not may_equal(value, make_shape(find_type(one), values=(one,)))]

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.expressions.texts import read_structure
 from holdfast.blueprint.kinds import Agent, AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.kinds.agent_checks import PLAIN
 from holdfast.blueprint.kinds.agents import AgentTool
 from holdfast.blueprint.kinds.deadlines import DEADLINE
-from holdfast.blueprint.kinds.knowledge import Branching, Knowledge, ToolShapes
+from holdfast.blueprint.kinds.knowledge import ERROR, Branching, Knowledge, ToolShapes
 from holdfast.blueprint.kinds.needs import has_needs
 from holdfast.blueprint.kinds.walk import placed_steps
 from holdfast.blueprint.parts import Template
-from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes, make_object
+from holdfast.blueprint.shape import UNKNOWN, Shape, join_shapes
 from holdfast.blueprint.shapes.branches import check_branches
 from holdfast.blueprint.shapes.context import Context, Writes, gather_writes, is_same, make_context
 from holdfast.blueprint.shapes.fitting import (
     check_arguments,
+    check_call,
     check_form,
     check_import,
+    check_import_outputs,
     check_input,
     check_output,
     find_misfit,
@@ -65,7 +66,7 @@ def find_output_shape(blueprint: Blueprint, tools: ToolShapes = NO_TOOLS) -> Sha
 
 def walk(blueprint: Blueprint, report: Report, tools: ToolShapes) -> Walk:
     """Return the walk over a blueprint, done."""
-    imports = {alias: find_output_shape(inner, tools) for alias, inner in blueprint.imports.items()}
+    imports = {alias: walk(inner, Report(None), tools) for alias, inner in blueprint.imports.items()}
 
     def learn(context: Context) -> Context:
         learning = Walk(blueprint, Report(None), imports, tools, context)
@@ -104,7 +105,7 @@ class Walk:
 
     blueprint: Blueprint
     report: Report
-    imports: Mapping[str, Shape]
+    imports: Mapping[str, Walk]
     tools: ToolShapes
     context: Context
     outputs: list[tuple[AnyStep, Shape]] = field(default_factory=list)
@@ -176,6 +177,8 @@ class Walk:
                 reader, form = self._reader(f"{path}.{key}", inside), step.template_forms().get(key)
                 given[key] = reader.render(template) if form is None else check_form(form, reader, template, key)
         check_import(step, given, self.blueprint, path, self.report)
+        if step.import_alias is not None and step.import_alias in self.imports:
+            check_import_outputs(step, self.imports[step.import_alias].context.shape, path, self.report)
         check_arguments(step, rendered, self.tools, path, self.report)
         for key, condition in step.conditions().items():
             if key != "when":
@@ -247,7 +250,8 @@ class Walk:
             if wrong := find_misfit(last[key], Shape(schema)):
                 hint = "change what its last step gives, or the step around it"
                 self.report.add_key(f"{path}.{key}", "bad_shape", f"{key} cannot be joined: {wrong}", hint)
-        given = step.output_shape(Knowledge(input_, self.blueprint, last, render, self.imports, self.tools))
+        outputs = {alias: inner.output for alias, inner in self.imports.items()}
+        given = step.output_shape(Knowledge(input_, self.blueprint, last, render, outputs, self.tools))
         check_output(step, given, path, self.report)
         output = given if step.output_schema is None else Shape(step.output_schema)
         for key, block in blocks.items():
@@ -280,6 +284,8 @@ class Walk:
                 continue
             at = replace(begin, previous=place.previous) if ".init[" in read_key else end if block.loops else begin
             value = self._reader(f"{path}.{read_key}", at).render(template)
+            if block.calls is not None:
+                check_call(block.calls, read_key, value, self.tools, path, self.report)
             latest = place.latest if ".init[" in read_key else end.latest
             check_operation(step, read_key, value, self.context, latest, path, self.report)
         for read_key, condition in block.conditions.items():
@@ -295,9 +301,8 @@ class Walk:
         if step.on_error == "ask":
             known = UNKNOWN  # what a person gives instead
         elif isinstance(step.on_error, Fallback):
-            error = make_object(dict.fromkeys(ERROR_FIELDS, UNKNOWN), is_closed=False, lists_keys=False)
             entry = make_entry(step, UNKNOWN)
-            failed = replace(place, steps={**place.steps, step.name: entry}, names={**place.names, "error": error})
+            failed = replace(place, steps={**place.steps, step.name: entry}, names={**place.names, "error": ERROR})
             ended = self._walk_step(step.on_error.fallback, f"{path}.on_error.fallback", failed)
             known = join_shapes([output, ended.previous])
         asks = step.answered_question is not None

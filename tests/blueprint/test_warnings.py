@@ -175,6 +175,39 @@ def test_a_key_that_nothing_says_a_value_has_is_told(warned) -> None:
     assert (one.code, one.path, one.hint) == ("unlisted_key", "steps[1].when", "did you mean 'score'?")
     [one] = warned("context: {paid: 0}\nsteps: [{name: a, input: '{{ context.payed }}'}]")
     assert (one.code, one.hint) == ("unlisted_key", "did you mean 'paid'?")
+    loop = "{max_loops: 2, body: [{name: a}], init: {merge: {target: context.best, value: {score: 1}}}}"
+    steps = f"{{kind: loop, name: l, loop: {loop}}}, {{name: b, input: '{{{{ context.best.%s }}}}'}}"
+    [one] = warned(f"steps: [{steps % 'scroe'}]")
+    assert (one.code, warned(f"steps: [{steps % 'score'}]")) == ("unlisted_key", [])
+
+
+def test_what_is_taken_over_of_an_import_or_known_already_is_listed(warned) -> None:
+    inner = "{steps: [{name: a, sink_to: receipt}]}"
+    step = "{name: pay, uses: imports.inner, config: {outputs: {%s: paid}}}"
+    for source, codes in (("receipt", []), ("context.receipt", []), ("reciept", ["unlisted_key"])):
+        assert [one.code for one in warned(f"imports: {{inner: {inner}}}\nsteps: [{step % source}]")] == codes
+    schema = "{type: object, properties: {what: {type: string}}}"
+    [one] = warned(f"steps: [{{kind: clarify, name: f, goal: g, schema: {schema}, known: {{wat: x}}}}]")
+    assert (one.code, one.path, one.hint) == ("unlisted_key", "steps[0].known.wat", "did you mean 'what'?")
+
+
+@pytest.mark.parametrize(
+    ("condition", "warns"),
+    [
+        ("output == 'god'", True),
+        ("output in ['good', 'bat']", True),
+        ("output == 'good'", False),
+        ("output == 'enough'", False),
+    ],
+)
+def test_a_text_that_is_nearly_an_option_is_told(warned, condition: str, warns: bool) -> None:
+    ask = "{kind: hitl, name: ask, message: Good?, ask: clarification, options: [good, bad]}"
+    loop = f'{{kind: loop, name: l, loop: {{max_loops: 2, body: [{ask}], exit_expression: "{condition}"}}}}'
+    assert [one.code for one in warned(f"steps: [{loop}]")] == ["near_option"] * warns
+    machine = "{start: a, ends: [x, y], states: {a: {steps: [%s], next: {value: output, to: {%s: x}, else: y}}}}"
+    key = "goood" if warns else "good"
+    states = machine[1:-1] % (ask, key)
+    assert [one.code for one in warned(f"steps: [{{kind: states, name: m, {states}}}]")] == ["near_option"] * warns
 
 
 SKIPPED = "{name: x, input: 1, when: input.a}"
