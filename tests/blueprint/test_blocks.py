@@ -1,11 +1,9 @@
-"""Blocks, undos and deadlines: what is refused, and how they are told."""
+"""Blocks, undos and deadlines: what is refused."""
 
 from __future__ import annotations
 
 import pytest
 
-from holdfast.blueprint.explain import explain
-from holdfast.blueprint.load import loads
 from tests.blueprint.written import problems
 
 UNDO = "undo: {uses: back}"
@@ -66,11 +64,3 @@ def test_what_cannot_be_is_refused(text: str, problem: str) -> None:
 )
 def test_what_can_be_is_not(text: str) -> None:
     assert problems(text) == []
-
-
-def test_it_is_told_what_is_undone_and_when_it_must_have_ended() -> None:
-    text = block(f"{{name: a, uses: pay, {UNDO}}}", ", deadline: 3d, on_deadline: ask")
-    told = " ".join(explain(loads(text, name="t"), demands={}).text.split())
-    assert "If it has not ended within 3 days, a person is asked for more time." in told
-    assert "It is undone by back." in told
-    assert "what its steps did is undone, the last first; if an undo fails, a person is asked." in told

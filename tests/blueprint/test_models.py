@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.blueprint.core import expand
-from holdfast.blueprint.explain import explain
 from holdfast.blueprint.load import loads
 from tests.blueprint.written import problems
 
@@ -28,10 +27,6 @@ def test_scripts_are_found_from_the_folder_of_the_blueprint(tmp_path: Path) -> N
     text = AGENT.format("model: ['scripted:a.yaml', 'scripted:b.yaml']")
     agent = loads(text, folder=tmp_path, file="x.yaml").agents["a"]
     assert [agent.model, *agent.fallback_models] == [f"scripted:{tmp_path}/{name}.yaml" for name in "ab"]
-
-
-def test_they_are_explained() -> None:
-    assert "(fast, else echo: repeats its input)" in explain(loads(AGENT.format("model: [fast, echo]"))).text
 
 
 @pytest.mark.parametrize(

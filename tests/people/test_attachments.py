@@ -14,7 +14,6 @@ from temporalio.client import Client
 
 from holdfast.activities import all_activities
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.explain import explain
 from holdfast.cli.render import question_text
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.attachments import LARGEST_ATTACHMENT
@@ -146,7 +145,3 @@ def test_an_attachment_that_cannot_be_shown_is_an_error_at_load(
 ) -> None:
     with pytest.raises(BlueprintError, match=found):
         house.load(written(step))
-
-
-def test_the_explanation_names_the_attachments(house: Harness) -> None:
-    assert "Attached: scan.png" in " ".join(explain(house.load(written(ask(DATA)))).text.split())

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.explain import explain
 from holdfast.blueprint.load import loads
 from holdfast.blueprint.questions.secret import reference_in
 from holdfast.protocol.answers import Answer, Refusal
@@ -118,11 +117,6 @@ def test_a_form_that_hides_nothing_or_cannot_be_checked_is_an_error(field: str, 
     )
     with pytest.raises(BlueprintError, match=found):
         loads(text % field, name="test")
-
-
-def test_the_explanation_tells_secret_fields_from_plain_ones() -> None:
-    words = " ".join(explain(loads(FORM, name="test")).text.split())
-    assert "the secret key, and user and port (optional) in clear" in words
 
 
 # The store
