@@ -63,7 +63,12 @@ EXCHANGE = """{name}:
                 retry: {{attempts: 1}}
                 input: {{folder: "{folder}", key: "{name} {{{{ iteration }}}}"}}
 """
-ANSWERS = 9
+EXPECTED = {
+    "plain": "yes, Plain?",
+    "late": "yes, Late?",
+    "rounds": "yes, Round 4?",
+    "items": [f"yes, Item {number}?" for number in (1, 2, 3)],
+}
 PATIENCE = 240.0
 TROUBLES = (NoWorker, RPCError, Refusal, UnknownRun, TimeoutError)
 
@@ -112,39 +117,22 @@ class Storm:
             await asyncio.sleep(0.1 + self.random.random() * 0.3)
 
 
-async def give_expected(house: Harness) -> object:
-    """What the run gives on a quiet day."""
-    run = await house.start(TEXT, "x")
-    answered: set[str] = set()
-    while len(answered) < ANSWERS:
-        for question in (await house.runs.state(run)).questions:
-            if question.id not in answered:
-                await house.answer(run, f"yes, {question.message}", question)
-                answered.add(question.id)
-        await asyncio.sleep(0.02)
-    return await house.output(run)
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
-async def test_a_run_in_a_storm_ends_as_on_a_quiet_day(
-    seed: int, house: Harness, temporal: Client, tmp_path: Path
-) -> None:
-    expected = await give_expected(house)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+async def test_a_run_in_a_storm_ends_as_on_a_quiet_day(seed: int, temporal: Client, tmp_path: Path) -> None:
     storm = Harness(temporal, f"storm-{uuid4().hex[:8]}", tmp_path)
     run = await storm.start(TEXT, "x")
     await Storm(storm, run, seed).pass_by()
-    assert await storm.output(run) == expected
+    assert await storm.output(run) == EXPECTED
     await storm.replay()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
 async def test_a_tool_that_asks_ever_other_questions_hears_no_answer_to_another_one(
-    seed: int, temporal: Client, tmp_path: Path
+    temporal: Client, tmp_path: Path
 ) -> None:
     storm = Harness(temporal, f"storm-{uuid4().hex[:8]}", tmp_path)
     branches = "      ".join(EXCHANGE.format(name=name, folder=tmp_path) for name in ("one", "two"))
     run = await storm.start(EXCHANGES % branches, "x")
-    await Storm(storm, run, seed).pass_by()
+    await Storm(storm, run, 0).pass_by()
     assert await storm.output(run) == {"one": "heard", "two": "heard"}
     await storm.replay()
