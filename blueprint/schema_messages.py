@@ -178,7 +178,7 @@ def _amount(times: str, one: str, many: str) -> str:
 def _message(kind: ValidationErrorKind, value: JSON) -> str:
     match kind:
         case ValidationErrorKind.Type(types=types):
-            return f"must be {_either([TYPE_NAMES.get(name, name) for name in sorted(types)])}, not {brief(value)}"
+            return f"must be {' or '.join(TYPE_NAMES.get(name, name) for name in sorted(types))}, not {brief(value)}"
         case ValidationErrorKind.Enum(options=options):
             return f"must be one of {_list_brief(options)}, not {brief(value)}"
         case ValidationErrorKind.Constant(expected_value=expected):
@@ -237,10 +237,6 @@ def _describe_bound(kind: ValidationErrorKind, value: JSON) -> str | None:
         case ValidationErrorKind.MaxProperties(limit=limit):
             return f"must have at most {say_count(limit, 'key')}, not {len(value):,}"
     return None
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(names)
 
 
 def _list_brief(options: list[JSON]) -> str:

@@ -104,18 +104,13 @@ async def read_chain(
 
 
 async def chain(
-    tree: Tree,
-    workflow: str,
-    start: int = 0,
-    last_iterations: int | None = None,
-    view: WorkflowView | None = None,
+    tree: Tree, workflow: str, last_iterations: int | None = None, view: WorkflowView | None = None
 ) -> list[Event]:
     """Return a workflow's events over its continue-as-new chain, oldest first.
 
     Args:
         tree: The run's workflows.
         workflow: The workflow's id.
-        start: The first offset.
         last_iterations: Stop going back in the chain once so many iterations of the loop are covered.
         view: The view of the workflow, where it has just been queried: events up to then are enough.
 
@@ -123,13 +118,13 @@ async def chain(
         UnknownRun: There is no such workflow.
         NoWorker: No worker answers.
     """
-    if view is not None and view.status not in CLOSED and view.first_offset <= start:
-        return (await _back_from(tree, view, start, last_iterations)).events  # all in its present history
+    if view is not None and view.status not in CLOSED and view.first_offset == 0:
+        return (await _back_from(tree, view, 0, last_iterations)).events  # all in its present history
     if tree.archive is not None and not tree.archive.is_open:
-        whole = await _read_whole(tree, workflow, start, last_iterations, view)
+        whole = await _read_whole(tree, workflow, last_iterations, view)
         if whole is not None:
             return whole
-    archived = await _read_archived(tree, workflow, start, last_iterations)
+    archived = await _read_archived(tree, workflow, 0, last_iterations)
     if archived.closed:
         return archived.events
     try:
@@ -142,13 +137,13 @@ async def chain(
 
 
 async def _read_whole(
-    tree: Tree, workflow: str, start: int, last_iterations: int | None, view: WorkflowView | None
+    tree: Tree, workflow: str, last_iterations: int | None, view: WorkflowView | None
 ) -> list[Event] | None:
     """Return what `chain` does, from Temporal alone; None if it has forgotten some of it, or no worker answers."""
     with suppress(UnknownRun, NoWorker):
-        reading = await _back_from(tree, view or await tree.view(workflow), start, last_iterations)
+        reading = await _back_from(tree, view or await tree.view(workflow), 0, last_iterations)
         found = sum(isinstance(event.data, LoopIteration) for event in reading.events)
-        if min(reading.runs) <= start or (last_iterations is not None and found >= last_iterations):
+        if min(reading.runs) == 0 or (last_iterations is not None and found >= last_iterations):
             return reading.events
     return None
 

@@ -72,8 +72,8 @@ _UNREACHED = (
 class UnknownRun(LookupError):
     """No run of that id, or none that still runs."""
 
-    def __init__(self, run: str, hint: str = "`holdfast runs` lists them") -> None:
-        super().__init__(f"no run {run!r}; {hint}")
+    def __init__(self, run: str) -> None:
+        super().__init__(f"no run {run!r}; `holdfast runs` lists them")
         self.run = run
 
 

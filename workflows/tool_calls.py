@@ -145,10 +145,11 @@ class ToolCalls:
         ended = made.model_copy(update={"outcome": outcome, "output": preview(output, LONGEST_KEPT)})
         self.note(*earlier, ended)
 
-    def count_misfit(self, tool: str, message: str, frame: Frame, type_: str = "tool_input") -> None:
+    def count_misfit(self, tool: str, message: str, frame: Frame) -> None:
         """Count arguments that cannot be used, which a model gives again. Raises `ToolErrorFailure` after the last."""
         if self._rules is not None and self._rules.bad_arguments is not None:
-            self._count("bad_arguments", Failure(type=type_, message=message, address=frame.address), tool, frame)
+            cause = Failure(type="tool_input", message=message, address=frame.address)
+            self._count("bad_arguments", cause, tool, frame)
 
     async def replace(self, tool: str, cause: Failure, frame: Frame) -> ToolSpec:
         """Return another tool for one that is missing, once for each. Raises `ToolErrorFailure` if there is none."""

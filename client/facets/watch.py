@@ -90,16 +90,11 @@ class RunWatch:
             return archived
         return (await started_with(self._tree.client, described)).blueprint
 
-    async def completed_steps(self, run: str, last: int | None = 100) -> list[Done]:
-        """Return the completed steps of a run in the order of their completion.
-
-        Args:
-            run: The id of the run.
-            last: The number of last iterations of each loop whose steps are returned; None: all.
-        """
+    async def completed_steps(self, run: str) -> list[Done]:
+        """Return the completed steps of a run in the order of their completion, of each loop in its last 100 rounds."""
         return [
             Done(event.address, event.data.name, event.data.kind, event.data.output)
-            for event in await below(self._tree, run, last)
+            for event in await below(self._tree, run, 100)
             if isinstance(event.data, StepCompleted)
         ]
 

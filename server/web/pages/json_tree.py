@@ -56,14 +56,14 @@ class _Room:
         return JsonNode(key, kind=kind, size=len(entries), nodes=nodes)
 
 
-def json_node(value: object, key: str = "") -> JsonNode:
+def json_node(value: object) -> JsonNode:
     """Return the tree of a value.
 
     >>> tree = json_node({"a": [1, "x"], "b": None})
     >>> [(node.key, node.kind, node.text) for node in tree.nodes]
     [('a', 'list', ''), ('b', '', 'null')]
     """
-    return _Room().node(key, value)
+    return _Room().node("", value)
 
 
 def _shorten(text: str) -> str:

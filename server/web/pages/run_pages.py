@@ -150,13 +150,8 @@ def _list_address(**query: str) -> str:
     return f"/runs?{urlencode(kept)}" if kept else "/runs"
 
 
-async def show_run_page(request: Request) -> Response:
-    """Show a run as a live tree."""
-    return await run_page(request)
-
-
 async def run_page(request: Request, status_code: int = 200, **notes: Any) -> Response:
-    """Return the page of a run.
+    """Show a run as a live tree.
 
     Args:
         request: The request; its path names the run.
@@ -292,7 +287,7 @@ def _number(text: str | None, least: int, most: int) -> int:
 
 RUN_PAGES: Sequence[BaseRoute] = [
     Route("/runs", list_runs_page),
-    Route("/runs/{run}", read_anyway(show_run_page)),
+    Route("/runs/{run}", read_anyway(run_page)),
     Route("/runs/{run}/repetitions", read_anyway(show_repetitions_page)),
     Route("/runs/{run}/graph", read_anyway(show_graph_page)),
     Route("/runs/{run}/context", read_anyway(show_context_page)),
