@@ -13,6 +13,7 @@ from holdfast.blueprint.expressions.error import ExpressionError, shorten
 from holdfast.blueprint.expressions.parse import is_plain, parsed_expression, parsed_template
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.questions import Asked
+from holdfast.blueprint.words.lists import FILTERED, METHODS, say_list_filter
 
 LONGEST = 240
 """The most characters shown of one text of the author."""
@@ -217,23 +218,38 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
             return constant(_read_constant(node))
         case nodes.Name() | nodes.Getattr() | nodes.Getitem(arg=nodes.Const(value=str())):
             return _reference(node, names)
-        case nodes.Getitem(node=of, arg=nodes.Const(value=0)):
-            return f"the first of {_single(of, names)}"
+        case nodes.Getitem(node=of, arg=arg):
+            return f"the {_say_part(arg)} of {_single(of, names)}"
         case nodes.List() | nodes.Tuple():
             return (
                 f"the list of {enumerate_words([_noun(item, names) for item in node.items])}"
                 if node.items
                 else "no items"
             )
+        case nodes.Filter() if (words := say_list_filter(node, lambda part: _single(part, names))) is not None:
+            return words
         case nodes.Filter(kwargs=[], node=nodes.Expr() as of):
             return _say_filter(node.name, _single(of, names), node.args, names)
         case nodes.Call(kwargs=[], node=nodes.Name(name="len"), args=[of]):
             return f"the length of {_single(of, names)}"
+        case nodes.Call(kwargs=[], node=nodes.Name(name="min" | "max" as name), args=[_, _, *_] as args):
+            compared = enumerate_words([_single(arg, names) for arg in args])
+            return f"the {'least' if name == 'min' else 'greatest'} of {compared}"
+        case nodes.Call(kwargs=[], node=nodes.Getattr(node=of, attr="get"), args=[nodes.Const(value=str(key)), *other]):
+            found = _reference(nodes.Getattr(of, key, "load"), names)
+            return _say_filter("default", found, other, names) if other else found
+        case nodes.Call(kwargs=[], node=nodes.Getattr(node=of, attr=name), args=[]) if name in METHODS:
+            return _say_filter(METHODS[name], _single(of, names), [], names)
+        case nodes.Concat(nodes=parts):
+            return quote("".join(_say_joined(part, names) for part in parts))
         case nodes.Add(left=list_, right=nodes.List(items=[_, *_] as added)):
             return f"{_noun(list_, names)} with {enumerate_words([_noun(item, names) for item in added])} added"
         case nodes.Add() | nodes.Sub():
             sign = "plus" if isinstance(node, nodes.Add) else "minus"
             return f"{_noun(node.left, names)} {sign} {_single(node.right, names)}"
+        case nodes.Mul() | nodes.Div():
+            sign = "times" if isinstance(node, nodes.Mul) else "divided by"
+            return f"{_single(node.left, names)} {sign} {_single(node.right, names)}"
         case nodes.CondExpr(
             test=nodes.Test(name="none", node=of), expr1=nodes.Const(value=""), expr2=nodes.Expr() as it
         ):
@@ -242,6 +258,28 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
             raise _NotSimple
         case nodes.CondExpr(test=test, expr1=then, expr2=nodes.Expr() as otherwise):
             return f"{_single(then, names)} if {_clause(test, names)}, else {_single(otherwise, names)}"
+    raise _NotSimple
+
+
+def _say_joined(part: nodes.Node, names: Vocabulary) -> str:
+    """Return a part of a joined text: a constant as it is, anything else in brackets, as in a template."""
+    match part:
+        case nodes.Const(value=str(text)):
+            return text
+    return f"[{_noun(part, names)}]"
+
+
+def _say_part(index: nodes.Node) -> str:
+    """Return which elements an index or a slice takes."""
+    match index:
+        case nodes.Const(value=0) | nodes.Slice(start=None, stop=nodes.Const(value=1), step=None):
+            return "first"
+        case nodes.Neg(node=nodes.Const(value=1)):
+            return "last"
+        case nodes.Slice(start=None, stop=nodes.Const(value=int(count)), step=None):
+            return f"first {count}"
+        case nodes.Slice(start=nodes.Neg(node=nodes.Const(value=int(count))), stop=None, step=None):
+            return f"last {count}"
     raise _NotSimple
 
 
@@ -298,20 +336,6 @@ def _below(keys: Sequence[str], owner: str) -> str:
     return f"{owner}'s {path}" if owner in _OWNERS else f"{path} from {owner}"
 
 
-_FILTERED = {
-    "count": "the length of {}",
-    "first": "the first of {}",
-    "float": "{}",
-    "fromjson": "{}",
-    "int": "{}",
-    "last": "the last of {}",
-    "length": "the length of {}",
-    "list": "{}",
-    "size": "{}, or its length,",
-    "string": "{}",
-    "tojson": "{} as JSON",
-    "trim": "{}",
-}
 _JOINED = {"\n": "line by line", "\n\n": "a paragraph each", ", ": "separated by commas", ",": "separated by commas"}
 
 
@@ -321,8 +345,8 @@ def _say_filter(name: str, of: str, args: Sequence[nodes.Expr], names: Vocabular
             return f"{of}, {_JOINED.get(separator) or f'joined with {separator!r}'}"
         case (("default" | "d"), [other, *_]):
             return f"{of} (or {_single(other, names)}, if there is none)"
-        case _, [] if name in _FILTERED:
-            return _FILTERED[name].replace("{}", of, 1)
+        case _, [] if name in FILTERED:
+            return FILTERED[name].replace("{}", of, 1)
     raise _NotSimple
 
 
@@ -372,6 +396,10 @@ def _clause(node: nodes.Node, names: Vocabulary, negated: bool = False) -> str:
             return f"{_single(of, names)} {_TESTED[name][negated]}"
         case nodes.Test(node=of, name=name, args=[other], kwargs=[] | None) if name in _TESTED:
             return f"{_single(of, names)} {_TESTED[name][negated]} {_single(other, names)}"
+        case nodes.Call(kwargs=[], node=nodes.Getattr(node=of, attr="startswith" | "endswith" as name), args=[other]):
+            verb = ("does not begin" if negated else "begins") if name == "startswith" else "ends"
+            verb = "does not end" if negated and name == "endswith" else verb
+            return f"{_single(of, names)} {verb} with {_single(other, names)}"
     if (step := _find_permission(node, names)) is not None:
         return f"{step} was {'not ' if negated else ''}granted"
     return f"{_single(node, names)} is {'false or empty' if negated else 'true or not empty'}"
@@ -412,7 +440,8 @@ def _say_comparison(left: nodes.Node, operator: str, right: nodes.Node, names: V
 
 
 def _operand(node: nodes.Node, names: Vocabulary) -> str:
-    return _noun(node, names) if isinstance(node, nodes.Add | nodes.Sub) else _single(node, names)
+    counted = isinstance(node, nodes.Add | nodes.Sub | nodes.Mul | nodes.Div)
+    return _noun(node, names) if counted else _single(node, names)
 
 
 # Phrases
