@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -158,24 +158,25 @@ class _CaseReader:
         expect = self.problems.read_value(case, "expect", PlacedDict, f"an object with {', '.join(EXPECT_KEYS)}", path)
         if expect is not None:
             check_expectations(expect, f"{path}.expect", self.problems)
+        tools = self._tools(*_find_holder(case, file_content, "tools", path))
         return Case(
             name=name or "",
             place=case.places.get("name", (place, place))[1],
             path=path,
             by=self.problems.read_value(case, "by", str, "who starts the run, such as user:ana", path),
             input=plain(case.get("input")),
-            model=self._model(*_find_holder(case, file_content, "model", path), place),
-            tools=self._tools(*_find_holder(case, file_content, "tools", path)),
+            model=self._model(*_find_holder(case, file_content, "model", path), place, tools),
+            tools=tools,
             answers=self._answers(case, path),
             expect=expect,
         )
 
     # Input of the run
 
-    def _model(self, holder: PlacedDict, path: str, place: Position) -> Script | None:
+    def _model(self, holder: PlacedDict, path: str, place: Position, tools: Collection[str]) -> Script | None:
         match holder.get("model"):
             case None:
-                self._check_models(place, path)
+                self._check_models(place, path, tools)
                 return None
             case str(name):
                 return self._script_file(holder.value_place("model"), self.path.parent / name, path)
@@ -186,13 +187,19 @@ class _CaseReader:
         self.problems.add(holder.value_place("model"), f"{path}model", "bad_value", message)
         return None
 
-    def _check_models(self, place: Position, path: str) -> None:
-        """Refuse models that cost money or need a network."""
+    def _check_models(self, place: Position, path: str, tools: Collection[str]) -> None:
+        """Refuse models that cost money or need a network, but those of functions that the test stands in for."""
+        objects = self.problems.names.objects
         for name, model in self.problems.names.models.items():
+            if objects.get(name) in tools:
+                continue
             provider_model = self.config.models[model].model if model in self.config.models else model
             if provider_model.partition(":")[0] not in FREE_MODELS:
-                message = f"{name} would ask the model {model!r}"
-                self.problems.add(place, f"{path}model", "missing_key", message, "write its replies under `model`")
+                message, hint = f"{name} would ask the model {model!r}", "write its replies under `model`"
+                if name in objects:
+                    message = f"{name} is an agent of your code, which would ask models of its own"
+                    hint += f"; of a function with @agent, what it returns under `tools`: {{{objects[name]}: [reply]}}"
+                self.problems.add(place, f"{path}model", "missing_key", message, hint)
 
     def _script_file(self, place: Position, file: Path, path: str) -> Script | None:
         if not file.is_file():

@@ -22,6 +22,8 @@ class DeclaredNames:
     agents: set[str] = field(default_factory=set)
     models: dict[str, str] = field(default_factory=dict)
     """Models by the name of their agent, or of the step it is written in."""
+    objects: dict[str, str] = field(default_factory=dict)
+    """Agents that are code of the author's, by the same names, each as a call of it is named if it is a function."""
     tools: set[str] = field(default_factory=set)
     """Tools and functions as the blueprint names them, and the workflows and signals of its author."""
     signals: set[str] = field(default_factory=set)
@@ -68,7 +70,8 @@ def _collect(part: Part, names: DeclaredNames) -> None:
     match part:
         case Blueprint(agents=agents):
             names.agents |= agents.keys()
-            names.models |= {name: agent.model or agent.title for name, agent in agents.items()}
+            for name, agent in agents.items():
+                _collect_agent(name, agent, names)
         case Step():
             _collect_step(part, names)
         case AgentTool(name=name):
@@ -92,8 +95,15 @@ def _collect_tool(name: str, names: DeclaredNames) -> None:
         names.tools.add(name)
 
 
+def _collect_agent(name: str, agent: Agent, names: DeclaredNames) -> None:
+    names.models[name] = agent.model or agent.title
+    if agent.source is not None:
+        names.objects[name] = agent.source.rpartition(":")[2]
+        names.tools.add(names.objects[name])
+
+
 def _collect_step(step: Step, names: DeclaredNames) -> None:
     names.steps.add(step.name)
     for used in step.agents():
         if isinstance(used.agent, Agent):
-            names.models[step.name] = used.agent.model or used.agent.title
+            _collect_agent(step.name, used.agent, names)

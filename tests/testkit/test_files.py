@@ -151,6 +151,14 @@ def test_a_model_that_costs_is_never_asked(desk: Desk) -> None:
     assert len(problems(desk, "tests: [{name: a}]", flow)) == 1
 
 
+def test_a_function_that_is_an_agent_is_stood_in_for_as_a_tool_is(desk: Desk) -> None:
+    flow = 'agents: {a: {from: "tests.team_agents:prophet"}}\nsteps: [{name: s, agent: a, input: Hi}]'
+    [problem] = problems(desk, "tests: [{name: a}]", flow)
+    assert problem.message == "a is an agent of your code, which would ask models of its own"
+    assert str(problem.hint).endswith("what it returns under `tools`: {prophet: [reply]}")
+    assert desk.read("tests: [{name: a, tools: {prophet: [Yes]}}]", flow).cases
+
+
 def test_an_agent_or_a_context_may_have_any_name(desk: Desk) -> None:
     flow = """
         context: {kind: {a: 1}, tools: [x], agents: [y], model: z}
