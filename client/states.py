@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.client.open_questions import OpenQuestions
-from holdfast.client.stopping import Left
+from holdfast.client.stopping import LeftWorkflow
 from holdfast.client.tree import CLOSED, collect_events, collect_questions, rests
 from holdfast.client.undos import add_progress
 from holdfast.protocol.address import Address
@@ -209,9 +209,9 @@ class Steered:
     run: str
     status: str
     """That of the run, or `pausing` or `resuming` while something is left."""
-    left: list[Left] = field(default_factory=list)
+    left: list[LeftWorkflow] = field(default_factory=list)
     """Workflows that were not reached in time, or have not ended, each with the reason."""
-    undone: list[Left] = field(default_factory=list)
+    undone: list[LeftWorkflow] = field(default_factory=list)
     """Workflows ended while activities were running, with what is known of these: they may have taken effect."""
     undoing: UndoProgress | None = None
     """How far a run that was cancelled and has not ended has come with what it undoes."""

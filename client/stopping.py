@@ -17,7 +17,6 @@ from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskSta
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import (
-    Client,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowUpdateFailedError,
@@ -51,7 +50,7 @@ _AT_WORK = (
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftWorkflow:
     """A workflow that a command has not reached, or that has not ended, with the reason."""
 
     workflow: str
@@ -60,18 +59,17 @@ class Left:
     """Its activities that are under way; it is unknown whether they have taken effect."""
 
 
-class Family:
+class RunWorkflows:
     """The workflows of one run that have not ended.
 
     Args:
-        client: A connected client.
         tree: Access to the workflows.
         run: The id of the run.
         by: The person who ends it. Temporal keeps the name with the request: its cancel has no validator and no token.
     """
 
-    def __init__(self, client: Client, tree: Tree, run: str, by: str | None = None) -> None:
-        self.client, self.tree, self.run, self.by = client, tree, run, by
+    def __init__(self, tree: Tree, run: str, by: str | None = None) -> None:
+        self.client, self.tree, self.run, self.by = tree.client, tree, run, by
 
     async def find_running(self) -> list[WorkflowExecutionDescription]:
         """Describe every running workflow of the run, each before its children."""
@@ -103,7 +101,7 @@ class Family:
 
     # Ending
 
-    async def cancel(self, seconds: float) -> tuple[list[Left], list[Left]]:
+    async def cancel(self, seconds: float) -> tuple[list[LeftWorkflow], list[LeftWorkflow]]:
         """Cancel the run and wait up to `seconds` for the end of its tree.
 
         Returns:
@@ -130,7 +128,7 @@ class Family:
 
     async def _list_interrupted(
         self, at_work: Iterable[WorkflowExecutionDescription], remaining: Iterable[WorkflowExecutionDescription]
-    ) -> list[Left]:
+    ) -> list[LeftWorkflow]:
         """Return the workflows whose activities were cut off; of `remaining` not those that are still under way."""
         pending = {(workflow.id, activity.activity_id) for workflow in remaining for activity in _at_work(workflow)}
         interrupted = await at_once(partial(self._describe_interrupted, pending), list(at_work))
@@ -138,7 +136,7 @@ class Family:
 
     async def _describe_interrupted(
         self, pending: Collection[tuple[str, str]], workflow: WorkflowExecutionDescription
-    ) -> Left:
+    ) -> LeftWorkflow:
         """Return what became of the activities that were under way when a workflow was cancelled.
 
         Args:
@@ -156,9 +154,9 @@ class Family:
             name = _name_activity(activity, names)
             in_flight.append(name)
             texts.append(f"{name} ({'completed' if activity.activity_id in completed else 'outcome unknown'})")
-        return Left(workflow.id, f"at work when it was cancelled: {', '.join(texts)}", tuple(in_flight))
+        return LeftWorkflow(workflow.id, f"at work when it was cancelled: {', '.join(texts)}", tuple(in_flight))
 
-    async def terminate(self, seconds: float) -> tuple[list[Left], list[Left]]:
+    async def terminate(self, seconds: float) -> tuple[list[LeftWorkflow], list[LeftWorkflow]]:
         """Terminate the workflows of the run, its own first, so that it starts no others; give up after `seconds`.
 
         Returns:
@@ -208,7 +206,7 @@ class Family:
 
     # Pausing
 
-    async def steer(self, name: str, argument: Argument, *, paused: bool, seconds: float) -> list[Left]:
+    async def steer(self, name: str, argument: Argument, *, paused: bool, seconds: float) -> list[LeftWorkflow]:
         """Send `pause` or `resume` to every workflow of the run by update, until each has taken it.
 
         Args:
@@ -234,8 +232,8 @@ class Family:
 
     def _make_sender(
         self, name: str, argument: Argument, paused: bool
-    ) -> Callable[[WorkflowExecutionDescription], Awaitable[Left | None]]:
-        async def send(workflow: WorkflowExecutionDescription) -> Left | None:
+    ) -> Callable[[WorkflowExecutionDescription], Awaitable[LeftWorkflow | None]]:
+        async def send(workflow: WorkflowExecutionDescription) -> LeftWorkflow | None:
             """Send the command to a workflow unless it has taken it; return None if it had, else the reason."""
             try:
                 view = await self.tree.view(workflow.id)
@@ -252,11 +250,11 @@ class Family:
             except (NoWorker, RPCError, WorkflowUpdateRPCTimeoutOrCancelledError):
                 raise_if_cancelled()
                 return (await self.reasons([workflow]))[0]
-            return Left(workflow.id, "has not received it yet")  # the next round looks again
+            return LeftWorkflow(workflow.id, "has not received it yet")  # the next round looks again
 
         return send
 
-    async def signal(self, name: str, only: Collection[str] | None = None) -> list[Left]:
+    async def signal(self, name: str, only: Collection[str] | None = None) -> list[LeftWorkflow]:
         """Send a command, to these workflows or all, which each takes with its next worker; return why none has yet."""
         workflows = [workflow for workflow in await self.find_running() if only is None or workflow.id in only]
         for workflow in workflows:
@@ -265,11 +263,11 @@ class Family:
 
     # Reasons
 
-    async def reasons(self, running: Iterable[WorkflowExecutionDescription]) -> list[Left]:
+    async def reasons(self, running: Iterable[WorkflowExecutionDescription]) -> list[LeftWorkflow]:
         """Return for each workflow why it has not ended, and its activities that are under way."""
         return await at_once(self._reason, list(running))
 
-    async def _reason(self, workflow: WorkflowExecutionDescription) -> Left:
+    async def _reason(self, workflow: WorkflowExecutionDescription) -> LeftWorkflow:
         events = await read_last_events(self.client, workflow.id, workflow.run_id, EVENTS_READ)
         description = workflow.raw_description
         names = await read_summaries(self.client, events)
@@ -278,13 +276,15 @@ class Family:
         if description.pending_workflow_task.attempt > 1:
             failed = await read_failed_task(self.client, events)
             message = "see it in Temporal's UI" if failed is None else failed.message
-            return Left(workflow.id, f"its workflow task fails: {message}", in_flight)
+            return LeftWorkflow(workflow.id, f"its workflow task fails: {message}", in_flight)
         if description.pending_workflow_task.state == _WAITS_FOR_A_WORKER:
-            return Left(workflow.id, f"waits for a worker on task queue {workflow.task_queue!r}", in_flight)
+            return LeftWorkflow(workflow.id, f"waits for a worker on task queue {workflow.task_queue!r}", in_flight)
         if in_flight:
-            return Left(workflow.id, f"at work: {', '.join(in_flight)} (outcome unknown)", in_flight)
+            return LeftWorkflow(workflow.id, f"at work: {', '.join(in_flight)} (outcome unknown)", in_flight)
         children = len(description.pending_children)
-        return Left(workflow.id, f"waits for {say_count(children, 'child workflow')}" if children else "is running")
+        return LeftWorkflow(
+            workflow.id, f"waits for {say_count(children, 'child workflow')}" if children else "is running"
+        )
 
 
 def _at_work(workflow: WorkflowExecutionDescription) -> list[PendingActivityInfo]:
@@ -323,7 +323,7 @@ async def _is_cleaning_up(workflow: WorkflowExecutionDescription) -> bool:
     return CLEANING_MEMO in await workflow.memo()
 
 
-def _mark_terminated(workflow: Left) -> Left:
+def _mark_terminated(workflow: LeftWorkflow) -> LeftWorkflow:
     names = ", ".join(workflow.in_flight)
     return replace(workflow, reason=f"at work when it was terminated: {names} (outcome unknown)")
 

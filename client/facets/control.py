@@ -18,7 +18,7 @@ from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_outgoing
 from holdfast.client.signals import Sent, no_signals
 from holdfast.client.states import STATUSES, RunState, Steered
-from holdfast.client.stopping import Family, Left
+from holdfast.client.stopping import LeftWorkflow, RunWorkflows
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.client.undos import list_open_undos, read_progress
 from holdfast.protocol.address import Address, parts
@@ -207,12 +207,12 @@ class RunControl:
         """
         await self._tree.describe(run)
         await self._access.require("steer", run, by)
-        family = Family(self._tree.client, self._tree, run, by)
+        workflows = RunWorkflows(self._tree, run, by)
         open_undos: list[OpenUndo] | None = []
         if force:
             open_undos = await list_open_undos(self._tree, run)
             warn(open_undos)
-        remaining, undone = await (family.terminate(wait) if force else family.cancel(wait))
+        remaining, undone = await (workflows.terminate(wait) if force else workflows.cancel(wait))
         undoing = await read_progress(self._tree, run) if remaining else None
         described = await self._tree.describe(run)
         status = STATUSES.get(described.status, "running") if described.status else "running"
@@ -226,7 +226,7 @@ class RunControl:
         """Return how far a run has come with what it undoes; None if it undoes nothing, or nobody can tell."""
         return await read_progress(self._tree, run)
 
-    async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[Left]:
+    async def _steer(self, run: str, name: str, by: str | None, wait: float) -> list[LeftWorkflow]:
         """Send a command to every workflow of a run; return those that have not taken it after `wait` seconds.
 
         With a worker it is sent as an update, so that it has taken effect on return. A workflow that no update has
@@ -234,16 +234,16 @@ class RunControl:
         """
         await self._access.check_steering(run)
         described = await self._describe_open(run)
-        family = Family(self._tree.client, self._tree, run)
+        workflows = RunWorkflows(self._tree, run)
         reached_by_update = await self._tree.worker_polls(run)
-        left: list[Left] = []
+        left: list[LeftWorkflow] = []
         if reached_by_update:
             argument = partial(self._answering.sign_command, run, command=name, payload={"by": by})
-            left = await family.steer(name, argument, paused=name == PAUSE, seconds=wait)
+            left = await workflows.steer(name, argument, paused=name == PAUSE, seconds=wait)
             if not left:
                 return []
         if await self._takes_signals(described):
-            return await family.signal(name, {workflow.workflow for workflow in left} if reached_by_update else None)
+            return await workflows.signal(name, {workflow.workflow for workflow in left} if reached_by_update else None)
         if reached_by_update:
             return [replace(workflow, reason=f"{workflow.reason}; {SEND_AGAIN}") for workflow in left]
         raise no_signals()

@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import Worker
 
 from holdfast.client.states import Steered
-from holdfast.client.stopping import Family
+from holdfast.client.stopping import RunWorkflows
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
 from holdfast.protocol.names import ANSWER
@@ -100,14 +100,14 @@ async def test_a_tool_that_completes_before_the_first_look_is_told(
 ) -> None:
     run = await house.start(written(hanging(house)))
     await at_work(house)
-    look = Family._is_running
+    look = RunWorkflows._is_running
 
-    async def look_late(family: Family) -> bool:
+    async def look_late(workflows: RunWorkflows) -> bool:
         hang.unlink(missing_ok=True)
         await house.result(run)
-        return await look(family)
+        return await look(workflows)
 
-    monkeypatch.setattr(Family, "_is_running", look_late)
+    monkeypatch.setattr(RunWorkflows, "_is_running", look_late)
     [left] = (await house.runs.control.cancel(run)).undone
     assert left.reason == "at work when it was cancelled: hang (completed)"
 

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.client.runs import Runs
-from holdfast.client.stopping import Left
+from holdfast.client.stopping import LeftWorkflow
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.errors import Ambiguous, BadInput, NothingSent, RunExists
@@ -93,7 +93,13 @@ async def cancel_run(request: Request) -> Response:
 
 
 async def _ask_to_end(
-    request: Request, runs: Runs, head: RunHead, status: int = 200, *, remaining: Sequence[Left] = (), problem: str = ""
+    request: Request,
+    runs: Runs,
+    head: RunHead,
+    status: int = 200,
+    *,
+    remaining: Sequence[LeftWorkflow] = (),
+    problem: str = "",
 ) -> Response:
     """Show what ending a run does: cancelling it, or terminating it where workflows of it remain."""
     undos = await runs.control.list_open_undos(head.run)
@@ -144,7 +150,7 @@ def _run(request: Request) -> str:
     return str(request.path_params["run"])
 
 
-async def _report_done(request: Request, command: str, remaining: Sequence[Left]) -> Response:
+async def _report_done(request: Request, command: str, remaining: Sequence[LeftWorkflow]) -> Response:
     if remaining:
         problem = choose_texts(request)(f"runs.not_reached.{command}")
         return await run_page(request, problem=problem, remaining=remaining)
