@@ -41,7 +41,7 @@ class AskingStep(Step):
 
     def check(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
         super().check(path, blueprint, findings)
-        if self.assignees == []:
+        if "assignees" not in self.model_fields_set:
             return
         if not self.asks_people and self.on_error != "ask":
             message = "'assignees' belongs to steps that run an agent, a tool or a graph: nothing else here asks people"

@@ -214,7 +214,8 @@ def _check_people(step: HitlFields, path: str, findings: Findings) -> None:
         _check_hold(step, path, findings)
         return
     for key, names in _lists(step):
-        check_people(names, key, f"{path}.{key}", findings)
+        is_given = key in step.model_fields_set or key not in HitlFields.model_fields
+        check_people(names, key, f"{path}.{key}", findings, is_given=is_given)
     _quorum(step, path, findings)
     _ladder(step, path, findings)
     for problem in find_time_problems(step.known_times, has_default=step.default is not None):
@@ -279,7 +280,3 @@ def _ladder(step: HitlFields, path: str, findings: Findings) -> None:
     if step.escalate and not climbs:
         hint = "write on_timeout: escalate, or remove 'escalate'"
         findings.add_key(f"{path}.escalate", "conflict", "'escalate' needs on_timeout: escalate", hint)
-    for index, rung in enumerate(step.escalate):
-        if not rung.assignees:
-            message = "each step of the escalation must name assignees"
-            findings.add(f"{path}.escalate[{index}].assignees", "bad_value", message, "name a user or a group")

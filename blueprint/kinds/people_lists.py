@@ -19,8 +19,14 @@ def groups_in(names: Sequence[str] | str, key: str) -> Iterator[Requirement]:
             yield Requirement("group", name.removeprefix(GROUP), (key, index))
 
 
-def check_people(names: Sequence[str] | str, key: str, path: str, findings: Findings) -> None:
-    """Report what is neither a user nor a group, and a text in place of a list."""
+def check_people(names: Sequence[str] | str, key: str, path: str, findings: Findings, *, is_given: bool = True) -> None:
+    """Report what is neither a user nor a group, a text in place of a list, and an empty list that an author gives.
+
+    That would open a question to more people than its author means: a program may have made it from nothing.
+    """
+    if is_given and not names:
+        hint = "name a user or a group, or leave the key out"
+        findings.add(path, "bad_value", f"{key} is an empty list, which names nobody", hint)
     if isinstance(names, str):
         if is_literal(names):
             message = f"{key} must be a list, not {names[:40]!r}"

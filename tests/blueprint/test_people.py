@@ -48,6 +48,8 @@ BAD = [
     ("ask: permission, risk: dire", "risk", "bad_value", "dire"),
     ("ask: permission, action: 'Pay {{ inptu }}'", "action", "unknown_name", "'inptu'"),
     ("quorum: 0", "quorum", "bad_value", "1"),
+    ("assignees: []", "assignees", "bad_value", "assignees is an empty list, which names nobody"),
+    ("not_by: []", "not_by", "bad_value", "not_by is an empty list, which names nobody"),
     ("remind_every: 14m", "remind_every", "bad_value", "reminders must be at least 15m apart, not 840s"),
     ("on_timeout: escalate", "on_timeout", "missing_key", "needs 'escalate'"),
     ("on_timeout: escalate, escalate: []", "on_timeout", "missing_key", "needs 'escalate'"),
@@ -68,7 +70,7 @@ BAD = [
         "on_timeout: escalate, escalate: [{after: 1d, assignees: []}]",
         "escalate[0].assignees",
         "bad_value",
-        "must name assignees",
+        "names nobody",
     ),
 ]
 
