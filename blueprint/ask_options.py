@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.jsonschemas import validator
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import list_kinds_for_steps
 
@@ -39,7 +40,7 @@ class AskOptions(TypedDict, total=False):
     default: Any
     """The answer in place of one that did not come in time; that of a permission or a review must be a no."""
     assignees: Sequence[str]
-    """Who may answer (`user:x`, `group:y`); empty: anyone."""
+    """Who may answer (`user:x`, `group:y`); without it anyone."""
     not_by: Sequence[str]
     """Who may not, even if assigned."""
     quorum: int
@@ -56,8 +57,14 @@ class AskOptions(TypedDict, total=False):
 
 
 def read_schema(form: AnswerForm | None) -> JSONObject | None:
-    """Return the JSON Schema of a form."""
-    return form.model_json_schema() if isinstance(form, type) else form
+    """Return the JSON Schema of a form. Raises `TypeError` for what is no form, and `BadSchema`."""
+    if isinstance(form, type) and issubclass(form, BaseModel):
+        return form.model_json_schema()
+    if not isinstance(form, dict | None):
+        raise TypeError(f"a schema is a JSON Schema or a pydantic model, not {form!r}")
+    if form is not None:
+        validator(form)
+    return form
 
 
 def check_options(options: AskOptions) -> None:

@@ -6,9 +6,26 @@ where it is passed on. Use `object` for a parameter that takes any value and loo
 
 from typing import Any, TypeAlias
 
+from pydantic_core import to_jsonable_python
+
 JSON: TypeAlias = Any
 """Null, a boolean, a number, text, a list or an object."""
 JSONObject: TypeAlias = dict[str, Any]
+
+
+def to_json(value: object) -> JSON:
+    """Return the JSON value of what a program gives: models, dataclasses, times and so on as pydantic writes them.
+
+    Fields that have their defaults are in it: left to the conversion of an argument, they would be missing.
+
+    >>> from pydantic import BaseModel
+    >>> Pay = type("Pay", (BaseModel,), {"__annotations__": {"to": str, "currency": str}, "currency": "USD"})
+    >>> to_json([Pay(to="bob")])
+    [{'to': 'bob', 'currency': 'USD'}]
+
+    Raises `ValueError` for what has none.
+    """
+    return to_jsonable_python(value, by_alias=True)
 
 
 def same(first: object, second: object) -> bool:

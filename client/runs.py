@@ -12,11 +12,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.json_values import JSON
+from holdfast.blueprint.json_values import JSON, to_json
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.facets.assignment import QuestionAssignment
@@ -168,7 +167,10 @@ class Runs:
         from holdfast.protocol.runs import PipelineState  # noqa: PLC0415  so does it
 
         blueprint = read_blueprint(blueprint)
-        given = input.model_dump(mode="json", by_alias=True) if isinstance(input, BaseModel) else input
+        try:
+            given = to_json(input)
+        except ValueError as error:
+            raise BadInput(f"the input: {error}") from None
         run = new_run_id(blueprint) if run is None else run
         check_start(blueprint, given, run, self.answering.limits.input)
         await check_hold(self.client, self.task_queue)

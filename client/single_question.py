@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,7 +20,8 @@ from holdfast.blueprint.ask_options import (
     read_seconds,
 )
 from holdfast.blueprint.build.places import to_placed
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, to_json
+from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import parse_document
 from holdfast.blueprint.model_problems import describe_problem
@@ -157,11 +158,15 @@ def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions)
     shown = {
         "message": message,
         "options": [option.model_dump(mode="json", exclude_defaults=True) for option in offered],
-        "payload": options.get("payload"),
-        "default": options.get("default"),
+        "payload": _read_json(options, "payload"),
+        "default": _read_json(options, "default"),
     }
+    try:
+        form = read_schema(schema)
+    except (TypeError, BadSchema) as error:
+        raise BadInput(f"schema: {error}") from None
     step: dict[str, Any] = {"kind": "hitl", "name": NAME, "message": "{{ context.message }}"}
-    step |= {"input": "{{ context.payload }}", "input_schema": read_schema(schema), **_list_keys(options)}
+    step |= {"input": "{{ context.payload }}", "input_schema": form, **_list_keys(options)}
     step = {key: value for key, value in step.items() if value is not None}
     place = Source(NAME, "").at(0)
     document = to_placed({"name": NAME, "description": " ".join(message.split()), "context": shown}, place)
@@ -171,6 +176,13 @@ def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions)
     if parsed.problems:
         raise BadInput("; ".join(f"{one.path.removeprefix('steps[0].')}: {one.message}" for one in parsed.problems))
     return parsed.valid()
+
+
+def _read_json(options: AskOptions, key: Literal["payload", "default"]) -> JSON:
+    try:
+        return to_json(options.get(key))
+    except ValueError as error:
+        raise BadInput(f"{key}: {error}") from None
 
 
 def _list_keys(options: AskOptions) -> dict[str, Any]:

@@ -175,6 +175,19 @@ def eligible(people: People, groups: Groups) -> set[str] | None:
     return {user for users in members for user in users if concerns(people, user, groups)}
 
 
+def say_unreachable(people: People) -> str | None:
+    """Return why a quorum cannot be reached, None if it may be: members of groups cannot be counted.
+
+    >>> say_unreachable(People(assignees=["user:ana"], quorum=2))
+    'a quorum of 2 cannot be reached: user:ana may answer'
+    """
+    ever = [*people.assignees, *(name for rung in people.ladder for name in rung.assignees)]
+    able = eligible(people.model_copy(update={"assignees": ever}), {}) if people.assignees else None
+    if able is None or len(able) >= people.quorum:
+        return None
+    return f"a quorum of {people.quorum} cannot be reached: {', '.join(sorted(able)) or 'nobody'} may answer"
+
+
 def is_excluded(name: str, people: People, groups: Groups) -> bool:
     """Return whether a user, or every member of a group, is among those who may not answer.
 

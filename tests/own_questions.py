@@ -18,6 +18,7 @@ class Trip(BaseModel):
 
     start: int
     end: int
+    by: str = "train"
 
     @field_validator("end")
     @classmethod
@@ -29,13 +30,15 @@ class Trip(BaseModel):
 
 @workflow.defn
 class Inquiry(HumanInTheLoop):
-    """Asks one question, as its argument says; `schema: trip` stands for the model."""
+    """Asks one question, as its argument says; `trip` stands for the model as a schema, and as a payload."""
 
     @workflow.run
     async def run(self, question: dict[str, Any]) -> Any:
         more = {key: value for key, value in question.items() if key not in ("message", "schema")}
         if "schema" in question:
             more["schema"] = Trip if question["schema"] == "trip" else question["schema"]
+        if question.get("payload") == "trip":
+            more["payload"] = Trip(start=3, end=9)
         with_reply = more.pop("with_reply", False)
         answer = await self.human.ask(question["message"], **more)
         if with_reply:

@@ -147,6 +147,14 @@ async def test_an_answer_that_breaks_a_rule_of_the_model_is_asked_for_again(desk
     assert await handle.result() == "3 to 9"
 
 
+async def test_a_review_shows_all_of_an_instance_and_takes_a_correction_of_a_part(desk: Desk) -> None:
+    handle = await desk.start(Inquiry.run, {"message": "Go?", "kind": "review", "schema": "trip", "payload": "trip"})
+    asked = await desk.question(handle, "Go?")
+    assert asked.info == {"payload": {"start": 3, "end": 9, "by": "train"}}
+    await desk.answer(handle, {"end": 5})
+    assert await handle.result() == "3 to 5"
+
+
 async def test_an_answer_that_breaks_a_rule_of_the_model_is_told_as_given_back(desk: Desk) -> None:
     handle = await desk.start(Inquiry.run, {"message": "When?", "schema": "trip"})
     first = await desk.question(handle, "When?")
@@ -217,6 +225,16 @@ async def test_a_decline_is_a_no_or_goes_on(desk: Desk, asks: Any, output: Any) 
         ({"options": ["Yes", {"id": "yes", "label": "Perhaps"}]}, "bad_options"),
         ({"assignees": "user:ana"}, "bad_assignees"),
         ({"not_by": ["ana"]}, "bad_assignees"),
+        ({"assignees": []}, "bad_assignees"),
+        ({"assignees": None}, "bad_assignees"),
+        ({"not_by": []}, "bad_assignees"),
+        ({"escalate": [[3600, []]]}, "bad_assignees"),
+        ({"quorum": 2, "assignees": ["user:ana"]}, "bad_quorum"),
+        ({"options": ["yes", "no"], "default": "maybe", "timeout": 3}, "bad_default"),
+        ({"schema": {"type": "integer"}, "default": "x", "timeout": 3}, "bad_default"),
+        ({"schema": {"type": "nope"}}, "bad_schema"),
+        ({"schema": ["a"]}, "bad_schema"),
+        ({"not_by": ["requester"]}, "bad_assignees"),
         ({"quorum": 0}, "bad_quorum"),
         ({"escalate": [(9, ["user:ana"]), (3, ["user:bob"])]}, "bad_escalation"),
         ({"escalate": [(3, ["user:ana"]), ("soon", ["user:bob"])]}, "bad_escalation"),

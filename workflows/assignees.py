@@ -10,10 +10,10 @@ from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.question_times import QuestionTimes
 from holdfast.blueprint.people import REQUESTER, canonical_name, is_person
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.people import People, Rung, read_user
+from holdfast.protocol.people import People, Rung, read_user, say_unreachable
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.template_values import check_reachable, render_quorum, render_rungs, render_times
+from holdfast.workflows.template_values import render_quorum, render_rungs, render_times
 
 
 def render_people(step: HitlFields, frame: Frame) -> tuple[People, QuestionTimes]:
@@ -37,7 +37,8 @@ def render_people(step: HitlFields, frame: Frame) -> tuple[People, QuestionTimes
         ladder=ladder,
         notify=None if step.notify is True else step.notify or [],
     )
-    check_reachable(people, step, frame)
+    if problem := say_unreachable(people):  # it would be asked for ever
+        raise failure("bad_quorum", f"quorum of {step.name}: {problem}", frame.address)
     return people, times
 
 

@@ -28,7 +28,15 @@ from holdfast.workflows.children import prepare_start
 from holdfast.workflows.failures import failure
 from holdfast.workflows.handlers import Answers, Assignments, Elicitations, Events, Host, Steering, View, handles
 from holdfast.workflows.handlers.forwarders import list_handlers
-from holdfast.workflows.human_requests import Audience, Wording, check_names, make_people, make_question, read_timeout
+from holdfast.workflows.human_requests import (
+    Audience,
+    Wording,
+    check_names,
+    make_people,
+    make_question,
+    read_json,
+    read_timeout,
+)
 from holdfast.workflows.identity import RunIdentity
 from holdfast.workflows.own_blueprints import LoopEnd, read_output, wrap_agent, wrap_loop
 from holdfast.workflows.replies import DEFAULT, Reply, describe_reply
@@ -200,9 +208,12 @@ class Human:
         await host.until_resumed()
         identity = host.identity
         definition = Definition(blueprint=blueprint, **identity.run_fields)
-        given = input.model_dump(mode="json", by_alias=True) if isinstance(input, BaseModel) else input
         state = PipelineState(
-            input=given, started_by=identity.started_by, address=address, paused=host.paused, kept=host.hints
+            input=read_json(input, "input", address),
+            started_by=identity.started_by,
+            address=address,
+            paused=host.paused,
+            kept=host.hints,
         )
         summary = f"{identity.blueprint}: {blueprint.name}"
         start = prepare_start(PIPELINE_WORKFLOW, [definition, state], RunResult, summary, blueprint.name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from holdfast.blueprint.ask_options import (
     AnswerForm,
@@ -17,7 +17,8 @@ from holdfast.blueprint.ask_options import (
     read_schema,
     read_seconds,
 )
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, to_json
+from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.kinds.question_times import QuestionTimes, find_time_problems
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.blueprint.parts import Option
@@ -25,7 +26,7 @@ from holdfast.blueprint.people import is_person
 from holdfast.blueprint.questions import Asked, Draft, InvalidAnswer, list_kinds_for_steps
 from holdfast.blueprint.questions.options import read_options
 from holdfast.protocol.address import Address
-from holdfast.protocol.people import People, Rung
+from holdfast.protocol.people import People, Rung, say_unreachable
 from holdfast.workflows.failures import failure
 
 Time = TypeVar("Time")
@@ -50,7 +51,7 @@ class Wording:
         return cls(
             message,
             options.get("kind", "input"),
-            options.get("options", ()),
+            options.get("options") or (),
             schema,
             options.get("payload"),
             options.get("multiple", 1),
@@ -62,10 +63,12 @@ class Wording:
         return read_instance(self.schema, self.kind, output)
 
     def read_default(self, asked: Asked) -> Any:
-        """Return what the question gives if nobody answers. Raises as `read_answer`."""
+        """Return what the question gives if nobody answers. Raises as `read_answer`, or `InvalidAnswer`."""
         if asked.default is None:
             return asked.output_without_answer
-        return self.read_answer(asked.read_output(asked.accept(asked.default)) if asked.yes_or_no else asked.default)
+        if isinstance(self.schema, type) and not asked.yes_or_no:
+            return self.read_answer(asked.default)  # as strictly as its model has it: a "3" may be a number
+        return self.read_answer(asked.read_output(asked.accept(asked.default)))
 
 
 @dataclass(frozen=True)
@@ -106,11 +109,15 @@ def _read(key: str, read: Callable[[], Time], address: Address) -> Time:
 
 
 def check_names(options: AskOptions, address: Address) -> None:
-    """Raise a failure for an option that no question has."""
+    """Raise a failure for an option that no question has, and for a list of people that names nobody."""
     try:
         check_options(options)
     except TypeError as error:
         raise failure("unknown_option", str(error), address) from None
+    if "assignees" in options:
+        _check_names("assignees", options["assignees"], address)
+    if "not_by" in options:
+        _check_names("not_by", options["not_by"], address)
 
 
 def make_question(wording: Wording, default: object, address: Address) -> Asked:
@@ -125,9 +132,9 @@ def make_question(wording: Wording, default: object, address: Address) -> Asked:
     options = _make_options(wording.options, address)
     draft = Draft(
         wording.message,
-        default.model_dump(mode="json", by_alias=True) if isinstance(default, BaseModel) else default,
-        wording.payload,
-        read_schema(wording.schema),
+        read_json(default, "default", address),
+        read_json(wording.payload, "payload", address),
+        _read_schema(wording.schema, address),
         options,
         wording.allow_custom,
         wording.multiple,
@@ -139,9 +146,26 @@ def make_question(wording: Wording, default: object, address: Address) -> Asked:
         _check_refusal(asked, asked.default, address)
     try:
         wording.read_default(asked)
-    except ValidationError as error:  # told now, and not in months when nobody has answered
-        raise failure("bad_default", f"the default is not a valid answer: {describe_problem(error)}", address) from None
+    except (ValidationError, InvalidAnswer) as error:  # told now, and not in months when nobody has answered
+        reason = describe_problem(error) if isinstance(error, ValidationError) else error
+        raise failure("bad_default", f"the default is not a valid answer: {reason}", address) from None
     return asked
+
+
+def read_json(value: object, key: str, address: Address) -> JSON:
+    """Return the JSON value of what an author's code gives. Raises a failure where there is none."""
+    try:
+        return to_json(value)
+    except ValueError as error:
+        raise failure(f"bad_{key}", f"{key}: {error}", address) from None
+
+
+def _read_schema(form: AnswerForm | None, address: Address) -> JSONObject | None:
+    """Return the JSON Schema of a form. Raises a failure for what is none."""
+    try:
+        return read_schema(form)
+    except (TypeError, BadSchema) as error:
+        raise failure("bad_schema", f"schema: {error}", address) from None
 
 
 def _check_refusal(asked: Asked, default: JSON, address: Address) -> None:
@@ -164,7 +188,7 @@ def _make_options(options: Sequence[str | JSONObject | Option], address: Address
 def make_people(audience: Audience, address: Address) -> People:
     """Return who may answer. Raises a failure for names, numbers and times that cannot be used."""
     _check_audience(audience, address)
-    return People(
+    people = People(
         assignees=list(audience.assignees),
         not_by=list(audience.not_by),
         quorum=audience.quorum,
@@ -172,11 +196,12 @@ def make_people(audience: Audience, address: Address) -> People:
         remind_every=audience.remind_every,
         ladder=[Rung(after=after, assignees=list(names)) for after, names in audience.escalate],
     )
+    if problem := say_unreachable(people):  # it would be asked for ever
+        raise failure("bad_quorum", problem, address)
+    return people
 
 
 def _check_audience(audience: Audience, address: Address) -> None:
-    _check_names("assignees", audience.assignees, address)
-    _check_names("not_by", audience.not_by, address)
     if not isinstance(audience.quorum, int) or audience.quorum < 1:
         raise failure("bad_quorum", f"a quorum is at least 1, not {audience.quorum!r}", address)
     times = QuestionTimes(remind_every=audience.remind_every, rungs=[after for after, _ in audience.escalate])
@@ -187,5 +212,6 @@ def _check_audience(audience: Audience, address: Address) -> None:
 
 
 def _check_names(key: str, names: Sequence[str], address: Address) -> None:
-    if isinstance(names, str) or not all(map(is_person, names)):
-        raise failure("bad_assignees", f"{key} must be a list of user:NAME and group:NAME, not {names!r}", address)
+    if isinstance(names, str) or not isinstance(names, Collection) or not names or not all(map(is_person, names)):
+        text = f"{key} must be a list of user:NAME and group:NAME, not {names!r}"
+        raise failure("bad_assignees", text if names else f"{text}; without {key} anyone may answer", address)

@@ -11,7 +11,6 @@ from holdfast.blueprint.kinds import Step
 from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.question_times import QuestionTimes, find_time_problems
 from holdfast.blueprint.kinds.template_values import read_quorum, read_risk
-from holdfast.protocol.people import People, eligible
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 
@@ -55,15 +54,6 @@ def render_quorum(step: HitlFields, frame: Frame) -> int:
 def render_risk(step: HitlFields, frame: Frame) -> JSON:
     """Return the risk, None if none is written. Raises a failure for what is none."""
     return None if step.risk is None else _render("risk", step.risk, read_risk, step, frame)
-
-
-def check_reachable(people: People, step: HitlFields, frame: Frame) -> None:
-    """Fail a step whose quorum cannot be reached: it would be asked for ever. Members of groups cannot be counted."""
-    ever = [*people.assignees, *(name for rung in people.ladder for name in rung.assignees)]
-    able = eligible(people.model_copy(update={"assignees": ever}), {}) if people.assignees else None
-    if able is not None and len(able) < people.quorum:
-        message = f"a quorum of {people.quorum} cannot be reached: {', '.join(sorted(able)) or 'nobody'} may answer"
-        raise failure("bad_quorum", f"quorum of {step.name}: {message}", frame.address)
 
 
 def _render(key: str, template: object, read: Callable[[object], _Read], step: Step, frame: Frame) -> _Read:

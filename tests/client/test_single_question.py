@@ -141,6 +141,10 @@ async def test_options_that_cannot_be_used_are_refused_before_anything_starts(ho
         ({"escalate": [(None, ["user:ana"])]}, "escalate: None"),
         ({"escalate": "1d"}, "a list of pairs"),
         ({"kind": "decision"}, "needs 'options'"),
+        ({"assignees": []}, "names nobody"),
+        ({"schema": int}, "schema: .* a JSON Schema or a pydantic model"),
+        ({"schema": {"type": "nope"}}, "schema: type"),
+        ({"payload": object()}, "payload: "),
         ({"options": ["a", {"id": "A", "label": "other"}]}, "options: the option 'A' appears twice"),
         ({"options": [{"label": "other"}]}, "options: the option .*: id: Field required"),
     ):

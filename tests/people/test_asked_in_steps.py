@@ -77,7 +77,7 @@ async def test_a_planner_asks_those_whom_its_step_names(house: Harness, reply: s
 
 
 async def test_an_imported_blueprint_says_itself_whom_it_asks(house: Harness) -> None:
-    (house.folder / "inner.yaml").write_text(TOOL % (house.folder, "assignees: []"))
+    (house.folder / "inner.yaml").write_text(TOOL % (house.folder, "retry: {attempts: 1}"))
     house.script(REPLIES % ("inner", "{input: x}"))
     question = await asked(house, AGENT)
     assert (question.message, question.assignees) == ("Which seat on LH1?", [])
@@ -134,3 +134,13 @@ async def test_nobody_is_asked_about_a_failure_where_those_who_may_decide_are_un
     error = (await house.result(run)).error
     assert error is not None
     assert (error.type, "question.asked" in await house.types(run)) == ("bad_assignees", False)
+
+
+async def test_a_default_that_came_out_as_no_answer_fails_the_step_before_anybody_is_asked(house: Harness) -> None:
+    run = await house.start(
+        "steps: [{kind: hitl, name: colour, message: Which?, ask: decision, options: [red, green], timeout: 9d, "
+        "on_timeout: default, default: '{{ input }}'}]",
+        "blue",
+    )
+    error = (await house.result(run)).error
+    assert error is not None and error.type == "bad_default"

@@ -34,6 +34,8 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
     seen = frame.after(frame.render(step.input))
     asked, (people, times) = _make_question(step, seen), render_people(step, seen)
     timeout, takes_default = _choose_deadline(step, times)
+    # Now, and not in months when nobody has answered.
+    default = _accept_default(step, asked, frame) if takes_default else None
     attached = await read_attachments(step, seen)
     request = QuestionRequest(
         asked,
@@ -58,10 +60,9 @@ async def run_hitl(step: Hitl, frame: Frame) -> JSON:
             frame.turn("User", asked.summarize(reply.content))
             refused = asked.says_no(reply.content) and step.on_decline in ("fail", "abort")
             return _fail_declined(step, reply, frame) if refused else output
-        case "expired" if step.on_timeout in ("default", "escalate") and step.default is not None:
-            content = _accept_default(step, asked, frame)
-            frame.scope.replies[step.name] = described | asked.read_remarks(content) | DEFAULT
-            output = asked.read_output(content)
+        case "expired" if takes_default:
+            frame.scope.replies[step.name] = described | asked.read_remarks(default) | DEFAULT
+            output = asked.read_output(default)
             frame.scope.take_answer(output)
             return output
         case "expired" if step.on_timeout == "skip":
