@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -74,6 +74,29 @@ class Lease:
         """Give the lease up, so that another process need not wait for its end."""
         with begin_write(self.store.engine) as connection:
             connection.execute(delete(LEASES).where(LEASES.c.name == self.name, LEASES.c.holder == self.holder))
+
+
+@asynccontextmanager
+async def renewing(lease: Lease) -> AsyncIterator[None]:
+    """Renew a lease by the clock, however long its holder works at a time; at the end give it up."""
+    ends = asyncio.Event()
+    renewal = asyncio.create_task(_renew(lease, ends))
+    try:
+        yield
+    finally:
+        ends.set()
+        await renewal
+        with suppress(SQLAlchemyError):  # then the lease ends by itself
+            await asyncio.to_thread(lease.release)
+
+
+async def _renew(lease: Lease, ends: asyncio.Event) -> None:
+    while not ends.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ends.wait(), lease.seconds / 3)
+            return
+        with suppress(SQLAlchemyError):  # the holder meets it, too, and tells
+            await asyncio.to_thread(lease.hold)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,7 +23,7 @@ from holdfast.client.tree import Tree, UnknownRun
 from holdfast.runtime.errors import is_missing
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import SigningKey, is_due, seal
-from holdfast.server.record.jobs import LastingTrouble, Lease
+from holdfast.server.record.jobs import LastingTrouble, Lease, renewing
 from holdfast.server.record.progress import (
     FirstRuns,
     ListedWorkflow,
@@ -107,15 +106,14 @@ class Recorder:
 
     async def run(self) -> None:
         """Record until cancelled; what fails is logged and tried again."""
-        try:
-            while True:
-                began = time.monotonic()
-                recorded = await self._round_if_ours()
-                await asyncio.sleep(choose_pause(time.monotonic() - began, recorded))
-        finally:
-            await self._reads.close()
-            with suppress(SQLAlchemyError):  # then the lease ends by itself
-                await asyncio.to_thread(self.lease.release)
+        async with renewing(self.lease):
+            try:
+                while True:
+                    began = time.monotonic()
+                    recorded = await self._round_if_ours()
+                    await asyncio.sleep(choose_pause(time.monotonic() - began, recorded))
+            finally:
+                await self._reads.close()
 
     async def _round_if_ours(self) -> int:
         with self._trouble.note_failure(RPCError, NoWorker, SQLAlchemyError):
@@ -137,9 +135,7 @@ class Recorder:
         recorded = 0
         for start in range(0, max(len(jobs), 1), AT_ONCE):
             recorded += await self._reads.read(jobs[start : start + AT_ONCE])
-            # A round may last longer than the lease is good for, and the end of a run waits for no other run.
-            await asyncio.to_thread(self.lease.hold)
-            await self._note_slow_reads()
+            await self._note_slow_reads()  # here and not behind the round: the end of a run waits for no other run
             await self._seal()
         return recorded
 

@@ -11,7 +11,6 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -45,7 +44,7 @@ from holdfast.protocol.events import (
     ToolReturned,
 )
 from holdfast.server.record.entries import ENDED, Recorded
-from holdfast.server.record.jobs import Feed, LastingTrouble, Lease
+from holdfast.server.record.jobs import Feed, LastingTrouble, Lease, renewing
 from holdfast.server.record.progress import Progress
 from holdfast.server.record.store import RecordStore
 
@@ -86,14 +85,13 @@ class SpanWriter:
     async def run(self) -> None:
         """Send until cancelled; what fails is logged and tried again."""
         try:
-            while True:
-                with self._making.note_failure(SQLAlchemyError):
-                    if await asyncio.to_thread(self.lease.hold):
-                        await self.round()
-                await asyncio.sleep(PACE_SECONDS)
+            async with renewing(self.lease):
+                while True:
+                    with self._making.note_failure(SQLAlchemyError):
+                        if await asyncio.to_thread(self.lease.hold):
+                            await self.round()
+                    await asyncio.sleep(PACE_SECONDS)
         finally:
-            with suppress(SQLAlchemyError):
-                await asyncio.to_thread(self.lease.release)
             await asyncio.to_thread(self._exporter.shutdown)
 
     async def round(self) -> int:

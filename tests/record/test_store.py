@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy import select
 
-from holdfast.server.record.jobs import Feed, Lease
+from holdfast.server.record.jobs import Feed, Lease, renewing
 from holdfast.server.record.store import RecordStore, open_store, read_store
-from holdfast.server.record.tables import METADATA
+from holdfast.server.record.tables import LEASES, METADATA
+from tests.conftest import until
 from tests.record import shifted
 from tests.record.ground import RUN, entry, filled
 
@@ -78,6 +80,23 @@ def test_a_released_lease_is_free_at_once(store: RecordStore) -> None:
     first, second = Lease(store, "recorder"), Lease(store, "recorder")
     first.hold()
     first.release()
+    assert second.hold()
+
+
+async def test_a_lease_is_renewed_while_its_holder_works(store: RecordStore) -> None:
+    first, second = Lease(store, "recorder", seconds=0.3), Lease(store, "recorder")
+    assert first.hold()
+
+    async def read_end() -> str:
+        with store.engine.connect() as connection:
+            return connection.execute(select(LEASES.c.until)).scalar_one()
+
+    async def is_renewed() -> bool:
+        return await read_end() != begun
+
+    begun = await read_end()
+    async with renewing(first):
+        await until(is_renewed, "a renewal")
     assert second.hold()
 
 
