@@ -427,12 +427,23 @@ async def _run(
             _answering(connection, settings, shutdown, lifeline),
         ):
             if makes_current:
-                await make_current(connection.client, settings.deployment, settings.build_id)
-                log.info("%s is the current version", settings.version_name)
+                await _make_current(connection.client, settings, shutdown)
             await shutdown.wait()
             log.info("shutting down: running activities get %d s", settings.grace)
     finally:
         await resources.close()
+
+
+async def _make_current(client: Client, settings: WorkerVariables, shutdown: Shutdown) -> None:
+    """Make the version of this worker the current one, unless the end is requested before that has worked."""
+    making = asyncio.create_task(make_current(client, settings.deployment, settings.build_id))
+    ending = asyncio.create_task(shutdown.wait())
+    await asyncio.wait([making, ending], return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if making.done():
+        await making
+        log.info("%s is the current version", settings.version_name)
+    making.cancel()
 
 
 async def _reach_server(config: Config, seconds: float, shutdown: Shutdown) -> Connection:

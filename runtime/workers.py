@@ -6,6 +6,7 @@ A worker makes its version the current one here, too.
 from __future__ import annotations
 
 import asyncio
+import logging
 import shlex
 import time
 from collections.abc import Iterable, Sequence
@@ -30,8 +31,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.protocol.address import read_run
 from holdfast.protocol.names import HOLD_MARK
 from holdfast.runtime.converters import read_failure_text
-from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.errors import SILENT_STATUSES
 from holdfast.runtime.namespace import match_workflows
+
+log = logging.getLogger("holdfast.worker")
 
 ALIVE_SECONDS = 10.0
 """A worker that polled so recently is alive: an idle one would have answered, and a busy one polls again."""
@@ -42,8 +45,18 @@ POLL_SECONDS = 1.0
 RECENT_EVENTS = 20
 NOT_FOLLOWED = "TMPRL1100"
 """The code of the SDK's message for a history that the code does not follow."""
-VERSION_LOOKS, VERSION_PAUSE = 60, 0.5
-"""Number of attempts to make a version current that the server does not know yet, and seconds between them."""
+VERSION_PAUSE, VERSION_PATIENCE = 0.5, 10.0
+"""Seconds between attempts to make a version current, and until it is told that none has worked yet."""
+NOT_YET_CURRENT = {
+    *SILENT_STATUSES,
+    RPCStatusCode.ABORTED,
+    RPCStatusCode.INTERNAL,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNKNOWN,
+    RPCStatusCode.NOT_FOUND,
+    RPCStatusCode.FAILED_PRECONDITION,
+}
+"""Statuses of what may work later: the last two until the server has learned of a version by its first poll."""
 
 
 class Version(NamedTuple):
@@ -72,11 +85,11 @@ class Pin(NamedTuple):
 class NoWorker(RuntimeError):
     """A task queue on which no worker answers, as who waits for its run is told."""
 
-    def __init__(self, task_queue: str) -> None:
-        self._explain(
-            f"no worker answers on task queue {task_queue!r}; start one with `holdfast worker` (that of the local "
-            "server: with any other command, such as `holdfast runs`)"
-        )
+    def __init__(self, task_queue: str, wanted: Version | None = None) -> None:
+        """`wanted` is the version that is current, if one is."""
+        way = "`holdfast worker` (that of the local server: with any other command, such as `holdfast runs`)"
+        start = f"start one of {wanted}, which is current" if wanted and wanted.build else f"start one with {way}"
+        self._explain(f"no worker answers on task queue {task_queue!r}; {start}")
 
     def _explain(self, reason: str) -> None:
         self.reason = reason
@@ -123,18 +136,22 @@ class Busy(NoWorker):
     be told from it for as long.
     """
 
-    def __init__(self, task_queue: str, seconds: float, idle: Version | None = None, pin: Pin | None = None) -> None:
+    def __init__(
+        self, task_queue: str, seconds: float, wanted: Version, idle: Version | None = None, pin: Pin | None = None
+    ) -> None:
         """Describe it.
 
         Args:
             task_queue: The name of its queue.
             seconds: When a worker that would get the work polled last.
+            wanted: Its version.
             idle: A version of which a worker polls, too, and gets no work as it is not current.
             pin: What binds the workflow to its version; None: any worker of the current one gets the work.
         """
         self.is_alive = seconds <= ALIVE_SECONDS
         whose = "the worker" if pin is None else f"the run is pinned to {pin.version}, whose worker"
-        way = "start one with `holdfast worker`" if pin is None else pin.advise()
+        start = f"start one of {wanted}, which is current" if wanted.build else "start one with `holdfast worker`"
+        way = start if pin is None else pin.advise()
         if pin is None and idle is not None:
             way += f", or give its work to the worker of {idle}: {advise_current(idle)}"
         self._explain(
@@ -280,7 +297,7 @@ async def explain_silence(client: Client, workflow: str, described: WorkflowExec
     fresh = list_fresh_pollers(reply)
     wanted = _make_current_version(reply) if pin is None else pin.version
     serving = [poller for poller in fresh if _read_version(poller) == wanted]
-    return Busy(queue, _count_seconds_since(serving or fresh) or 0.0, find_idle_version(reply), pin)
+    return Busy(queue, _count_seconds_since(serving or fresh) or 0.0, wanted, find_idle_version(reply), pin)
 
 
 def explain_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pin: Pin | None = None) -> NoWorker | None:
@@ -292,9 +309,9 @@ def explain_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pin: Pin 
         pin: The version whose workers alone get the work; None: those of the current version, or the ramping one.
     """
     running, routing = list_polling_versions(reply), reply.versioning_info
-    if not running:
-        return NoWorker(task_queue)
     wanted = _make_current_version(reply) if pin is None else pin.version
+    if not running:
+        return NoWorker(task_queue, None if pin else wanted)
     is_ramping = pin is None and routing.ramping_version_percentage > 0
     if wanted in running or (is_ramping and _make_version(routing.ramping_deployment_version) in running):
         return None
@@ -385,20 +402,22 @@ async def read_failed_task(client: Client, events: Iterable[HistoryEvent]) -> Fa
 async def make_current(client: Client, deployment: str, build: str) -> None:
     """Make a version the current one: new runs, and those that auto-upgrade, then go to it.
 
-    Raises `ServerUnreachable` if the server does not learn of the version in time.
+    It is tried until it works, as the version may be current already where only the reply was lost: a worker that gave
+    up then would leave its runs without any. Raises `RPCError` for what will not work later, such as a lack of rights.
     """
     request = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace, deployment_name=deployment, build_id=build, ignore_missing_task_queues=True
     )
-    for attempt in range(1, VERSION_LOOKS + 1):
+    began, told = time.monotonic(), ""
+    while True:
         try:
             await client.workflow_service.set_worker_deployment_current_version(request, retry=True)
         except RPCError as error:
-            # The server learns of a version by its first poll, which may take a moment.
-            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):
+            if error.status not in NOT_YET_CURRENT:
                 raise
-            if attempt == VERSION_LOOKS:
-                raise ServerUnreachable(f"{deployment}/{build} was not made current: {error.message}") from error
+            if time.monotonic() - began > VERSION_PATIENCE and error.message != told:
+                told = error.message
+                log.warning("%s/%s is not known to be current yet: %s. Trying again.", deployment, build, told)
             await asyncio.sleep(VERSION_PAUSE)
         else:
             return

@@ -9,7 +9,7 @@ from temporalio.client import WorkflowExecutionStatus
 from holdfast.cli.attendance import Attendance
 from holdfast.cli.tables import console
 from holdfast.client.runs import Runs
-from holdfast.runtime.workers import Busy
+from holdfast.runtime.workers import Busy, Version
 
 RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
 
@@ -25,7 +25,7 @@ class Stuck:
 
     async def state(self, run: str) -> Any:
         self.looks += 1
-        raise Busy("queue", 60 + self.looks)
+        raise Busy("queue", 60 + self.looks, Version("", ""))
 
     def get_workflow_handle(self, run: str) -> Any:
         return self

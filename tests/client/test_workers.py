@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -11,6 +13,8 @@ from temporalio.api.deployment.v1 import WorkerDeploymentOptions, WorkerDeployme
 from temporalio.api.enums.v1 import WorkerVersioningMode
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueueVersioningInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import holdfast.client.__main__ as client_script
@@ -220,13 +224,36 @@ async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
 
 @pytest.mark.parametrize("seconds", [2, 60])
 def test_a_worker_that_polled_lately_may_have_stopped_since(seconds: float) -> None:
-    said = str(Busy("queue", seconds))
+    said = str(Busy("queue", seconds, Version("", "")))
     assert f"polled {seconds} s ago, and is busy or has stopped since" in said
     assert said.endswith("start one with `holdfast worker`. The run waits for it.")
 
 
+def test_a_worker_of_the_current_version_is_named_where_none_is_there() -> None:
+    current = of(current="v7")
+    assert "start one of version d/v7, which is current" in str(explain_no_work("q", current))
+    assert "start one of version d/v7, which is current" in str(Busy("q", 60, Version("d", "v7")))
+
+
+async def test_a_version_is_made_current_though_the_reply_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "VERSION_PAUSE", 0)
+    replies = [RPCError("Timeout expired", RPCStatusCode.CANCELLED, b""), None]
+
+    async def set_current(request: object, *, retry: bool) -> None:
+        if (error := replies.pop(0)) is not None:
+            raise error
+
+    service = SimpleNamespace(set_worker_deployment_current_version=set_current)
+    client = cast("Client", SimpleNamespace(namespace="default", workflow_service=service))
+    await make_current(client, "d", "v7")
+    assert replies == []
+    replies.append(RPCError("you may not", RPCStatusCode.PERMISSION_DENIED, b""))
+    with pytest.raises(RPCError, match="you may not"):
+        await make_current(client, "d", "v7")
+
+
 def test_of_two_versions_the_one_that_gets_no_work_is_named_with_the_way_to_give_it() -> None:
-    said = str(Busy("queue", 5, Version("fleet", "v3")))
+    said = str(Busy("queue", 5, Version("fleet", "v4"), Version("fleet", "v3")))
     assert (
         "give its work to the worker of version fleet/v3: run: temporal worker deployment set-current-version" in said
     )
