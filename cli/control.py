@@ -15,7 +15,7 @@ from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON
 from holdfast.cli.command import perform
 from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
-from holdfast.cli.output import DONE, FAILED, print_json, say
+from holdfast.cli.output import DONE, FAILED, print_json, report, say
 from holdfast.cli.session import open_session
 from holdfast.client.reading import BadUsage, parse_input, parse_value, person
 from holdfast.client.runs import Runs
@@ -219,11 +219,7 @@ async def _tell(run: str, text: str, agent: str | None, by: str, as_json: bool) 
     session = await open_session()
     run = await session.runs.resolve(run)
     address = await session.runs.control.tell(run, text, agent=agent, by=by)
-    if as_json:
-        print_json({"run": run, "agent": address})
-    else:
-        say(f"{place(address)} gets the message in its next turn")
-    return DONE
+    return report({"run": run, "agent": address}, f"{place(address)} gets the message in its next turn", as_json)
 
 
 async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
@@ -231,11 +227,11 @@ async def _edit(run: str, changes: list[str], by: str, as_json: bool) -> int:
     session = await open_session()
     run = await session.runs.resolve(run)
     receipts = await session.runs.control.edit(run, values, by)
-    if as_json:
-        print_json([receipt.model_dump(mode="json") for receipt in receipts])
-    else:
-        say(f"run {run} goes on; changed: {', '.join(values)}")
-    return DONE
+    return report(
+        [receipt.model_dump(mode="json") for receipt in receipts],
+        f"run {run} goes on; changed: {', '.join(values)}",
+        as_json,
+    )
 
 
 _PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
@@ -317,8 +313,4 @@ async def _send(run: str, event: tuple[str, str, str | None], id_: str | None, b
     payload = parse_input(text, None)
     runs = (await open_session()).runs
     receipt = await runs.external_events.send(await runs.resolve(run), name, key, payload, id=id_, by=person(by))
-    if as_json:
-        print_json(receipt.model_dump(mode="json"))
-    else:
-        say(_OUTCOMES[receipt.status].format(event=receipt.event))
-    return DONE
+    return report(receipt.model_dump(mode="json"), _OUTCOMES[receipt.status].format(event=receipt.event), as_json)

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.blueprint.durations import read_duration
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson
-from holdfast.cli.output import DONE, print_json, say
+from holdfast.cli.output import DONE, print_json, report, say
 from holdfast.cli.session import open_session
 from holdfast.client.reading import BadUsage, person
 from holdfast.runtime import embedded
@@ -149,11 +149,11 @@ async def _gc(older_than: str, as_json: bool) -> int:
     folder, age = _folder_to_clear(), _age(older_than)
     session = await open_session()
     done = await collect_garbage(session.connection.client, folder, age)
-    if as_json:
-        print_json({"folder": str(folder), "removed": vars(done.removed), "kept": vars(done.kept)})
-    else:
-        say(f"{folder}: removed {_format_amount(done.removed)}, kept {_format_amount(done.kept)}")
-    return DONE
+    return report(
+        {"folder": str(folder), "removed": vars(done.removed), "kept": vars(done.kept)},
+        f"{folder}: removed {_format_amount(done.removed)}, kept {_format_amount(done.kept)}",
+        as_json,
+    )
 
 
 def _folder_to_clear() -> Path:

@@ -1,6 +1,6 @@
 """Output of the commands: results to standard output, everything else to standard error; and the exit codes.
 
-The commands print only through this module and `client.render.console`, which make text from elsewhere harmless to a
+The commands print only through this module and `cli.tables.console`, which make text from elsewhere harmless to a
 terminal.
 """
 
@@ -41,3 +41,12 @@ def clear_screen() -> None:
 def say(text: str) -> None:
     """Print a message for the person on standard error."""
     print(clean(text), file=sys.stderr, flush=True)
+
+
+def report(value: object, text: str, as_json: bool) -> int:
+    """Print what a command has done, as a value or in words, and return its exit code."""
+    if as_json:
+        print_json(value)
+    else:
+        say(text)
+    return DONE

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_question
 from holdfast.cli.flags import AsJson, By, RunName
-from holdfast.cli.output import DONE, FAILED, print_json, print_text, say
+from holdfast.cli.output import DONE, FAILED, print_json, print_text, report, say
 from holdfast.cli.session import Session, open_session
 from holdfast.cli.tables import cell, print_table
 from holdfast.client.open_questions import find_question
@@ -84,11 +84,9 @@ async def _comment(run: str, question: str, text: str, by: str, as_json: bool) -
         await record.comment(run, id_, text, by, owner=owner)
     except ValueError as error:
         raise BadInput(str(error)) from None
-    if as_json:
-        print_json({"run": run, "question": id_, "by": by, "comment": text})
-    else:
-        say(f"comment on question {id_} recorded")
-    return DONE
+    return report(
+        {"run": run, "question": id_, "by": by, "comment": text}, f"comment on question {id_} recorded", as_json
+    )
 
 
 async def _question(session: Session, record: Record, run: str, name: str) -> tuple[str, str]:

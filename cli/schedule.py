@@ -13,7 +13,7 @@ from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.load import parse_file
 from holdfast.cli.command import perform
 from holdfast.cli.flags import AsJson, By, Check, File, Input
-from holdfast.cli.output import DONE, print_json, say
+from holdfast.cli.output import DONE, print_json, report, say
 from holdfast.cli.session import open_session
 from holdfast.cli.tables import print_table, when
 from holdfast.client.reading import BadUsage, parse_input, person
@@ -134,11 +134,11 @@ async def _create(
     schedules = Schedules(session.runs)
     await schedules.create(name, blueprint, times, value, overlap=rule, paused=paused, started_by=person(by))
     session.say_who_sees(blueprint, person(by))
-    if as_json:
-        print_json({"schedule": name})
-    else:
-        say(f"schedule {name} starts runs of {blueprint.name}; holdfast schedule list shows when")
-    return DONE
+    return report(
+        {"schedule": name},
+        f"schedule {name} starts runs of {blueprint.name}; holdfast schedule list shows when",
+        as_json,
+    )
 
 
 async def _list(as_json: bool) -> int:
@@ -167,8 +167,4 @@ async def _list(as_json: bool) -> int:
 
 async def _change(name: str, action: Callable[[Schedules, str], Awaitable[None]], status: str, as_json: bool) -> int:
     await action(Schedules((await open_session()).runs), name)
-    if as_json:
-        print_json({"schedule": name, "status": status})
-    else:
-        say(f"schedule {name} is {status}")
-    return DONE
+    return report({"schedule": name, "status": status}, f"schedule {name} is {status}", as_json)
