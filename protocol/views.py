@@ -69,8 +69,8 @@ class WorkflowView(Value):
     """How far it has come while it undoes something."""
     undos: int = 0
     """Number of steps whose undo it keeps, those that it undoes now included."""
-    hears: bool = False
-    """True if this is an agent's workflow, which takes messages of people."""
+    hearer: Address | None = None
+    """The address of the agent that works in this workflow, and takes messages of people."""
     refused: list[RefusedSignal] = []
     usage: Usage = Usage()
     first_offset: int = 0

@@ -161,22 +161,26 @@ class RunControl:
         await self._access.check_steering(run)
         await self._describe_open(run)
         check_outgoing({"text": text}, self._answering.limits.answer)
-        views = [view for view in await self._tree.views(run) if view.hears]
-        matches = [view for view in views if agent in (None, view.address, _find_agent(view.address))]
+        address, workflow = await self._find_hearer(run, agent)
+        payload = {"text": text, "by": by}
+        try:
+            await self._answering.steer(self._tree, run, workflow, TELL, payload, type(None))
+        except UnknownRun:
+            raise Refusal("run_closed", "the agent has finished; it no longer accepts messages") from None
+        return address
+
+    async def _find_hearer(self, run: str, agent: str | None) -> tuple[Address, str]:
+        """Return the address of the agent that takes messages, and its workflow; see `tell`."""
+        hearers = {view.hearer: view.workflow for view in await self._tree.views(run) if view.hearer is not None}
+        matches = [address for address in hearers if agent in (None, address, _find_agent(address))]
         if len(matches) != 1:
-            names = ", ".join(f"{view.address} ({_find_agent(view.address)})" for view in views) or "none"
+            names = ", ".join(f"{address} ({_find_agent(address)})" for address in hearers) or "none"
             if matches:
                 raise Ambiguous(f"several agents are at work in {run}; name one, or its address, with --agent: {names}")
             missing = f"no agent of a step {agent!r}" if agent else "no agent"
             readers = "agents with tools, in plans too, and those that drive a plan read messages while they work"
             raise BadInput(f"{missing} in {run} reads messages now ({readers}); at work: {names}")
-        try:
-            await self._answering.steer(
-                self._tree, run, matches[0].workflow, TELL, {"text": text, "by": by}, type(None)
-            )
-        except UnknownRun:
-            raise Refusal("run_closed", "the agent has finished; it no longer accepts messages") from None
-        return matches[0].address
+        return matches[0], hearers[matches[0]]
 
     async def cancel(
         self,

@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.protocol import guard
+from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.events import AgentTold
 from holdfast.protocol.names import TELL
@@ -17,11 +18,22 @@ from holdfast.workflows.handlers import Host
 
 
 class Mailbox:
-    """Keeps the messages that no turn has read yet."""
+    """Keeps the messages that no turn has read yet.
 
-    def __init__(self, host: Host, told: Sequence[ToldText]) -> None:
-        self.door, self.told = host.door, list(told)
+    Args:
+        host: The workflow.
+        address: The agent that reads them; None: none is at work here.
+        told: Those that came before.
+    """
+
+    def __init__(self, host: Host, address: Address | None = None, told: Sequence[ToldText] = ()) -> None:
+        self.door, self.address, self.told = host.door, address, list(told)
         self._host = host
+
+    @property
+    def hearer(self) -> Address | None:
+        """Return the address of the agent that takes messages now."""
+        return self.address if self._host.progress.ended is None else None
 
     @workflow.update(name=TELL, description="Send the agent a message for its next turn.")
     def tell(self, payload: RawValue) -> None:
@@ -30,7 +42,8 @@ class Mailbox:
             return
         self.door.remember(TELL, message)
         self.told.append(_read_message(message))
-        self._host.note(self.door.identity.address, AgentTold(text=self.told[-1].text, by=self.told[-1].by))
+        address = self.address or self.door.identity.address
+        self._host.note(address, AgentTold(text=self.told[-1].text, by=self.told[-1].by))
 
     @tell.validator
     def check_tell(self, payload: RawValue) -> None:
@@ -38,12 +51,16 @@ class Mailbox:
         message = read_value(payload, guard.DEPLOYMENT.limits.answer)
         _read_message(message)
         self.door.check_steering(TELL, message)
-        if self._host.progress.ended is not None:
+        self._check_hearer()
+
+    def _check_hearer(self) -> None:
+        if self.hearer is None:
             raise Refusal("run_closed", "the agent has finished; it no longer accepts messages")
 
     @workflow.signal(name=TELL)
     def tell_signal(self, payload: RawValue = NOTHING) -> None:
         self.door.check_signal()
+        self._check_hearer()
         self.told.append(_read_message(read_value(payload, self.door.identity.size_limits.answer)))
 
 

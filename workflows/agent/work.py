@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message
 from holdfast.protocol.runs import AgentDefinition, AgentState, Command
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.frame import ContextStore, Frame, Scope
-from holdfast.workflows.run import RunWorkflow
+from holdfast.workflows.handlers import Host
+from holdfast.workflows.request_counts import RequestCounts
 from holdfast.workflows.toolbox import Toolbox
+
+
+class AgentPlace(Protocol):
+    """Where an agent works: a workflow of its own (`AgentWorkflow`), or that of its run (`AgentInRun`)."""
+
+    host: Host
+    address: Address
+    request_counts: RequestCounts
+
+    @property
+    def state(self) -> AgentState: ...
+
+    def frame(self, store: ContextStore, scope: Scope, names: dict[str, Any], **where: Any) -> Frame:
+        """Return a frame at the agent's address."""
+
+    def advance(self, **changes: Any) -> None:
+        """Replace fields of the state that continue-as-new carries over."""
+
+    async def next_round(self) -> None:
+        """Begin a turn; end the work here if the history is too long for one."""
 
 
 class AgentWork:
     """One agent, with its state, its tools and what came of it.
 
     Args:
-        workflow: The workflow that runs it.
+        place: Where it works.
         definition: The agent.
         mailbox: Messages of people that no turn has read yet.
     """
 
-    def __init__(self, workflow: RunWorkflow, definition: AgentDefinition, mailbox: Mailbox) -> None:
-        self._workflow, self.definition, self.mailbox = workflow, definition, mailbox
-        self.agent, self.host, self.address = definition.agent, workflow.host, workflow.address
-        self.request_counts, self.bounds = workflow.request_counts, definition.bounds
+    def __init__(self, place: AgentPlace, definition: AgentDefinition, mailbox: Mailbox) -> None:
+        self._place, self.definition, self.mailbox = place, definition, mailbox
+        self.agent, self.host, self.address = definition.agent, place.host, place.address
+        self.request_counts, self.bounds = place.request_counts, definition.bounds
         self.tools = self.agent.tools if definition.registry is None else definition.registry
         self.output: tuple[JSON] | None = None
         """The output, once there is one."""
@@ -37,9 +59,7 @@ class AgentWork:
 
     @property
     def state(self) -> AgentState:
-        state = self._workflow.state
-        assert isinstance(state, AgentState)
-        return state
+        return self._place.state
 
     def fork_requests(self) -> None:
         """Count the requests of the next calls, which are made at once, from where the turn begins."""
@@ -47,7 +67,7 @@ class AgentWork:
 
     def advance(self, **changes: Any) -> None:
         """Replace fields of the state that continue-as-new carries over."""
-        self._workflow.advance(**changes)
+        self._place.advance(**changes)
 
     def frame(self) -> Frame:
         """Return a frame at the agent's own address, with the names that its agents' instructions read."""
@@ -56,7 +76,7 @@ class AgentWork:
         inputs = {name: names.pop(name, None) for name in ("previous_step", "output", "resume_input", "history")}
         store = ContextStore(names.pop("context", {}))
         scope = Scope(names.pop("steps", {}), resume_input=inputs["resume_input"])
-        return self._workflow.frame(
+        return self._place.frame(
             store,
             scope,
             names,

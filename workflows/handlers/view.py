@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
 from holdfast.blueprint.json_values import JSONObject
+from holdfast.protocol.address import Address
 from holdfast.protocol.attachments import ATTACHMENT, AttachmentContent, AttachmentQuery
 from holdfast.protocol.events import Event
 from holdfast.protocol.incoming import make_label
@@ -83,8 +84,8 @@ class View:
         self.door = steering.door
         self.read_context: Callable[[], JSONObject] = dict
         """Returns the context where the workflow stands."""
-        self.hears: Callable[[], bool] = lambda: False
-        """Returns whether the workflow takes messages to an agent."""
+        self.find_hearer: Callable[[], Address | None] = lambda: None
+        """Returns the address of the agent that takes messages in this workflow."""
         self._progress, self._journal, self._questions = progress, journal, questions
         self._events, self._steering, self._children, self._activities = events, steering, children, activities
         self._undo_logs = undo_logs
@@ -144,7 +145,7 @@ class View:
             deadlines=sorted(progress.deadlines)[:SHOWN_TIMERS],
             undoing=self._undo_logs.progress,
             undos=len(self._undo_logs.open),
-            hears=self.hears(),
+            hearer=self.find_hearer(),
             refused=self.door.refused,
             usage=progress.usage,
             first_offset=self._journal.first,

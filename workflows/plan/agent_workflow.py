@@ -15,12 +15,14 @@ from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
+from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
 from holdfast.protocol.events import ToolDenied
 from holdfast.protocol.names import DRIVEN_PLAN_WORKFLOW
 from holdfast.protocol.plans import DrivenDefinition, DrivenState, PlanResult
 from holdfast.protocol.runs import Carried, ToldText
 from holdfast.workflows.agent.checks import Result
+from holdfast.workflows.agent.turns import AgentTurns
 from holdfast.workflows.agent.workflow import AgentWorkflow
 from holdfast.workflows.approvals import Denied
 from holdfast.workflows.concurrency import is_cancelled
@@ -52,15 +54,17 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
     @workflow.init
     def __init__(self, definition: DrivenDefinition, state: DrivenState) -> None:
         super().__init__(definition, state)
-        self._changes = 0
-        """Number of changes of the state before the last call."""
         self._below = False
         """True while the workflow of an active loop holds the plan."""
 
-    @property
-    def hears(self) -> bool:
+    def make_turns(self) -> AgentTurns:
         """See base class."""
-        return super().hears and not self._below
+        return _DrivingTurns(self)
+
+    @property
+    def hearer(self) -> Address | None:
+        """See base class."""
+        return None if self._below else super().hearer
 
     @property
     def holds_plan(self) -> bool:
@@ -96,8 +100,8 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         if self.state.progress.plan is None:
             await self._open_conversation()
         state = self._take_up()
-        while not self._over(state):
-            await self._turn()
+        while not self.is_over(state):
+            await self.turns.take_one()
             state = await self._hand_over(state)
         return state.root
 
@@ -108,7 +112,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     async def _open_conversation(self) -> None:
         """Begin the plan; it is the agent's first message, with what is known of its tools."""
-        await self.begin_plan(self.work.frame())
+        await self.begin_plan(self.turns.work.frame())
         plan, task = self.state.progress.plan, self.definition.origin.task
         assert plan is not None
         tools = self.catalogue.describe_names(list_plan_tools(plan))
@@ -126,56 +130,11 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         return state
 
     def _plan_frame(self) -> Frame:
-        return replace(self.work.frame(), address=self.definition.plan_address)
+        return replace(self.turns.work.frame(), address=self.definition.plan_address)
 
-    def _over(self, state: PlanState) -> bool:
+    def is_over(self, state: PlanState) -> bool:
         loop = self.definition.loop
         return state.root.all_over() if loop is None else loop not in state.active
-
-    # Turns
-
-    @property
-    def _calls_at_once(self) -> bool:
-        return False
-
-    def _list_offered(self) -> list[ToolSpec]:
-        return _list_control_tools()
-
-    def _conclude(self, reply: ModelReply) -> None:
-        """See base class: text without calls does not end a plan."""
-        self._correct(reply, f"the plan has not ended; {what_is_next(self.current_state())}")
-
-    async def _answer_call(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
-        frame = self.work.frame().at("tool", call.name, call.id)
-        try:
-            await self.host.until_resumed()
-            return Result(await self._made_by_control(call, frame))
-        except BadCall as error:
-            return _make_refusal("bad_call", str(error))
-        except Denied as denied:
-            frame.note(ToolDenied(tool=call.name, reason=str(denied)))
-            return _make_refusal("denied", str(denied))
-        except HANDLED as error:
-            cause = find_failure(error, frame.address)
-            if is_cancelled(error) or cause.final or cause.type == "doom_loop":
-                raise
-            return _make_refusal(cause.type, cause.message)
-        except ControlError as error:
-            return Result({"success": False, "error": error.content}, bad=True)
-
-    async def _made_by_control(self, call: ToolCall, frame: Frame) -> dict[str, Any]:
-        if self._over(self.current_state()):
-            raise ControlError("plan_over", "every step has ended; nothing is left to do")
-        tool = CONTROL_TOOLS.get(call.name)
-        check_call(call, None if tool is None else tool.spec, list(CONTROL_TOOLS))
-        assert tool is not None
-        changes = self.current_state().context.changes
-        if changes != self._changes:  # what was called before a change is no repetition after it
-            self._changes = changes
-            self.advance(recent=add_call([], call))
-        if is_repetition(self.state.recent, call):
-            await self.calls.check_repetition(call, frame)
-        return await tool.do(ControlCall(self.current_state(), frame, self._change_by_agent), **call.args)
 
     # Loops
 
@@ -185,7 +144,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
             fields = {key: value for key, value in self._handed_over().__dict__.items() if key in HANDED_OVER}
             self.mailbox.told.clear()
             address = scope_around(state, loop).frame.address
-            frame = replace(self.work.frame(), address=address).at("loop", loop)
+            frame = replace(self.turns.work.frame(), address=address).at("loop", loop)
             definition = self.definition.model_copy(update={"address": frame.address, "loop": loop})
             self._below = True
             result: PlanResult = await frame.run_child(definition, DrivenState(**fields))
@@ -212,7 +171,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
 
     # Revision
 
-    async def _change_by_agent(self, new_plan: Any, reason: str) -> int:
+    async def change_by_agent(self, new_plan: Any, reason: str) -> int:
         """Change the plan as the agent wants, where necessary by a person's approval; return the revision.
 
         Raises `Refusal`.
@@ -232,7 +191,7 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         return self.current_state().revise(plan, by, reason, approved=approved)
 
     def _needs_approval(self, plan: PlanBody) -> bool:
-        listed = [tool.name for tool in self.agent.tools]
+        listed = [tool.name for tool in self.definition.agent.tools]
         return self.author.confirm or needs_approval(self.current_state().context.plan, plan, listed)
 
     def plan_changed(self, number: int, payload: JSONObject, brought: list[str]) -> None:
@@ -242,6 +201,59 @@ class DrivenPlanWorkflow(PlanHandlers, AgentWorkflow):
         if tools := self.catalogue.describe_names(brought):
             text += f"\nTools that are new in it: {write_text(tools)}"
         self.mailbox.told.append(ToldText(text=text, by=payload.get("by")))
+
+
+class _DrivingTurns(AgentTurns):
+    """The turns of an agent whose calls are control calls."""
+
+    def __init__(self, plan: DrivenPlanWorkflow) -> None:
+        super().__init__(plan, plan.definition, plan.mailbox)
+        self._plan = plan
+        self._changes = 0
+        """Number of changes of the state before the last call."""
+
+    @property
+    def calls_at_once(self) -> bool:
+        return False
+
+    def list_offered(self) -> list[ToolSpec]:
+        return _list_control_tools()
+
+    def conclude(self, reply: ModelReply) -> None:
+        """See base class: text without calls does not end a plan."""
+        self.correct(reply, f"the plan has not ended; {what_is_next(self._plan.current_state())}")
+
+    async def answer_call(self, call: ToolCall, index: int, before: int, *, again: bool) -> Result:
+        frame = self.work.frame().at("tool", call.name, call.id)
+        try:
+            await self.host.until_resumed()
+            return Result(await self._made_by_control(call, frame))
+        except BadCall as error:
+            return _make_refusal("bad_call", str(error))
+        except Denied as denied:
+            frame.note(ToolDenied(tool=call.name, reason=str(denied)))
+            return _make_refusal("denied", str(denied))
+        except HANDLED as error:
+            cause = find_failure(error, frame.address)
+            if is_cancelled(error) or cause.final or cause.type == "doom_loop":
+                raise
+            return _make_refusal(cause.type, cause.message)
+        except ControlError as error:
+            return Result({"success": False, "error": error.content}, bad=True)
+
+    async def _made_by_control(self, call: ToolCall, frame: Frame) -> dict[str, Any]:
+        if self._plan.is_over(self._plan.current_state()):
+            raise ControlError("plan_over", "every step has ended; nothing is left to do")
+        tool = CONTROL_TOOLS.get(call.name)
+        check_call(call, None if tool is None else tool.spec, list(CONTROL_TOOLS))
+        assert tool is not None
+        changes = self._plan.current_state().context.changes
+        if changes != self._changes:  # what was called before a change is no repetition after it
+            self._changes = changes
+            self.work.advance(recent=add_call([], call))
+        if is_repetition(self.state.recent, call):
+            await self.calls.check_repetition(call, frame)
+        return await tool.do(ControlCall(self._plan.current_state(), frame, self._plan.change_by_agent), **call.args)
 
 
 def _list_control_tools() -> list[ToolSpec]:
