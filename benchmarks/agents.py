@@ -117,8 +117,7 @@ async def by_holdfast(client: Client, folder: Path) -> Cost:
     blueprint, runs = loads(AGENT, name="bench", folder=folder), Runs(client)
 
     async def start() -> WorkflowHandle[Any, Any]:
-        run = await runs.start(blueprint, f"{PAGES}")
-        return client.get_workflow_handle(f"{run}/agent:read")
+        return client.get_workflow_handle(await runs.start(blueprint, f"{PAGES}"))
 
     with run_holdfast_worker(client, folder) as process:
         async with asyncio.timeout(PATIENCE):

@@ -120,9 +120,10 @@ async def run_agent(
     if not asking.agent.works_in_turns and asking.registry is None:
         return AgentResult(output=await _run_single(asking, instructions, opening, frame, left_out), turns=1)
     definition = define_agent(asking, instructions, opening, frame)
-    result: AgentResult = await frame.run_child(
-        definition, AgentState(tool_errors=dict(asking.tries), left_out=left_out)
-    )
+    state = AgentState(tool_errors=dict(asking.tries), left_out=left_out)
+    room = frame.host.agent_room
+    run = room.run if room is not None and room.takes(definition) else Frame.run_child
+    result: AgentResult = await run(frame, definition, state)
     frame.note(AgentCompleted(turns=result.turns, output=result.output))
     return result
 

@@ -98,6 +98,14 @@ class EarlierRun:
             orders=self._orders,
         )
 
+    def has_calls(self, address: Address) -> bool:
+        """Return whether calls at an address, or inside, are still to be met."""
+        return any(is_inside(call.address, address) for call in self._calls.values() if not self._is_over(address))
+
+    def has_child(self, address: Address) -> bool:
+        """Return whether a child at an address is still to be met."""
+        return bool(self._children.get(address)) and not self._is_over(address)
+
     def _is_over(self, address: str) -> bool:
         """Return whether nothing is met any more at an address."""
         return self._is_reached and self._fork is not None and not self._fork.is_beside(address)

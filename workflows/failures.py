@@ -41,6 +41,13 @@ class StepFailure(ApplicationError):
         self.typed, self.reached = failure, reached
 
 
+class AgentFailure(StepFailure):
+    """The failure of an agent that works in the workflow of its run."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure, None)
+
+
 class Skip(Exception):
     """Ends the step at work as skipped; no failure."""
 
@@ -77,7 +84,7 @@ def read_traceback(error: BaseException) -> str | None:
 
 def _read_trace(error: BaseException) -> str:
     """Return the traceback of what an activity or an author's child workflow called; "" if it has none."""
-    trace, cause = "", error.cause if isinstance(error, ActivityError | ChildWorkflowError) else None
+    trace, cause = "", error.cause if isinstance(error, ActivityError | ChildWorkflowError | AgentFailure) else None
     while isinstance(cause, FailureError):
         # The innermost is that of the tool; those around it are of our own code, which gave the failure its type.
         trace = (cause.failure.stack_trace if cause.failure is not None else "") or trace

@@ -33,6 +33,8 @@ from holdfast.protocol.people import EVERYBODY, People
 from holdfast.protocol.questions import QuestionRequest
 from holdfast.protocol.runs import (
     AgentDefinition,
+    AgentResult,
+    AgentState,
     Budget,
     Carried,
     ChildDefinition,
@@ -88,6 +90,13 @@ class AskingCall(Protocol):
     def find_elicited(self, path: str) -> Elicited: ...
 
 
+class AgentRoom(Protocol):
+    """The room for an agent in the workflow of a run (`agent.in_run.AgentInRun`)."""
+
+    def takes(self, definition: AgentDefinition) -> bool: ...
+    async def run(self, frame: Frame, definition: AgentDefinition, state: AgentState) -> AgentResult: ...
+
+
 class HostForFrames(Protocol):
     """What frames and children use of the workflow that they run in (`handlers.Host`)."""
 
@@ -101,6 +110,8 @@ class HostForFrames(Protocol):
     superseding: Superseding
     earlier: EarlierRun
     undo_logs: UndoLogs
+    agent_room: AgentRoom | None
+    """None: agents with tools have workflows of their own."""
 
     @property
     def paused(self) -> bool: ...

@@ -21,11 +21,14 @@ from holdfast.protocol.runs import Budget, Carried, Definition, Failure, Pipelin
 from holdfast.protocol.size_limits import SizeLimit, check_value
 from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import RunResult
+from holdfast.workflows.agent.in_run import AgentInRun, is_one_agent
+from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.deadlines import FINISHED, run_until_deadline
 from holdfast.workflows.door import decode_payload
 from holdfast.workflows.failures import failure, find_context, find_failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope, read_history
+from holdfast.workflows.handlers import handles
 from holdfast.workflows.interpreter import run_steps
 from holdfast.workflows.run import RunWorkflow
 
@@ -36,8 +39,9 @@ ENVELOPE = 4096
 # An exception that is no Temporal failure hangs the run: the workflow task is retried for ever. Expressions are the
 # author's and may raise, so theirs must fail the workflow.
 @workflow.defn(name=PIPELINE_WORKFLOW, failure_exception_types=[ExpressionError], sandboxed=False)
+@handles(Mailbox)
 class PipelineWorkflow(RunWorkflow):
-    """A run: its steps in order; loops, agents and plans are children."""
+    """A run: its steps in order; loops, agents and plans are children, but for the agent of a run that is one agent."""
 
     @workflow.init
     def __init__(self, definition: Definition, state: RawValue) -> None:
@@ -47,7 +51,11 @@ class PipelineWorkflow(RunWorkflow):
         run = definition.run or workflow.info().workflow_id
         started = definition.model_copy(update={"run": run, "started_by": begun.started_by})
         carried = Carried(budgets=limits, paused=begun.paused, kept=begun.kept)
-        super().__init__(started, carried, address=begun.address)
+        super().__init__(started, carried, definition.history_limits.rounds, begun.address)
+        self.mailbox = Mailbox(self.host)
+        self.host.view.find_hearer = lambda: self.mailbox.hearer
+        if is_one_agent(blueprint.steps):
+            self.host.agent_room = AgentInRun(self.host, self.mailbox)
         self.host.events.awaited_schemas = self._list_awaited_schemas
         self.host.progress.digest = make_digest(blueprint.model_dump(mode="json", exclude_defaults=True))
         self.store = ContextStore(blueprint.context, blueprint.context_schema)

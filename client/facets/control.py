@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,8 @@ CANCEL_SECONDS = 30.0
 """The default time that `cancel` waits for the end of a run."""
 PAUSE_SECONDS = 10.0
 """The default time that `pause` and `unpause` wait until every workflow of a run has taken the command."""
+TELL_LOOKS, TELL_PAUSE_SECONDS = 20, 0.1
+"""How often `tell` looks for the agent, and how long it waits between."""
 EDIT_HINT = "stops are made by interrupt_before and interrupt_after, or by: holdfast run --interrupt-before STEP"
 SEND_AGAIN = "nothing waits for it there: send the command again once a worker answers"
 """The hint for a workflow that a command has not reached, of a run that takes no signals."""
@@ -161,6 +164,18 @@ class RunControl:
         await self._access.check_steering(run)
         await self._describe_open(run)
         check_outgoing({"text": text}, self._answering.limits.answer)
+        looks = TELL_LOOKS
+        while True:
+            try:
+                return await self._tell(run, text, agent, by)
+            except Refusal as refusal:
+                looks -= 1
+                if refusal.code != "busy" or not looks:
+                    raise
+            await asyncio.sleep(TELL_PAUSE_SECONDS)
+
+    async def _tell(self, run: str, text: str, agent: str | None, by: str | None) -> Address:
+        """Send a message once; see `tell`. It is refused as `busy` while the agent goes on in another workflow."""
         address, workflow = await self._find_hearer(run, agent)
         payload = {"text": text, "by": by}
         try:

@@ -118,9 +118,8 @@ async def test_an_unknown_tool_is_told_by_the_library(house: Harness) -> None:
 async def test_functions_see_the_run_as_it_is(house: Harness) -> None:
     script = [turn(call("balance", pending=False)), turn(call("look", "a"), call("look", "b")), ADVICE]
     results = await said(house, script)
-    run = f"{(house.started[0])}/agent:boss"
     # The second step: the request, the reply, the result, the reply that calls.
-    assert results[1:] == [f"'{customer(house)}' 2 qsqs 2 1 {run}"] * 2
+    assert results[1:] == [f"'{customer(house)}' 2 qsqs 2 1 {house.started[0]}"] * 2
 
 
 async def test_an_output_that_a_validator_refuses_is_given_again(house: Harness) -> None:

@@ -125,7 +125,7 @@ async def test_an_answer_counts_although_the_server_has_forgotten_its_state(stdi
 async def test_a_question_outlives_the_worker_and_histories(stdio: House) -> None:
     turns = [turn(call("asking_later")), turn(call("asking_later")), turn(call("asking_paint")), LAST]
     text = agent(stdio, turns, tools=["mcp:asking"])
-    run = await stdio.start(text, "Go", history_limits=HistoryLimits(rounds=2))
+    run = await stdio.start(text, "Go", history_limits=HistoryLimits(rounds=1))
     colour, size = await stdio.asked(run, 2)
     await stdio.answer(run, {"colour": "red"}, colour)
     assert len(await stdio.histories(run)) > 2

@@ -83,15 +83,13 @@ async def test_an_agent_is_told_by_the_name_of_its_step_and_the_names_are_said(h
 async def test_an_agent_continues_as_new_and_keeps_its_counters(house: Harness) -> None:
     turns = [*(look(house, f"w{n}") for n in range(6)), turn(call("request_user_info", question="Enough?")), DONE]
     text = agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99)
-    run = await house.start(text, "Go", history_limits=HistoryLimits(rounds=5))
+    run = await house.start(text, "Go", history_limits=HistoryLimits(rounds=3))
     question = await house.one(run)
     assert question.address == "pipeline:test;agent:boss;tool:request_user_info:7"
     await house.answer(run, "yes", question)
     assert await house.output(run) == "done: yes"
-    agent_id = f"{run}/agent:boss"
-    view = await house.runs.tree.view(agent_id)
-    assert view.previous_run is not None
-    assert view.usage.requests == 8
+    assert (await house.runs.tree.view(f"{run}/agent:boss")).previous_run is not None
+    assert (await house.runs.tree.view(run)).usage.requests == 8
     events = await house.runs.watch.events(run)
     assert [one.offset for one in events] == list(range(len(events)))
     assert sum(one.type == "tool.called" and "look_up" in one.address for one in events) == 6

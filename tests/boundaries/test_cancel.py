@@ -66,7 +66,7 @@ async def test_an_agent(house: Harness) -> None:
     looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(6)]
     turns = [*looks, turn(call("request_user_info", question="Go on?")), "done"]
     text = agent(house, turns, tools=["look_up"], human=["ask"], max_turns=99)
-    run = await house.start(text, "Go", history_limits=HistoryLimits(rounds=5))
+    run = await house.start(text, "Go", history_limits=HistoryLimits(rounds=3))
     await house.one(run)
     assert await has_continued(house, f"{run}/agent:boss")
     await ends(house, run)

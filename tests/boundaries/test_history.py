@@ -14,7 +14,8 @@ from tests.conftest import Harness
 from tests.plans.conftest import Plans, finish, loop, plans, says, step  # noqa: F401
 from tests.progress import limits
 
-BOUNDED = [{"rounds": 2}, {"events": 40}, {"bytes": 6_000}, {"commands": 2}]
+BOUNDED = [{"rounds": 2}, {"events": 20}, {"bytes": 3_000}, {"commands": 2}]
+"""The first history is that of the run, which the agent is all of; the others are those of the agent's workflow."""
 
 
 async def chain(house: Harness, run: str, below: str) -> int:
@@ -61,7 +62,7 @@ async def test_a_workflow_whose_state_alone_is_over_a_limit_still_gets_on(house:
     run = await house.start(asking(house), "Go", history_limits=limits(bytes=1))
     await house.answered(run, "a", "b", "c", "d")
     assert await house.output(run) == "a b c d "
-    assert await chain(house, run, "agent:boss") == 5
+    assert len(await house.histories(run)) == 5
 
 
 @pytest.mark.slow

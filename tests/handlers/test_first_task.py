@@ -28,7 +28,7 @@ steps:
 """
 AGENT = """
 agents: {clerk: {model: scripted, instructions: Help., tools: [look]}}
-steps: [{name: clerk, agent: clerk}]
+steps: [{name: clerk, agent: clerk}, {name: end}]
 """
 SIGNALS: Messages = [
     (ANSWER, ANSWERS, SIGNAL),

@@ -12,6 +12,7 @@ from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness
 from tests.past.runs import ASK, fail, finish, mend, paid, pay, retry
+from tests.progress import limits
 from tests.tools import calls
 
 
@@ -88,11 +89,16 @@ async def test_the_same_retry_twice_is_one_run(house: Harness) -> None:
     assert not (await house.runs.retry(run)).is_new
 
 
-async def test_an_agent_goes_on_in_its_conversation(house: Harness) -> None:
-    """The agent's turns, its calls and what it was allowed are met; the tool that failed is called again."""
+@pytest.mark.parametrize("events", [1_000, 10])
+async def test_an_agent_goes_on_in_its_conversation(house: Harness, events: int) -> None:
+    """The agent's turns, its calls and what it was allowed are met; the tool that failed is called again.
+
+    After ten events the first turn is in the history of the run, and the others in those of the agent's workflow.
+    """
     folder = str(house.folder)
     turns = [
         {"tool_calls": [{"name": "pay_out", "args": {"folder": folder, "payee": "ana", "amount": 1}}]},
+        {"tool_calls": [{"name": "pay_out", "args": {"folder": folder, "payee": "bob", "amount": 1}}]},
         {"tool_calls": [{"name": "mendable", "args": {"folder": folder, "name": "mended"}}]},
         "{{ messages[-1].content }}",
     ]
@@ -100,9 +106,12 @@ async def test_an_agent_goes_on_in_its_conversation(house: Harness) -> None:
     tools = ["mendable", {"name": "pay_out", "approve": "always"}]
     boss = {"model": "scripted:replies.yaml", "tools": tools, "tool_errors": {"other": "fail"}}
     steps = [{"name": "boss", "agent": "boss"}]
-    run = await fail(house, steps, {"granted": True}, blueprint={"agents": {"boss": boss}})
+    yes = {"granted": True}
+    how = {"blueprint": {"agents": {"boss": boss}}, "history_limits": limits(events=events)}
+    run = await fail(house, steps, yes, yes, **how)
     new = await retry(house, run)
-    assert (await house.output(new), paid(house)) == ("mended 1", 1)
+    assert (await house.output(new), paid(house)) == ("mended 1", 2)
+    assert (len(await house.histories(new)) > 1) == (events == 10)
 
 
 async def test_a_question_that_expired_is_asked_again(house: Harness) -> None:

@@ -1,6 +1,6 @@
-"""The workflow of an agent with tools; registered by the worker.
+"""An agent with tools, in a workflow of its own (`workflow.py`) or in that of a run that is one agent (`in_run.py`).
 
-`workflow.py` takes the turns: it asks the model, and hands what came to the others. They share `work.py`: the agent
+`turns.py` takes the turns: it asks the model, and hands what came to the others. They share `work.py`: the agent
 with its state, its tools and its output. `agent_calls.py` makes the calls of a turn, and runs the commands of a planner
 (`commands.py`); `checks.py` looks at tools and calls before; `ending.py` has the tools with which an agent ends.
 `context.py` keeps what a request holds short (`conversation.py`), `mailbox.py` what people say. `object_turns.py` takes

@@ -28,6 +28,8 @@ class Mailbox:
 
     def __init__(self, host: Host, address: Address | None = None, told: Sequence[ToldText] = ()) -> None:
         self.door, self.address, self.told = host.door, address, list(told)
+        self.is_closed = False
+        """True once the agent goes on in another workflow, which takes its messages."""
         self._host = host
 
     @property
@@ -54,6 +56,8 @@ class Mailbox:
         self._check_hearer()
 
     def _check_hearer(self) -> None:
+        if self.is_closed:
+            raise Refusal("busy", "the agent goes on in a workflow of its own; send the message again")
         if self.hearer is None:
             raise Refusal("run_closed", "the agent has finished; it no longer accepts messages")
 

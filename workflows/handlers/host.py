@@ -24,7 +24,7 @@ from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import end_if_cancelled
 from holdfast.workflows.door import Door
 from holdfast.workflows.earlier_run import EarlierRun
-from holdfast.workflows.frame import AskingCall, OwnStart
+from holdfast.workflows.frame import AgentRoom, AskingCall, OwnStart
 from holdfast.workflows.handlers.answers import Answers
 from holdfast.workflows.handlers.assignments import Assignments
 from holdfast.workflows.handlers.elicitations import Elicitations
@@ -68,6 +68,7 @@ class Host:
         self.superseding = Superseding()
         self.earlier = EarlierRun(past)
         self.undo_logs = UndoLogs()
+        self.agent_room: AgentRoom | None = None
         self.activities = Activities(identity, self.earlier, self.until_resumed, self.count)
         self.children = Children(self)
         self.door = Door(identity, self.history, state)
