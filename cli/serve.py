@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, get_args
 
 import typer
 
@@ -33,7 +33,7 @@ from holdfast.server.record.record import Record
 from holdfast.server.web.addresses import once_link, signs_in_by_link
 from holdfast.server.web.app import create_app
 from holdfast.server.web.background import run_background
-from holdfast.server.web.credentials import ALL_WEB_SCOPES, ApiTokens, WebScope, open_web_store
+from holdfast.server.web.credentials import ApiTokens, WebScope, open_web_store
 from holdfast.server.web.gate import Gate, read_groups
 from holdfast.server.web.hooks import look_up_hooks
 from holdfast.server.web.listener import bind, listen, make_url
@@ -177,10 +177,10 @@ def _group(name: str) -> str:
 
 def _scope(text: str) -> WebScope:
     """Return a scope. Raises `BadUsage`."""
-    scope = next((scope for scope in ALL_WEB_SCOPES if scope == text), None)
-    if scope is None:
-        raise BadUsage(f"--scope {text!r}: not a scope; choose from {', '.join(sorted(ALL_WEB_SCOPES))}")
-    return scope
+    scopes: tuple[WebScope, ...] = get_args(WebScope)
+    if text not in scopes:
+        raise BadUsage(f"--scope {text!r}: not a scope; choose from {', '.join(sorted(scopes))}")
+    return text
 
 
 def _life(text: str) -> float | None:

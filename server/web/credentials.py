@@ -35,8 +35,9 @@ from holdfast.server.web.addresses import ONCE_SECONDS
 
 log = logging.getLogger(__name__)
 
-WebScope = Literal["read", "answer", "steer"]
+WebScope = Literal["read", "answer", "steer", "metrics"]
 ALL_WEB_SCOPES: frozenset[WebScope] = frozenset(("read", "answer", "steer"))
+"""What somebody who has signed in may do, within `[access]`. `metrics` counts runs whoever may see them: for tokens."""
 KEY_FILE = "serve.key"
 LONGEST_SESSION = 30 * 86400.0
 """Seconds after which a session ends however much it is used."""

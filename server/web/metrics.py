@@ -313,10 +313,15 @@ def _render(registry: CollectorRegistry) -> bytes:
 
 
 async def metrics(request: Request) -> Response:
-    """Answer with the metrics of the site: to a scraper on this machine, or to who may see every run."""
+    """Answer with the metrics of the site: to a scraper here or with a token for them, or to who may see every run."""
     identity = request.scope.get("identity")
-    if isinstance(identity, Identity) and not find_site(request).find_runs(identity).access.sees_all:
-        raise HTTPException(403, "the metrics count all runs: they are for who may see all of them, by [access]")
+    if (
+        isinstance(identity, Identity)
+        and "metrics" not in identity.scopes
+        and not find_site(request).find_runs(identity).access.sees_all
+    ):
+        text = "the metrics count all runs: they are for who may see all of them, or a token of the scope 'metrics'"
+        raise HTTPException(403, text)
     text = await request.app.state.metrics.text()
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 

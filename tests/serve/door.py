@@ -15,6 +15,7 @@ from temporalio.client import Client
 
 from holdfast.client.runs import Runs
 from holdfast.runtime.config import Config, ServeSection
+from holdfast.runtime.config.sections import AccessTable
 from holdfast.server.web.addresses import new_once_token
 from holdfast.server.web.app import create_app
 from holdfast.server.web.gate import Gate, Identity, require_identity
@@ -38,8 +39,10 @@ async def who(request: Request) -> Response:
 class Door:
     """An application with these settings of `[serve]`, its state in a folder of its own."""
 
-    def __init__(self, temporal: Client, home: Path, runs: Runs | None = None, **settings: Any) -> None:
-        self.config = Config(home=home, folder=home, serve=ServeSection(**settings))
+    def __init__(
+        self, temporal: Client, home: Path, runs: Runs | None = None, access: AccessTable | None = None, **settings: Any
+    ) -> None:
+        self.config = Config(home=home, folder=home, serve=ServeSection(**settings), access=access)
         self.site = Site(self.config, runs or Runs(temporal))
         self.gate = Gate.of(self.config)
         self.app: Starlette = create_app(self.site, self.gate)

@@ -17,9 +17,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.metrics import COST, REQUESTS, TOKENS, TOOL_CALLS
 from holdfast.runtime.config import NotifySection, NotifyTable
+from holdfast.runtime.config.sections import AccessTable
 from holdfast.runtime.supervisor import PROCESSES, RESTARTS
 from holdfast.server.record.record import Record
 from holdfast.server.record.store import RecordStore
+from holdfast.server.web.credentials import WebScope
 from holdfast.server.web.metrics import (
     Metrics,
     NoticeBacklogs,
@@ -130,11 +132,21 @@ async def test_who_may_scrape(
         assert (await browser.get("/metrics")).status_code == status
 
 
-async def test_a_token_scrapes_from_elsewhere(temporal: Client, tmp_path: Path) -> None:
-    door = Door(temporal, tmp_path)
-    _, text = door.gate.tokens.create("user:scraper", groups=[], scopes=["read"], life=None, is_service=True)
+@pytest.mark.parametrize(
+    ("scope", "access", "statuses"),
+    [
+        ("read", None, [200, 200]),
+        ("read", AccessTable(steer=["group:ops"]), [403, 200]),
+        ("metrics", AccessTable(steer=["group:ops"]), [200, 403]),
+    ],
+)
+async def test_a_token_scrapes_from_elsewhere(
+    temporal: Client, tmp_path: Path, scope: WebScope, access: AccessTable | None, statuses: list[int]
+) -> None:
+    door = Door(temporal, tmp_path, access=access)
+    _, text = door.gate.tokens.create("user:scraper", groups=[], scopes=[scope], life=None, is_service=True)
     async with door.browser("10.1.2.3", authorization=f"Bearer {text}") as browser:
-        assert (await browser.get("/metrics")).status_code == 200
+        assert [(await browser.get(path)).status_code for path in ("/metrics", "/api/v1/runs")] == statuses
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
