@@ -39,6 +39,19 @@ class Stray(HumanInTheLoop):
 
 
 @workflow.defn
+class Booking(HumanInTheLoop):
+    """Asks what is to be done with a booking once it is cancelled."""
+
+    @workflow.run
+    async def run(self) -> str:
+        try:
+            await self.human.ask("Book it?")
+        except asyncio.CancelledError:
+            return str(await self.human.ask("Write it off?", name="loss"))
+        return "booked"
+
+
+@workflow.defn
 class Payments(HumanInTheLoop):
     """Asks of each payment under the same name, each in a history of its own."""
 

@@ -16,13 +16,13 @@ from holdfast import testing
 from holdfast.protocol.answers import Refusal
 from holdfast.runtime.config import load_config
 from holdfast.runtime.config.sections import EncryptionKeySection, EncryptionSection
-from tests.own import Approvals, Escalated, Mistaken, Office, Reminder, Salary, Stray
+from tests.own import Approvals, Booking, Escalated, Mistaken, Office, Reminder, Salary, Stray
 
 
 @pytest_asyncio.fixture(scope="module")
 async def env() -> AsyncIterator[testing.Environment]:
     async with testing.environment(
-        workflows=[Invitations, Office, Approvals, Escalated, Reminder, Salary, Mistaken, Stray]
+        workflows=[Invitations, Office, Approvals, Escalated, Reminder, Salary, Mistaken, Stray, Booking]
     ) as environment:
         yield environment
 
@@ -52,6 +52,13 @@ async def test_the_timers_of_an_authors_own_are_skipped(env: testing.Environment
 async def test_an_answer_that_is_left_over_is_told(env: testing.Environment) -> None:
     with pytest.raises(testing.NoAnswer, match=r"not used: \*: 'no'; asked: \['Send the invitations to Ana\?'\]"):
         await env.run(Invitations.run, ["Ana"], answers=["yes", "no"])
+
+
+async def test_a_workflow_may_ask_after_a_cancel_that_it_catches(env: testing.Environment) -> None:
+    handle = await env.start(Booking.run)
+    assert [question.message for question in await env.questions(handle)] == ["Book it?"]
+    await handle.cancel()
+    assert await env.finish(handle, [{"question": "loss", "content": "yes"}]) == "yes"
 
 
 async def test_a_child_of_temporals_own_call_is_told_when_it_asks(env: testing.Environment) -> None:

@@ -89,7 +89,7 @@ class Human:
             ApplicationError: `question_expired` at a timeout without default; `question_declined` or
                 `question_cancelled` by a person, as `on_decline` says.
         """
-        await self._host.until_resumed()
+        await _until_resumed(self._host)
         self._asked += 1
         address = self._choose_address(name or f"question-{self._asked}")
         check_names(options, address)
@@ -205,7 +205,7 @@ class Human:
     async def _run(self, blueprint: Blueprint, input: object, output: type[Any] | None, address: Address) -> Any:
         """Run a blueprint at an address, and return its output as its model has it."""
         host = self._host
-        await host.until_resumed()
+        await _until_resumed(host)
         identity = host.identity
         definition = Definition(blueprint=blueprint, **identity.run_fields)
         state = PipelineState(
@@ -272,7 +272,7 @@ class Human:
     async def _reply(self, request: QuestionRequest) -> Reply:
         self._open.add(request.address)
         try:
-            await self._host.until_resumed()  # it may have been paused before the question is asked again
+            await _until_resumed(self._host)  # it may have been paused before the question is asked again
             display = asyncio.create_task(self._host.view.keep_true())
             try:
                 reply = await self._host.ask(request)
@@ -352,7 +352,7 @@ class HumanInTheLoop:
         paused and cancelled with it, also after it has continued as new, where Temporal's own call would lose a cancel.
         """
         own = self._holdfast
-        await own.until_resumed()
+        await _until_resumed(own)
         address = Address(within(own.identity.address, "child", name))
         start = partial(workflow.start_child_workflow, work, args=args)
         return await own.children.run_as(f"{workflow.info().workflow_id}/{name}", start, address, OwnChildStarted)
@@ -382,6 +382,12 @@ def collect_memo(instance: HumanInTheLoop) -> JSONObject:
         refused=host.door.refused,
     )
     return {STATE_MEMO: state, **({PAUSED_MEMO: True} if host.paused else {})}
+
+
+async def _until_resumed(host: Host) -> None:
+    """Wait while a workflow is paused. Unlike a run's steps, an author's code may ask after a cancel that it caught."""
+    if host.paused:
+        await workflow.wait_condition(lambda: not host.paused)
 
 
 def _is_replaced(cls: type, name: str) -> bool:
