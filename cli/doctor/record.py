@@ -19,6 +19,9 @@ from holdfast.server.record.record import Lag
 from holdfast.server.record.store import RecordStore, read_store
 
 START = "Run holdfast serve where the record is; one such process fills it."
+AT_WORK = (
+    "The recorder is at work, and reads a closed run through a worker: see whether one answers, and is not too busy."
+)
 MOST_NAMES = 5
 LATE = timedelta(minutes=5)
 """The lag that is told: recorders look every few seconds."""
@@ -44,8 +47,7 @@ async def check_record(deployment: Deployment) -> list[Finding]:
 
 def _check_recorder(store: RecordStore, deployment: Deployment) -> list[Finding]:
     """Return what is wrong with the recorder: it has stopped, or reads of it take long."""
-    namespace = deployment.client.namespace
-    progress = Progress(store, namespace, make_scope(namespace, deployment.config.worker.task_queue))
+    progress = _read_progress(store, deployment)
     if progress.is_at_work is False:
         message = "the recorder has stopped without giving up its lease: nothing is recorded, and nobody is notified"
         return [Finding("record", "warning", message, START)]
@@ -63,7 +65,7 @@ async def _measure_lag(store: RecordStore, deployment: Deployment) -> timedelta:
     Temporal is asked, too: what a recorder could not write, or has not listed yet, the record does not know.
     """
     client, queue = deployment.client, deployment.config.worker.task_queue
-    progress = Progress(store, client.namespace, make_scope(client.namespace, queue))
+    progress = _read_progress(store, deployment)
     behind = await asyncio.to_thread(progress.behind)
     since = await asyncio.to_thread(lambda: progress.watermark)
     with suppress(RPCError):  # a namespace that is not set up, or no server: other checks say so
@@ -80,8 +82,12 @@ def _check_lag(store: RecordStore, behind: timedelta, deployment: Deployment) ->
     message = (
         f"{store.place}: a run that closed {say_duration(max(1, round(behind.total_seconds())))} ago is not recorded"
     )
+    way = AT_WORK if _read_progress(store, deployment).is_at_work else START
     if deployment.retention is not None and Lag(behind, deployment.retention).is_dangerous:
-        return Finding(
-            "record", "fault", f"{message}; Temporal deletes it after {deployment.retention.days} days", START
-        )
-    return Finding("record", "warning" if behind > LATE else "ok", message, START if behind > LATE else None)
+        return Finding("record", "fault", f"{message}; Temporal deletes it after {deployment.retention.days} days", way)
+    return Finding("record", "warning" if behind > LATE else "ok", message, way if behind > LATE else None)
+
+
+def _read_progress(store: RecordStore, deployment: Deployment) -> Progress:
+    namespace = deployment.client.namespace
+    return Progress(store, namespace, make_scope(namespace, deployment.config.worker.task_queue))
