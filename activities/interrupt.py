@@ -47,6 +47,7 @@ State = TypeVar("State")
 
 _request: ContextVar[ToolRequest | None] = ContextVar("request", default=None)
 _path: ContextVar[str] = ContextVar("path", default="")
+_made: ContextVar[list[Interrupt] | None] = ContextVar("made", default=None)
 _misfits: ContextVar[dict[str, str]] = ContextVar("misfits", default={})  # noqa: B039 only read outside a call
 """By path: why the answer there is not of the type in which it was read last."""
 MOST_REASON = 500
@@ -78,6 +79,8 @@ class Interrupt(BaseException):
         misfit = _misfits.get().get(self.path)
         self.returned: dict[str, str] = {} if misfit is None else {self.path: misfit}
         """By path: why the answer there is given back."""
+        if (made := _made.get()) is not None:
+            made.append(self)
 
     @classmethod
     def all(cls, parts: Sequence[object], *, info: JSON = None, state: JSON = None) -> Interrupt:
@@ -211,12 +214,25 @@ def level(name: str) -> Iterator[None]:
 @contextmanager
 def resume_tool(request: ToolRequest) -> Iterator[None]:
     """Let `resumed()` read this request inside the block."""
-    tokens = _request.set(request), _misfits.set({})
+    tokens = _request.set(request), _misfits.set({}), _made.set([])
     try:
         yield
     finally:
         _request.reset(tokens[0])
         _misfits.reset(tokens[1])
+        _made.reset(tokens[2])
+
+
+def raise_swallowed() -> None:
+    """Raise what stopped a tool within this call, if a library around it has not let it out.
+
+    Strands, for one, calls its tools in tasks whose exceptions nobody looks at: nobody would be asked.
+    """
+    made = _made.get() or []
+    parts = {id(part) for interrupt in made for part in interrupt.parts}
+    by_path = {interrupt.path: interrupt for interrupt in made if id(interrupt) not in parts}
+    if by_path:
+        raise Interrupt.all(list(by_path.values())) if len(by_path) > 1 else next(iter(by_path.values()))
 
 
 def make_interrupted(interrupt: Interrupt, tool: str) -> Interrupted:

@@ -34,6 +34,7 @@ from holdfast.activities.interrupt import (
     Interrupt,
     has_approval,
     make_interrupted,
+    raise_swallowed,
     resume_tool,
     translate,
 )
@@ -143,6 +144,7 @@ class ToolActivities:
         """Return the result of the function; its exceptions become an `Interrupt` or a typed failure."""
         try:
             result = await (self._graphs.result(tool, request) if tool.is_graph else _call_tool(tool, request))
+            raise_swallowed()
         except ApplicationError:
             raise
         except BaseExceptionGroup as group:

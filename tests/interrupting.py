@@ -71,6 +71,21 @@ research_here = tool(name="research_here", local=True, idempotent=True)(research
 
 
 @tool
+async def swallows() -> list[str]:
+    """Ask in tasks whose exceptions nobody looks at, as a library does that calls tools for a model."""
+
+    async def ask(topic: str) -> str:
+        with level(topic):
+            said = resumed(str)
+            if not said.has_data:
+                raise Interrupt(f"What about {topic}?")
+            return str(said.data)
+
+    found = await asyncio.gather(ask("a"), ask("b"), return_exceptions=True)
+    return [one for one in found if isinstance(one, str)]
+
+
+@tool
 def two_rounds(folder: str) -> str:
     """Asks, and asks again."""
     count(folder, "two_rounds")

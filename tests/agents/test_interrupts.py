@@ -55,6 +55,14 @@ async def test_three_at_once_are_three_questions_with_one_parent_and_each_goes_o
     assert [calls(house.folder, name) for name in ("research", "a", "b", "c")] == [3, 1, 1, 1]
 
 
+async def test_a_library_that_swallows_interrupts_cannot_keep_people_from_being_asked(house: Harness) -> None:
+    run = await house.start(plain("swallows"))
+    asked = await house.asked(run, 2)
+    assert [one.message for one in asked] == ["What about a?", "What about b?"]
+    await house.runs.answer(run, [Answer(question=one.id, content="yes") for one in asked])
+    assert await house.output(run) == ["yes", "yes"]
+
+
 async def test_a_tool_that_asks_twice_asks_another_question(house: Harness) -> None:
     run = await house.start(plain("two_rounds", f", input: {{folder: '{house.folder}'}}"))
     first = await house.one(run)
