@@ -252,7 +252,16 @@ async def delegate(ctx: RunContext[None], question: str) -> str:
 
 
 delegates = Agent(TestModel(), tools=[delegate])
-not_an_agent = 3
+
+
+class Foreign:
+    """An agent of another library: some of them can be called."""
+
+    def __call__(self, question: str) -> str:
+        return question
+
+
+not_an_agent = Foreign()
 
 
 @agent_function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -77,7 +78,7 @@ def _no_agent(name: str, value: object) -> str:
         return f"{name!r} is a {type(value).__name__}, which wraps an agent; name the agent inside it"
     if is_graph(value):
         return f"{name!r} is a graph of LangGraph; let a step use it as a tool: uses"
-    if callable(value):
+    if inspect.isroutine(value) or inspect.isclass(value):  # agents of other libraries can be called, too
         return f"{name!r} is a function; register it with @agent, or let the step use it as a tool: uses"
     library, _, _ = type(value).__module__.partition(".")
     way_out = "write a function with @agent that runs it: only agents of pydantic-ai are taken as they are"

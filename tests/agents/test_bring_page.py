@@ -66,7 +66,10 @@ MISTAKES = {
     "from: 'tests.team_agents:support'": ("agent_unsupported", "name a function that gives them: deps"),
     "from: 'tests.team_agents:no_model'": ("agent_unsupported", "model: it has none"),
     "from: 'tests.team_agents:plain_add'": ("unknown_agent", "register it with @agent"),
-    "from: 'tests.team_agents:not_an_agent'": ("unknown_agent", "is of type int"),
+    "from: 'tests.team_agents:not_an_agent'": (
+        "unknown_agent",
+        "is of type Foreign of tests; write a function with @agent that runs it",
+    ),
     "from: 'tests.graphs:asking'": ("unknown_agent", "a graph of LangGraph; let a step use it as a tool: uses"),
     "from: 'pydantic_ai:Agent'": ("not_allowed", "the worker does not list this package"),
     "from: orakle": ("unknown_agent", "no agent 'orakle'"),
