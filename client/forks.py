@@ -101,7 +101,7 @@ class RunFork:
         check_place(at, events)
         written = {path: value for path, value in self._request.changes.items() if not _is_of_input(path)}
         await self._check_context_paths(written, changed or definition.blueprint, at)
-        reader = PastReader(self._tree, self._run, events, definition.blueprint)
+        reader = PastReader(self._tree, self._run, events, definition.blueprint, is_changed=changed is not None)
         fork = Fork(
             **describe_place(definition.blueprint, at).model_dump(),
             changes=written,

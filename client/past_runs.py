@@ -95,8 +95,11 @@ class _BadEnds:
 class PastReader:
     """Reads what a run did, for the run that goes on from it."""
 
-    def __init__(self, tree: Tree, run: str, events: Sequence[Event], blueprint: Blueprint) -> None:
-        """`events` are those of the run, in order; `blueprint` is its own."""
+    def __init__(
+        self, tree: Tree, run: str, events: Sequence[Event], blueprint: Blueprint, *, is_changed: bool
+    ) -> None:
+        """`events` are those of the run, in order; `blueprint` is its own, and the other run has another or not."""
+        self._is_changed = is_changed
         self._events, self._blueprint = events, blueprint
         self._orders = _find_orders(events)
         self._places = {event.address for event in events}
@@ -227,7 +230,12 @@ class PastReader:
             children=await self._collect_children(history, before, broken, bad_ends, place, changed),
             changed=changed,
             input=[history.input] if self._has_other_input and history.before is not None else [],
-            replies=[reply for reply in waits.replies if self._is_reply_met(reply, broken, bad_ends)],
+            replies=[
+                # By the same blueprint words may differ all the same: those with the run's id, or the time.
+                reply if self._is_changed else reply.model_copy(update={"digest": ""})
+                for reply in waits.replies
+                if self._is_reply_met(reply, broken, bad_ends)
+            ],
             done=waits.done,
             orders=self._orders,
         )

@@ -140,7 +140,7 @@ class RunRetry:
             return self._find_same(new, before)
         events = await below(self._tree, self._run)
         definition = await started_with(self._client, described)
-        reader = PastReader(self._tree, self._run, events, definition.blueprint)
+        reader = PastReader(self._tree, self._run, events, definition.blueprint, is_changed=self._changed is not None)
         broken = await self._find_break(reader, described, events, definition.history_limits)
         past = await reader.read(broken, place=self._find_place(definition.blueprint, events, broken))
         link = PastLink(run=self._run, by=self._by, digest=digest_change(self._changed))

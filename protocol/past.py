@@ -68,6 +68,8 @@ class PastReply(Value):
     groups: list[str] | None = None
     unseen: bool | None = None
     question: str = ""
+    digest: str = ""
+    """Of the question as it was asked; empty where it does not matter."""
     at: datetime
     answers: list[JSONObject] = []
     left: bool = False

@@ -126,11 +126,17 @@ class EarlierRun:
         call = None if self._is_over(address) else self._calls.get(id_)
         return () if call is None else call.answered
 
-    def take_reply(self, address: Address, round_: int) -> PastReply | None:
-        """Return the reply to the n-th question at an address. Raises a failure where there must be one."""
+    def take_reply(self, address: Address, round_: int, digest: str) -> PastReply | None:
+        """Return the reply to the n-th question at an address, which has this digest.
+
+        Raises a failure where there must be one, and where the earlier run asked something else: what a person has
+        agreed to is what was shown.
+        """
         reply = None if self._is_over(address) else self._replies.pop((address, round_), None)
         if reply is None:
             self._check_new(address, "did not ask here")
+        elif reply.digest and reply.digest != digest:
+            raise self._make_difference("asked something else here", address)
         return reply
 
     def take_child(self, address: Address) -> PastChild | None:

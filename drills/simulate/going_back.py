@@ -143,8 +143,9 @@ class EndedRun(NamedTuple):
         return own if self.going is None else {**self.going.made, **own}
 
     def make_reader(self) -> PastReader:
-        """Return the product's own reader, over what a server has of the run."""
-        return PastReader(_Tree(self.server, self.ends), RUN, self.events, self.blueprint)  # type: ignore[arg-type]
+        """Return the product's own reader, over what a server has of the run; what is asked again must be the same."""
+        tree = _Tree(self.server, self.ends)
+        return PastReader(tree, RUN, self.events, self.blueprint, is_changed=True)  # type: ignore[arg-type]
 
 
 def choose_fork(run: EndedRun, choices: Choices, *, may_change: bool) -> Going | None:

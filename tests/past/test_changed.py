@@ -124,6 +124,21 @@ async def test_a_retry_in_which_the_failed_step_has_another_name_or_place_is_sto
     assert paid(house) == 1
 
 
+@pytest.mark.parametrize("message", ["Pay it?", "Pay twice?"])
+async def test_an_answer_is_met_by_the_question_that_was_answered_alone(house: Harness, message: str) -> None:
+    asked = {"kind": "hitl", "name": "agree", "ask": "permission", "message": "Pay it?"}
+    run = await house.start(yaml.safe_dump({"steps": [asked, {"name": "end"}]}))
+    await house.answer(run, {"granted": True})
+    await house.output(run)
+    steps = [{**asked, "message": message}, {"name": "end", "input": "new"}]
+    forked = await house.runs.fork(run, "end", blueprint=house.load(yaml.safe_dump({"steps": steps})))
+    house.started.append(forked.run)
+    if message == "Pay it?":
+        assert await house.output(forked.run) == "new"
+    else:
+        await stop(house, forked.run)
+
+
 async def test_another_timeout_in_what_is_met_changes_nothing(house: Harness) -> None:
     steps = [*write(house), {"name": "end"}]
     run = await house.start(yaml.safe_dump({"steps": steps}))

@@ -176,6 +176,8 @@ class Questions:
         self._superseding, self._earlier = superseding, earlier
         self._replies: list[tuple[Question, Reply]] = []
         """How every question of this history ended, for a run that goes on from it."""
+        self._digests: dict[str, str] = {}
+        """Of the questions of this history as they were asked, by their ids; what is shown may have changed since."""
         self.done: list[Address] = []
         """Where a timer passed or a signal was delivered, for the same."""
         self.broken_blocks: list[Address] = []
@@ -192,7 +194,11 @@ class Questions:
     async def ask(self, request: QuestionRequest) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
         question = self._make_question(request)
-        if (met := self._earlier.take_reply(request.address, question.round)) is not None:
+        if not request.asked.is_pause:  # a stop shows the context of its moment
+            self._digests[question.id] = question.digest
+        if (
+            met := self._earlier.take_reply(request.address, question.round, self._digests.get(question.id, ""))
+        ) is not None:
             return await self._meet(met, request.asked, question)
         times = Timetable(request.since or question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
@@ -235,7 +241,8 @@ class Questions:
 
     def list_waits(self, offset: int) -> PastWaits:
         """Return a page of the ends of questions here, from an offset on, as `Past` has them."""
-        page = [_describe_end(*end) for end in self._replies[offset : offset + PAGE]]
+        ends = self._replies[offset : offset + PAGE]
+        page = [_describe_end(question, reply, self._digests.get(question.id, "")) for question, reply in ends]
         more = max(0, len(self._replies) - offset - PAGE)
         if offset:
             return PastWaits(replies=page, more=more)
@@ -435,12 +442,19 @@ class Questions:
         raise Refusal("unknown_question", f"no question {named!r} is open here; open: {names}")
 
 
-def _describe_end(question: Question, reply: Reply) -> PastReply:
+def _describe_end(question: Question, reply: Reply, digest: str) -> PastReply:
     """Return the end of a question as `Past` has it."""
     fields = ("status", "content", "by", "comment", "proved_by", "groups", "unseen", "question", "at")
     values = {name: getattr(reply, name) for name in fields}
     left = reply.status in ("cancelled", "superseded") and not reply.question
-    return PastReply(address=question.address, round=question.round, answers=list(reply.answers), left=left, **values)
+    return PastReply(
+        address=question.address,
+        round=question.round,
+        digest=digest,
+        answers=list(reply.answers),
+        left=left,
+        **values,
+    )
 
 
 def _check_content(entry: OpenQuestion, answer: Answer, by: str | None) -> None:
