@@ -332,7 +332,7 @@ def _refuse_lost(name: str, request: ToolRequest, repeatable: bool) -> None:
     if repeatable:
         return
     if was_lost(request):
-        raise wrong(OUTCOME_UNKNOWN, f"the worker that called {name} was lost")
+        raise wrong(OUTCOME_UNKNOWN, f"the worker that called {name} was lost, or could not store its result")
     if request.begun:
         raise wrong(OUTCOME_UNKNOWN, f"the call of {name} was under way when the earlier run ended")
 
