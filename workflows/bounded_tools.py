@@ -21,9 +21,9 @@ from holdfast.protocol.tool_errors import kind_of_failure
 from holdfast.workflows.approvals import Denied, add_defaults, approve_call
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure, find_failure, make_error
+from holdfast.workflows.failures import HANDLED, ToolErrorFailure, failure, find_failure, make_error
 from holdfast.workflows.frame import Frame
-from holdfast.workflows.tool_calls import ToolCalls, ToolErrorFailure, ToolReplaced
+from holdfast.workflows.tool_calls import ToolCalls, ToolReplaced
 from holdfast.workflows.toolbox import BadCall, Toolbox, check_call, describe_tools
 
 

@@ -48,6 +48,13 @@ class AgentFailure(StepFailure):
         super().__init__(failure, None)
 
 
+class ToolErrorFailure(ApplicationError):
+    """An error of a tool after which the author wants no further call: it ends the agent, or the step."""
+
+    def __init__(self, cause: Failure) -> None:
+        super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
+
+
 class Skip(Exception):
     """Ends the step at work as skipped; no failure."""
 
@@ -84,7 +91,8 @@ def read_traceback(error: BaseException) -> str | None:
 
 def _read_trace(error: BaseException) -> str:
     """Return the traceback of what an activity or an author's child workflow called; "" if it has none."""
-    trace, cause = "", error.cause if isinstance(error, ActivityError | ChildWorkflowError | AgentFailure) else None
+    is_of_call = isinstance(error, ActivityError | ChildWorkflowError | AgentFailure | ToolErrorFailure)
+    trace, cause = "", error.cause if is_of_call and isinstance(error, FailureError) else None
     while isinstance(cause, FailureError):
         # The innermost is that of the tool; those around it are of our own code, which gave the failure its type.
         trace = (cause.failure.stack_trace if cause.failure is not None else "") or trace

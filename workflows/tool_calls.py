@@ -23,18 +23,11 @@ from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
 from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled
-from holdfast.workflows.failures import HANDLED, find_failure
+from holdfast.workflows.failures import HANDLED, ToolErrorFailure, find_failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.journal import preview
 
 FindOther = Callable[[str], Awaitable[ToolSpec | None]]
-
-
-class ToolErrorFailure(ApplicationError):
-    """An error of a tool after which the author wants no further call: it ends the agent, or the step."""
-
-    def __init__(self, cause: Failure) -> None:
-        super().__init__(cause.message, cause, type=cause.type, non_retryable=True)
 
 
 class ToolReplaced(ApplicationError):
@@ -120,7 +113,11 @@ class ToolCalls:
                 kind = kind_of_failure(cause.type, cause.message) or "other"
                 if is_cancelled(error) or cause.final or self._rule(kind) is None:
                     raise
-                if not await self._calls_again(tool, kind, cause, frame):
+                try:
+                    calls_again = await self._calls_again(tool, kind, cause, frame)
+                except ToolErrorFailure as end:
+                    raise end from error  # whose traceback is in the tool
+                if not calls_again:
                     raise
             else:
                 found = kind_of_result(result)

@@ -68,6 +68,13 @@ async def test_a_person_is_asked_for_access_as_often_as_the_rule_says(house: Har
     assert sent(house.folder) == 2
 
 
+async def test_the_place_is_told_where_a_tool_raised_an_error_that_ends_its_agent(house: Harness) -> None:
+    run = await house.start(by_agent(house, [500], other="fail"))
+    assert (await house.result(run)).status == "failed"
+    traces = [e.data.traceback for e in await house.runs.watch.events(run) if e.type in ("tool.failed", "step.failed")]
+    assert len(traces) == 2 and all("plan_tools.py" in (trace or "") for trace in traces)
+
+
 @pytest.mark.slow
 async def test_without_access_the_step_fails(house: Harness) -> None:
     run = await house.start(direct(house, [403], authorization="ask"))

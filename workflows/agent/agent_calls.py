@@ -23,10 +23,10 @@ from holdfast.workflows.agent.work import AgentWork
 from holdfast.workflows.approvals import Allowed, Declined, Denied, Refused, add_defaults, approve_call
 from holdfast.workflows.bounded_tools import find_replacement, list_policies
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, failure, find_failure, read_traceback
+from holdfast.workflows.failures import HANDLED, ToolErrorFailure, failure, find_failure, read_traceback
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.loop_guard import drop_call
-from holdfast.workflows.tool_calls import ToolCalls, ToolErrorFailure
+from holdfast.workflows.tool_calls import ToolCalls
 from holdfast.workflows.toolbox import ASK_PERSON, BadCall, ask_person, check_call
 
 ENDING = ("outcome_unknown", "doom_loop", "tool_retries", "agent_cancelled", "agent_unsupported")

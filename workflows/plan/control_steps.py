@@ -22,7 +22,7 @@ from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import kind_of_result, useful
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.concurrency import is_cancelled
-from holdfast.workflows.failures import HANDLED, find_failure
+from holdfast.workflows.failures import HANDLED, ToolErrorFailure, find_failure
 from holdfast.workflows.interpreter import begin_step
 from holdfast.workflows.plan.navigation import (
     ControlCall,
@@ -34,7 +34,6 @@ from holdfast.workflows.plan.navigation import (
 from holdfast.workflows.plan.results import end_by_error, make_failed, make_skipped, name_error
 from holdfast.workflows.plan.step_run import StepRun
 from holdfast.workflows.plan.units import ask_for_driver, compile_step_question
-from holdfast.workflows.tool_calls import ToolErrorFailure
 
 _STATE_KEY = re.compile(r"step_(?P<id>.+)_(?P<field>status|error|response)")
 _RETRY = {
