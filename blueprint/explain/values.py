@@ -107,7 +107,8 @@ class ValueSentences:
         if description.unless_covered and not covered:
             yield description.unless_covered
         for reading in readings:
-            there, looked_at = _find_words(reading, names), list_references(reading)
+            there = _find_words(reading, names)
+            looked_at = (one for one in list_references(reading) if one.root != "iteration")  # the loop has said it
             for sentence in (_say_items(reading), *(_say_reference(one, there, listed=covered) for one in looked_at)):
                 if sentence and sentence not in self.told:
                     self.told.add(sentence)

@@ -72,6 +72,8 @@ def check_print(judged: JudgedText, node: nodes.Node) -> None:
 def check_presence(judged: JudgedText, node: nodes.Node) -> None:
     """Warn of a key that an object may leave out, where the expression fails without it."""
     root, keys = find_chain(node)
+    if root == "steps" and keys[1:2] == ["output"] and keys[2:]:
+        _check_null(judged, keys)
     start, shapes = _find_given(judged, root, keys)
     below = keys[start:]
     counts = [count for shape in shapes if (count := shape.find_optional(below)) is not None]
@@ -83,6 +85,15 @@ def check_presence(judged: JudgedText, node: nodes.Node) -> None:
         message = f"{reference} may be missing, and then this fails: nothing requires it, and it has no default"
         hint = f"require it, or say what stands there then: {reference} | default(…)"
         judged.warn("optional_key", message, hint, locate_key(_find_above(node, len(below) - count), below[count - 1]))
+
+
+def _check_null(judged: JudgedText, keys: Sequence[str]) -> None:
+    """Warn of a key of an output that may be null."""
+    name, output = keys[0], f"steps.{keys[0]}.output"
+    if name in judged.place.null_causes and not {f"steps.{name}", output} & judged.place.looked_at:
+        message = f"{output} may be null, and then this fails: {judged.place.null_causes[name]}"
+        hint = f"say what stands there then: {output}.{keys[2]} | default(…)"
+        judged.warn("optional_key", message, hint, locate_key(nodes.Name("steps", "load"), name))
 
 
 def _find_given(judged: JudgedText, root: str, keys: Sequence[str]) -> tuple[int, Sequence[Shape]]:

@@ -183,18 +183,22 @@ class Walk:
         for key, condition in step.conditions().items():
             if key != "when":
                 self._note(step, key, condition, inside)
-                self._check_value(step, condition, key, path, inside)
+                alone = replace(inside, looked_at=self._assume(step, outside, but=key).looked_at)
+                self._check_value(step, condition, key, path, alone)
         output = self._find_output(step, input_, path, inside)
         self.outputs.append((step, output))
         self._check_update(step, output, path)
         check_writes(step, output, self.context, place.latest, path, self.report)
         return self._after(step, output, path, outside)
 
-    def _assume(self, step: AnyStep, place: Place) -> Place:
-        """Return the place inside a step: what its conditions look at is not null or missing there by mistake."""
+    def _assume(self, step: AnyStep, place: Place, *, but: str = "") -> Place:
+        """Return the place inside a step: what its conditions look at is not null or missing there by mistake.
+
+        `but` is the key of one that is left out.
+        """
         looked_at = {f"steps.{name}" for name, when in self.whens.items() if when == step.when}
-        for condition in step.conditions().values():
-            looked_at |= ExpressionReader.find_read(condition)
+        for key, condition in step.conditions().items():
+            looked_at |= set() if key == but else ExpressionReader.find_read(condition)
         return place.assume(looked_at)
 
     def _check_value(self, step: AnyStep, condition: str, key: str, path: str, place: Place) -> None:

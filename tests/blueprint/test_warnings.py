@@ -269,6 +269,23 @@ def test_a_key_that_what_was_written_may_leave_out_is_told(warned, text: str, mo
 
 
 @pytest.mark.parametrize(
+    ("reading", "warns"),
+    [
+        ("{name: b, input: '{{ steps.a.output.done }}'}", True),
+        (
+            "{kind: conditional, name: b, condition_expression: steps.a.output.done, branches: {'true': {name: c}, 'false': {name: d}}}",
+            True,
+        ),
+        ("{name: b, input: \"{{ steps.a.output.done | default('no') }}\"}", False),
+        ("{name: b, when: steps.a.output, input: '{{ steps.a.output.done }}'}", False),
+    ],
+)
+def test_a_key_of_an_output_that_may_be_null_is_told(warned, reading: str, warns: bool) -> None:
+    judge = JUDGE.replace("done: {}", "done: {type: boolean}").replace("{name: a", "{on_error: continue, name: a")
+    assert ("optional_key" in [one.code for one in warned(f"steps: [{judge}, {reading}]")]) == warns
+
+
+@pytest.mark.parametrize(
     ("step", "warns"),
     [
         ("{name: a, agent: {model: echo}, updates_context: true}", True),
