@@ -273,7 +273,8 @@ def test_a_key_that_what_was_written_may_leave_out_is_told(warned, text: str, mo
     [
         ("{name: b, input: '{{ steps.a.output.done }}'}", True),
         (
-            "{kind: conditional, name: b, condition_expression: steps.a.output.done, branches: {'true': {name: c}, 'false': {name: d}}}",
+            "{kind: conditional, name: b, condition_expression: steps.a.output.done, "
+            "branches: {'true': {name: c}, 'false': {name: d}}}",
             True,
         ),
         ("{name: b, input: \"{{ steps.a.output.done | default('no') }}\"}", False),
