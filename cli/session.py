@@ -116,13 +116,16 @@ async def open_recorded(name: str, away: ServerUnreachable, *, ended: bool = Tru
     Raises `away` where the record does not have the run, and with `ended` where it does not have its end.
     """
     config = load_config()
-    session = _make_session(config, await connect_to_nobody(config))
-    archive = session.runs.archive
+    connection = await connect_to_nobody(config)
+    archive = find_record(config, connection)
+    if archive is None:  # a session would make the state of a local server
+        raise away
+    session = _make_session(config, connection)
     try:
         run = await session.runs.resolve(name)
     except UnknownRun:
         raise away from None
-    if ended and (archive is None or await archive.end(run) is None):
+    if ended and await archive.end(run) is None:
         raise away
     say(f"from the record only, which may be behind: {away}")
     return session, run
