@@ -91,8 +91,9 @@ def read_traceback(error: BaseException) -> str | None:
 
 def _read_trace(error: BaseException) -> str:
     """Return the traceback of what an activity or an author's child workflow called; "" if it has none."""
-    is_of_call = isinstance(error, ActivityError | ChildWorkflowError | AgentFailure | ToolErrorFailure)
-    trace, cause = "", error.cause if is_of_call and isinstance(error, FailureError) else None
+    trace, cause = "", None
+    if isinstance(error, ActivityError | ChildWorkflowError | AgentFailure | ToolErrorFailure):
+        cause = error.cause
     while isinstance(cause, FailureError):
         # The innermost is that of the tool; those around it are of our own code, which gave the failure its type.
         trace = (cause.failure.stack_trace if cause.failure is not None else "") or trace
