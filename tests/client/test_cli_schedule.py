@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from holdfast.blueprint.json_values import JSONObject
 from tests.client.command import TONE, Holdfast
 from tests.conftest import until
 
@@ -17,7 +18,11 @@ def daily(holdfast: Holdfast) -> str:
 
 
 def test_a_schedule_is_listed_until_it_is_deleted(holdfast: Holdfast, daily: str) -> None:
-    [row] = [row for row in holdfast("schedule", "list", "--json").json if row["schedule"] == daily]
+    async def listed() -> list[JSONObject]:
+        rows = (await asyncio.to_thread(holdfast, "schedule", "list", "--json")).json
+        return [row for row in rows if row["schedule"] == daily]
+
+    [row] = asyncio.run(until(listed, "the schedule in visibility"))
     assert (row["blueprint"], row["last_run"]) == ("brief", None)
     assert holdfast("schedule", "resume", daily).err == "schedule daily is resumed\n"
     assert holdfast("schedule", "trigger", daily, "--json").json == {"schedule": daily, "status": "triggered"}
