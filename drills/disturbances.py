@@ -53,8 +53,7 @@ class Processes(Machines):
 
     async def begin(self, dice: random.Random) -> None:
         """Start everything."""
-        for disk in self.disks.values():
-            disk.folder.mkdir(exist_ok=True)
+        self.make_folders()
         (self.folder / "holdfast.toml").write_text(f"[record]\n{self.record}\n")
         self.links = {name: Link(self.port, dice) for name in LINKED}
         for link in self.links.values():
@@ -62,6 +61,11 @@ class Processes(Machines):
         await self.begin_server()
         for name in ("worker", "serve"):
             self.start(name)
+
+    def make_folders(self) -> None:
+        """Make the folders that the processes write to."""
+        for disk in self.disks.values():
+            disk.folder.mkdir(exist_ok=True)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -71,6 +71,7 @@ async def run_killed(processes: Processes, count: int, seed: int) -> Killed:
     """Run so many runs while the worker is killed, and judge each."""
     dice, told = random.Random(seed), Killed()
     (processes.folder / "holdfast.toml").write_text('[record]\nstore = "sqlite:record.sqlite"\n')
+    processes.make_folders()
     try:
         processes.start("server")
         processes.start("worker")
