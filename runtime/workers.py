@@ -68,6 +68,13 @@ class Version(NamedTuple):
     def __str__(self) -> str:
         return f"version {self.deployment}/{self.build}" if self.build else "no version"
 
+    def advise_start(self) -> str:
+        """Return the advice to start a worker where this version is current; without one any worker will do."""
+        return f"start one of {self}, which is current" if self.build else "start one with `holdfast worker`"
+
+
+NO_VERSION = Version("", "")
+
 
 class Pin(NamedTuple):
     """What binds a workflow to the workers of one version."""
@@ -85,11 +92,11 @@ class Pin(NamedTuple):
 class NoWorker(RuntimeError):
     """A task queue on which no worker answers, as who waits for its run is told."""
 
-    def __init__(self, task_queue: str, wanted: Version | None = None) -> None:
+    def __init__(self, task_queue: str, wanted: Version = NO_VERSION) -> None:
         """`wanted` is the version that is current, if one is."""
-        way = "`holdfast worker` (that of the local server: with any other command, such as `holdfast runs`)"
-        start = f"start one of {wanted}, which is current" if wanted and wanted.build else f"start one with {way}"
-        self._explain(f"no worker answers on task queue {task_queue!r}; {start}")
+        local = " (that of the local server: with any other command, such as `holdfast runs`)"
+        way = wanted.advise_start() + ("" if wanted.build else local)
+        self._explain(f"no worker answers on task queue {task_queue!r}; {way}")
 
     def _explain(self, reason: str) -> None:
         self.reason = reason
@@ -150,8 +157,7 @@ class Busy(NoWorker):
         """
         self.is_alive = seconds <= ALIVE_SECONDS
         whose = "the worker" if pin is None else f"the run is pinned to {pin.version}, whose worker"
-        start = f"start one of {wanted}, which is current" if wanted.build else "start one with `holdfast worker`"
-        way = start if pin is None else pin.advise()
+        way = wanted.advise_start() if pin is None else pin.advise()
         if pin is None and idle is not None:
             way += f", or give its work to the worker of {idle}: {advise_current(idle)}"
         self._explain(
@@ -311,7 +317,7 @@ def explain_no_work(task_queue: str, reply: DescribeTaskQueueResponse, pin: Pin 
     running, routing = list_polling_versions(reply), reply.versioning_info
     wanted = _make_current_version(reply) if pin is None else pin.version
     if not running:
-        return NoWorker(task_queue, None if pin else wanted)
+        return NoWorker(task_queue, NO_VERSION if pin else wanted)
     is_ramping = pin is None and routing.ramping_version_percentage > 0
     if wanted in running or (is_ramping and _make_version(routing.ramping_deployment_version) in running):
         return None
@@ -352,7 +358,7 @@ def _count_seconds_since(polling: Sequence[PollerInfo]) -> float | None:
 def _read_version(poller: PollerInfo) -> Version:
     options = poller.deployment_options
     if options.worker_versioning_mode != WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED:
-        return Version("", "")
+        return NO_VERSION
     return Version(options.deployment_name, options.build_id)
 
 
