@@ -177,7 +177,7 @@ class Questions:
         self._replies: list[tuple[Question, Reply]] = []
         """How every question of this history ended, for a run that goes on from it."""
         self._digests: dict[str, str] = {}
-        """Of the questions of this history as they were asked, by their ids; what is shown may have changed since."""
+        """Of every question of this history as it was asked, by its id; what is shown may have changed since."""
         self.done: list[Address] = []
         """Where a timer passed or a signal was delivered, for the same."""
         self.broken_blocks: list[Address] = []
@@ -194,11 +194,9 @@ class Questions:
     async def ask(self, request: QuestionRequest) -> Reply:
         """Wait until a person answers or the deadline passes; cancelling the wait closes the question."""
         question = self._make_question(request)
-        if not request.asked.is_pause:  # a stop shows the context of its moment
-            self._digests[question.id] = question.digest
-        if (
-            met := self._earlier.take_reply(request.address, question.round, self._digests.get(question.id, ""))
-        ) is not None:
+        digest = "" if request.asked.is_pause else question.digest  # a stop shows the context of its moment
+        self._digests[question.id] = digest
+        if (met := self._earlier.take_reply(request.address, question.round, digest)) is not None:
             return await self._meet(met, request.asked, question)
         times = Timetable(request.since or question.asked_at, question.deadline, request.people)
         future = asyncio.get_running_loop().create_future()
@@ -242,7 +240,7 @@ class Questions:
     def list_waits(self, offset: int) -> PastWaits:
         """Return a page of the ends of questions here, from an offset on, as `Past` has them."""
         ends = self._replies[offset : offset + PAGE]
-        page = [_describe_end(question, reply, self._digests.get(question.id, "")) for question, reply in ends]
+        page = [_describe_end(question, reply, self._digests[question.id]) for question, reply in ends]
         more = max(0, len(self._replies) - offset - PAGE)
         if offset:
             return PastWaits(replies=page, more=more)
