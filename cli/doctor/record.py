@@ -36,8 +36,10 @@ async def check_record(deployment: Deployment) -> list[Finding]:
             return [Finding("record", "warning", message, START)]
         try:
             await asyncio.to_thread(store.check_writable)
-            lag = _check_lag(store, await _measure_lag(store, deployment), deployment)
-            return [lag, *await asyncio.to_thread(_check_recorder, store, deployment)]
+            progress = _read_progress(store, deployment)
+            is_at_work = await asyncio.to_thread(lambda: progress.is_at_work)
+            lag = _check_lag(store, await _measure_lag(progress, deployment), deployment, is_at_work)
+            return [lag, *await asyncio.to_thread(_check_recorder, progress, is_at_work)]
         finally:
             store.close()
     except (ConfigError, RecordError) as error:
@@ -45,10 +47,9 @@ async def check_record(deployment: Deployment) -> list[Finding]:
         return [Finding("record", "fault", str(error), way)]
 
 
-def _check_recorder(store: RecordStore, deployment: Deployment) -> list[Finding]:
+def _check_recorder(progress: Progress, is_at_work: bool | None) -> list[Finding]:
     """Return what is wrong with the recorder: it has stopped, or reads of it take long."""
-    progress = _read_progress(store, deployment)
-    if progress.is_at_work is False:
+    if is_at_work is False:
         message = "the recorder has stopped without giving up its lease: nothing is recorded, and nobody is notified"
         return [Finding("record", "warning", message, START)]
     slow = progress.slow_reads
@@ -59,13 +60,12 @@ def _check_recorder(store: RecordStore, deployment: Deployment) -> list[Finding]
     return [Finding("record", "warning", message, "See their workflow tasks in Temporal's UI.")]
 
 
-async def _measure_lag(store: RecordStore, deployment: Deployment) -> timedelta:
+async def _measure_lag(progress: Progress, deployment: Deployment) -> timedelta:
     """Return how long ago the workflow was closed that has waited longest to be recorded; zero if none waits.
 
     Temporal is asked, too: what a recorder could not write, or has not listed yet, the record does not know.
     """
     client, queue = deployment.client, deployment.config.worker.task_queue
-    progress = _read_progress(store, deployment)
     behind = await asyncio.to_thread(progress.behind)
     since = await asyncio.to_thread(lambda: progress.watermark)
     with suppress(RPCError):  # a namespace that is not set up, or no server: other checks say so
@@ -76,13 +76,13 @@ async def _measure_lag(store: RecordStore, deployment: Deployment) -> timedelta:
     return behind
 
 
-def _check_lag(store: RecordStore, behind: timedelta, deployment: Deployment) -> Finding:
+def _check_lag(store: RecordStore, behind: timedelta, deployment: Deployment, is_at_work: bool | None) -> Finding:
     if not behind:
         return Finding("record", "ok", f"{store.place}: every closed run is recorded")
     message = (
         f"{store.place}: a run that closed {say_duration(max(1, round(behind.total_seconds())))} ago is not recorded"
     )
-    way = AT_WORK if _read_progress(store, deployment).is_at_work else START
+    way = AT_WORK if is_at_work else START
     if deployment.retention is not None and Lag(behind, deployment.retention).is_dangerous:
         return Finding("record", "fault", f"{message}; Temporal deletes it after {deployment.retention.days} days", way)
     return Finding("record", "warning" if behind > LATE else "ok", message, way if behind > LATE else None)
