@@ -52,15 +52,16 @@ class LookUpActivities:
         forms: dict[str, ToolForm] = {}
         local: list[str] = []
         for wanted in request.wanted:
+            is_of_server = wanted.kind == "tool" and wanted.name.startswith(MCP)
             try:
-                await self._check(wanted, request.connect)
+                if is_of_server:
+                    forms |= await self._find_mcp_forms(wanted.name, request.connect)
+                else:
+                    await self._check(wanted, request.connect)
             except ApplicationError as error:
                 missing.append(Missing(wanted=wanted, code=error.type or UNKNOWN_TOOL, message=error.message))
             else:
-                if wanted.kind != "tool":
-                    continue
-                if wanted.name.startswith(MCP):
-                    forms |= await self._find_mcp_forms(wanted.name, request.connect)
+                if wanted.kind != "tool" or is_of_server:
                     continue
                 if (rule := self._tools.find_rule(wanted.name)) is not None:
                     rules[wanted.name] = rule
@@ -90,17 +91,13 @@ class LookUpActivities:
                 given, by_name = json.loads(wanted.about), wanted.kind == "tool_argument"
                 await asyncio.to_thread(self._tools.check_fixed, wanted.name, given, by_name=by_name)
             case _ if wanted.name.startswith(MCP):
-                await self._check_mcp(wanted.name, connect)
+                await self._find_mcp_forms(wanted.name, connect)
             case _:
                 await self._check_tool(wanted)
 
-    async def _check_mcp(self, name: str, connect: bool) -> None:
-        self._servers.check(name.removeprefix(MCP).partition("/")[0])
-        if connect:
-            await self._tools.describe(name)
-
     async def _find_mcp_forms(self, name: str, connect: bool) -> dict[str, ToolForm]:
-        """Return what the tools of a server take, by their names; nothing without a connection."""
+        """Return what the tools of a server take, by their names; nothing without a connection. Raises as `_check`."""
+        self._servers.check(name.removeprefix(MCP).partition("/")[0])
         specs = await self._tools.describe(name) if connect else []
         return {spec.reference: ToolForm(parameters=spec.parameters) for spec in specs}
 
