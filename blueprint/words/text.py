@@ -240,6 +240,22 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
             return _say_filter("default", found, other, names) if other else found
         case nodes.Call(kwargs=[], node=nodes.Getattr(node=of, attr=name), args=[]) if name in METHODS:
             return _say_filter(METHODS[name], _single(of, names), [], names)
+        case nodes.Concat() | nodes.BinExpr():
+            return _say_operation(node, names)
+        case nodes.CondExpr(
+            test=nodes.Test(name="none", node=of), expr1=nodes.Const(value=""), expr2=nodes.Expr() as it
+        ):
+            if of == it:
+                return _noun(of, names)
+            raise _NotSimple
+        case nodes.CondExpr(test=test, expr1=then, expr2=nodes.Expr() as otherwise):
+            return f"{_single(then, names)} if {_clause(test, names)}, else {_single(otherwise, names)}"
+    raise _NotSimple
+
+
+def _say_operation(node: nodes.Node, names: Vocabulary) -> str:
+    """Return a joined text, a longer list, or a result of arithmetic."""
+    match node:
         case nodes.Concat(nodes=parts):
             return quote("".join(_say_joined(part, names) for part in parts))
         case nodes.Add(left=list_, right=nodes.List(items=[_, *_] as added)):
@@ -250,14 +266,6 @@ def _noun(node: nodes.Node, names: Vocabulary) -> str:
         case nodes.Mul() | nodes.Div():
             sign = "times" if isinstance(node, nodes.Mul) else "divided by"
             return f"{_single(node.left, names)} {sign} {_single(node.right, names)}"
-        case nodes.CondExpr(
-            test=nodes.Test(name="none", node=of), expr1=nodes.Const(value=""), expr2=nodes.Expr() as it
-        ):
-            if of == it:
-                return _noun(of, names)
-            raise _NotSimple
-        case nodes.CondExpr(test=test, expr1=then, expr2=nodes.Expr() as otherwise):
-            return f"{_single(then, names)} if {_clause(test, names)}, else {_single(otherwise, names)}"
     raise _NotSimple
 
 
