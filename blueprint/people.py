@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Collection
 
 USER, GROUP = "user:", "group:"
 REQUESTER = "requester"
@@ -29,6 +30,15 @@ def is_person(text: str) -> bool:
     [True, True, False, False, False]
     """
     return len(text) <= LONGEST and _WRITTEN.fullmatch(text) is not None
+
+
+def say_too_few(quorum: int, able: Collection[str]) -> str:
+    """Return that so many people cannot accept, as only these may answer.
+
+    >>> say_too_few(2, ["user:ana"])
+    'a quorum of 2 cannot be reached: user:ana may answer'
+    """
+    return f"a quorum of {quorum} cannot be reached: {', '.join(sorted(able)) or 'nobody'} may answer"
 
 
 def name_hint(name: str, key: str) -> str:

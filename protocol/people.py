@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from holdfast.blueprint.people import GROUP, USER, canonical_name, is_person
+from holdfast.blueprint.people import GROUP, USER, canonical_name, is_person, say_too_few
 from holdfast.protocol.values import Value
 
 ANYONE = "anyone"
@@ -185,7 +185,7 @@ def say_unreachable(people: People) -> str | None:
     able = eligible(people.model_copy(update={"assignees": ever}), {}) if people.assignees else None
     if able is None or len(able) >= people.quorum:
         return None
-    return f"a quorum of {people.quorum} cannot be reached: {', '.join(sorted(able)) or 'nobody'} may answer"
+    return say_too_few(people.quorum, able)
 
 
 def is_excluded(name: str, people: People, groups: Groups) -> bool:

@@ -13,7 +13,7 @@ from holdfast.blueprint.kinds.hitl_fields import HitlFields
 from holdfast.blueprint.kinds.people_lists import check_people
 from holdfast.blueprint.kinds.question_times import find_time_problems
 from holdfast.blueprint.parts import Option
-from holdfast.blueprint.people import USER, canonical_name
+from holdfast.blueprint.people import USER, canonical_name, say_too_few
 from holdfast.blueprint.questions import Asked, InvalidAnswer, KindDefinition
 from holdfast.blueprint.questions.options import find_repeated
 
@@ -263,10 +263,9 @@ def _quorum(step: HitlFields, path: str, findings: Findings) -> None:
     named = {canonical_name(name) for key, names in _lists(step) if key != "not_by" for name in names}
     allowed = named - (set() if isinstance(step.not_by, str) else set(map(canonical_name, step.not_by)))
     if isinstance(step.quorum, int) and len(allowed) < step.quorum:
-        listed = ", ".join(sorted(allowed)) or "nobody"
         key = "quorum" if step.quorum > 1 else "not_by"
-        message = f"a quorum of {step.quorum} cannot be reached: {listed} may answer"
-        findings.add(f"{path}.{key}", "bad_value", message, "name more people, or lower the quorum")
+        hint = "name more people, or lower the quorum"
+        findings.add(f"{path}.{key}", "bad_value", say_too_few(step.quorum, allowed), hint)
 
 
 def _are_users(names: Sequence[str] | str) -> bool:
