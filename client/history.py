@@ -191,17 +191,17 @@ def add_returns(answers: Sequence[AnswerRecord], events: Iterable[Event]) -> lis
     given = {answer.question: answer for answer in answers}
     returns = [
         AnswerRecord(
-            event.data.id,
+            answer.question,
             event.data.reason,
             "return",
             None,
-            max(event.time, given[event.data.id].at),
+            max(event.time, answer.at),
             "event",
-            given[event.data.id].workflow,
+            answer.workflow,
             None,
         )
         for event in events
-        if isinstance(event.data, QuestionReturned) and event.data.id in given
+        if isinstance(event.data, QuestionReturned) and (answer := given.get(event.data.id)) is not None
     ]
     return sorted([*answers, *returns], key=lambda record: record.at)
 

@@ -9,9 +9,19 @@ from collections.abc import Mapping
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from holdfast.blueprint import json_values
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.answers import AnswerBatch, Refusal
 from holdfast.protocol.size_limits import SizeLimit, check_bytes, check_values
+from holdfast.runtime.errors import BadInput
+
+
+def read_json(value: object, name: str) -> JSON:
+    """Return the JSON value of what a program gives. Raises `BadInput` with its name where it has none."""
+    try:
+        return json_values.to_json(value)
+    except ValueError as error:
+        raise BadInput(f"{name}: {error}") from None
 
 
 def check_outgoing(values: Mapping[str, JSON], limit: SizeLimit) -> None:

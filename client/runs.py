@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from temporalio.client import Client, WorkflowExecutionDescription
 
 from holdfast.blueprint.errors import BlueprintError
-from holdfast.blueprint.json_values import JSON, to_json
+from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.facets.assignment import QuestionAssignment
@@ -25,6 +25,7 @@ from holdfast.client.facets.lists import RunLists
 from holdfast.client.listing import only_match
 from holdfast.client.open_questions import OpenQuestions, QuestionFinder
 from holdfast.client.outcomes import await_outcome, has_ended, outcome_so_far, read_state
+from holdfast.client.outgoing import read_json
 from holdfast.client.permissions import Permissions
 from holdfast.client.query_cache import QueryCache
 from holdfast.client.question_reader import QuestionReader
@@ -167,10 +168,7 @@ class Runs:
         from holdfast.protocol.runs import PipelineState  # noqa: PLC0415  so does it
 
         blueprint = read_blueprint(blueprint)
-        try:
-            given = to_json(input)
-        except ValueError as error:
-            raise BadInput(f"the input: {error}") from None
+        given = read_json(input, "the input")
         run = new_run_id(blueprint) if run is None else run
         check_start(blueprint, given, run, self.answering.limits.input)
         await check_hold(self.client, self.task_queue)

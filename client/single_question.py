@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,7 +20,7 @@ from holdfast.blueprint.ask_options import (
     read_seconds,
 )
 from holdfast.blueprint.build.places import to_placed
-from holdfast.blueprint.json_values import JSON, JSONObject, to_json
+from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import parse_document
@@ -30,6 +30,7 @@ from holdfast.blueprint.questions.options import read_options
 from holdfast.blueprint.source import PlacedDict, Source
 from holdfast.client.answering import Answering
 from holdfast.client.outcomes import archived_end
+from holdfast.client.outgoing import read_json
 from holdfast.client.runs import Runs
 from holdfast.client.starting import new_run_id
 from holdfast.client.states import Outcome
@@ -158,8 +159,8 @@ def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions)
     shown = {
         "message": message,
         "options": [option.model_dump(mode="json", exclude_defaults=True) for option in offered],
-        "payload": _read_json(options, "payload"),
-        "default": _read_json(options, "default"),
+        "payload": read_json(options.get("payload"), "payload"),
+        "default": read_json(options.get("default"), "default"),
     }
     try:
         form = read_schema(schema)
@@ -176,13 +177,6 @@ def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions)
     if parsed.problems:
         raise BadInput("; ".join(f"{one.path.removeprefix('steps[0].')}: {one.message}" for one in parsed.problems))
     return parsed.valid()
-
-
-def _read_json(options: AskOptions, key: Literal["payload", "default"]) -> JSON:
-    try:
-        return to_json(options.get(key))
-    except ValueError as error:
-        raise BadInput(f"{key}: {error}") from None
 
 
 def _list_keys(options: AskOptions) -> dict[str, Any]:
