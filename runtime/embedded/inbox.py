@@ -11,7 +11,6 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from holdfast.runtime.embedded import home as state_folder
 from holdfast.runtime.embedded.home import begin_log
 from holdfast.runtime.embedded.processes import list_commands, make_mark, spawn, stop
 from holdfast.runtime.embedded.server import HOST, PORTS, Server
-from holdfast.runtime.embedded.worker import ROOT, compute_digest, key_digests, make_environment
+from holdfast.runtime.embedded.worker import ROOT, compute_digest, key_digests, list_files, make_environment
 from holdfast.runtime.errors import ServerUnreachable
 
 SERVE = ("-P", "-m", "holdfast.cli", "serve")
@@ -123,13 +122,7 @@ def _compute_fingerprint(config: Config, server: Server) -> str:
     text = config.path.read_text(encoding="utf-8") if config.path else ""
     user = os.environ.get("HOLDFAST_USER", "")
     parts = [sys.prefix, sys.version, server.address, str(config.folder), user, text]
-    return compute_digest(parts, (file for name in OUR_CODE for file in _list_files(ROOT / name)))
-
-
-def _list_files(place: Path) -> Iterable[Path]:
-    """Return the files of a folder, pages and styles among them, without byte code."""
-    files = place.rglob("*") if place.is_dir() else [place]
-    return [file for file in files if file.is_file() and file.suffix != ".pyc"]
+    return compute_digest(parts, list_files(str(ROOT / name) for name in OUR_CODE))
 
 
 def _list_variables(config: Config) -> set[str]:

@@ -39,6 +39,20 @@ def test_an_interpreter_by_another_name_is_the_same(tmp_path: Path, monkeypatch:
     assert _compute_fingerprint(config, server) != before
 
 
+def test_a_change_of_the_authors_code_counts_and_byte_code_does_not(tmp_path: Path) -> None:
+    module = tmp_path / "tools" / "mail.py"
+    module.parent.mkdir()
+    module.write_text("")
+    (tmp_path / "holdfast.toml").write_text('[worker]\nimports = ["tools.mail"]')
+    config, server = load_config(tmp_path), Server(1, 2, 3, tmp_path / "db")
+    before = _compute_fingerprint(config, server)
+    (module.parent / "mail.pyc").write_text("")
+    (module.parent / ".#mail.py").symlink_to("nowhere")
+    assert _compute_fingerprint(config, server) == before
+    module.write_text("SENT = []")
+    assert _compute_fingerprint(config, server) != before
+
+
 @pytest.mark.slow
 def test_a_worker_loads_no_module_of_ours_whose_change_would_not_replace_it() -> None:
     listed = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True).stdout
