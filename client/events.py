@@ -193,25 +193,26 @@ async def below(
     """Return a workflow's events, with those of each child after the event that records its start; see `chain`.
 
     With `last_iterations`, a map that runs in pages is read from its last page back, until so many of its items were
-    met. Its pages run one after the other, so whatever was not read is over. `paged` is the map that the workflow runs.
+    met. Of the pages before only those that still run are read, so whatever was not read is over. `paged` is the map
+    that the workflow runs.
     """
     try:
         own = await chain(tree, workflow, last_iterations=last_iterations, view=view)
     except UnknownRun:  # its retention has ended
         return []
     inner: dict[int, list[Event]] = {}
-    wanted = None if paged is None else paged.wanted
+    wanted, running = None if paged is None else paged.wanted, await _list_running(tree, workflow, paged)
     for place, event in reversed(list(enumerate(own))):
         if not isinstance(event.data, ChildStarted):
             continue
         is_page = paged is not None and event.address == paged.address
-        if is_page and wanted is not None and wanted <= 0:
+        if is_page and wanted == 0 and event.data.workflow not in running:
             continue
         most = wanted if is_page else last_iterations
         map_ = PagedMap(event.address, most) if isinstance(event.data, MapStarted) else None
         inner[place] = await below(tree, event.data.workflow, last_iterations, paged=map_)
         if is_page and wanted is not None:
-            wanted -= _count_items(inner[place], event.address)
+            wanted = max(wanted - _count_items(inner[place], event.address), 0)
     return [event for place, first in enumerate(own) for event in (first, *inner.get(place, ()))]
 
 
@@ -222,6 +223,16 @@ class PagedMap:
     address: str
     wanted: int | None
     """How many of its items are to be read; None: all."""
+
+
+async def _list_running(tree: Tree, workflow: str, paged: PagedMap | None) -> list[str]:
+    """Return the pages of a map that run, where not all of them are read."""
+    if paged is None or paged.wanted is None:
+        return []
+    try:
+        return (await tree.view(workflow)).children
+    except UnknownRun:  # it has ended
+        return []
 
 
 def _count_items(events: Sequence[Event], map_: str) -> int:

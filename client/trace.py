@@ -350,11 +350,12 @@ def build_trace(events: Sequence[Event], *, name: str, address: str, status: str
 
 
 def _cut(span: Span, last: int) -> None:
-    """Leave out all but the last iterations and items; of a map that runs in pages, earlier ones were not even read."""
+    """Leave out all but the last iterations and items; of a map that runs in pages, not even all are read."""
     span.iterations_left_out = max(len(span.iterations) - last, 0)
     span.iterations = span.iterations[span.iterations_left_out :]
-    unread, more = min((item.n for item in span.items), default=0), max(len(span.items) - last, 0)
-    span.items_done += unread  # its pages run one after the other
+    begun, more = max((item.n + 1 for item in span.items), default=0), max(len(span.items) - last, 0)
+    unread = begun - len(span.items)
+    span.items_done += unread  # items begin in their order, and a page that is not read is over
     span.items_left_out = unread + more
     span.items = span.items[more:]
 

@@ -231,6 +231,25 @@ class MapState(Carried):
 
     context: JSONObject = {}
     resume_input: JSON = None
+    slots: int | None = Field(None, ge=1)
+    """How many of a page's items may be under way at its start; None: as many as of the map."""
+
+
+class FreedSlots(Value):
+    """What a page of a map tells once all of its items have begun: fewer of them are under way than may be."""
+
+    page: Address
+    slots: int = Field(ge=1)
+    """How many more items may be under way elsewhere."""
+    usage: Usage
+    """What it has spent since it last told."""
+
+
+class GrantedSlots(Value):
+    """What a page of a map is told while it has items that have not begun."""
+
+    slots: int = Field(ge=1)
+    """How many more of its items may be under way."""
 
 
 class ItemFailure(Value):
@@ -252,6 +271,8 @@ class MapResult(ChildResult):
     context: JSONObject = {}
     changes: list[Change] = []
     """Instead of a context, for items that ran concurrently."""
+    items: list[JSONObject] = []
+    """Of a page that was cancelled: `index` and `output` of the completed items, as in `Failure.items`."""
 
 
 class ClarifyDefinition(ChildDefinition):

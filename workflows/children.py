@@ -129,6 +129,20 @@ class Children:
     def ids(self) -> list[str]:
         return list(self._running)
 
+    def is_running(self, address: Address) -> bool:
+        """Return whether the first child that was asked for at an address runs."""
+        return self._find_id(address) in self._running
+
+    async def signal_at(self, address: Address, name: str, *arguments: BaseModel) -> None:
+        """Send a signal to the first child that was asked for at an address, if it runs."""
+        if (child := self._running.get(self._find_id(address))) is not None:
+            await child.signal(name, *arguments)
+
+    def _find_id(self, address: Address) -> str:
+        """Return the id of the first child at an address."""
+        identity = self._host.identity
+        return nested_workflow_id(identity.run, address, workflow.info().workflow_id, identity.address)
+
     async def run(self, definition: ChildDefinition | AgentDefinition, state: Carried) -> Any:
         """Start a child of a kind of ours, wait for its end, and return its result."""
         host = self._host
@@ -137,8 +151,7 @@ class Children:
         if isinstance(definition, DrivenDefinition) and definition.loop is not None:
             event = LoopStarted
         address = read_address(definition)
-        identity = host.identity
-        id_ = nested_workflow_id(identity.run, address, workflow.info().workflow_id, identity.address)
+        id_ = self._find_id(address)
         met = host.earlier.take_child(address)
         if met is not None and met.status != "open":
             host.earlier.check_child(met, definition, state, address)

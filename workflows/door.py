@@ -7,9 +7,9 @@ run again on replay; a signal has no validator, and is measured by the limits of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
@@ -30,11 +30,13 @@ from holdfast.protocol.answers import AnswerBatch, Closed, Refusal, read_answers
 from holdfast.protocol.guard import BadToken, SignedCommand, Verified
 from holdfast.protocol.people import CanonicalName, ProvedGroups, read_user, with_proved
 from holdfast.protocol.runs import Carried
-from holdfast.protocol.size_limits import SizeLimit, check_answers, check_value, read_json
+from holdfast.protocol.size_limits import LargeLimit, SizeLimit, check_answers, check_value, read_json
 from holdfast.protocol.values import Value, make_digest
 from holdfast.protocol.views import RefusedSignal
 from holdfast.workflows.history import History
 from holdfast.workflows.identity import RunIdentity
+
+Parsed = TypeVar("Parsed", bound=BaseModel)
 
 NOTHING = RawValue(Payload(metadata={"encoding": b"binary/null"}))
 """The argument of a command without one."""
@@ -76,6 +78,14 @@ def read_value(raw: RawValue, limit: SizeLimit | None) -> JSON:
     if limit is not None:
         check_value(value, limit)
     return value
+
+
+def read_from_workflow(type_: type[Parsed], raw: RawValue) -> Parsed | None:
+    """Return the argument of a signal between our workflows; None for what nobody can read: somebody else sent it."""
+    try:
+        return type_.model_validate(read_value(raw, LargeLimit()))
+    except (Refusal, ValidationError):
+        return None
 
 
 def read_batch(raw: RawValue, limit: SizeLimit | None) -> AnswerBatch:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -18,7 +17,7 @@ from holdfast.protocol.context import Conflict, Path, changes, join_forks
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import ItemCompleted, ItemStarted
 from holdfast.protocol.runs import Failure, ItemFailure, MapDefinition, MapResult, MapState
-from holdfast.workflows.concurrency import is_cancelled, run_together
+from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled, run_together
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import HANDLED, StepFailure, describe_failure, failure, find_context, find_failure
 from holdfast.workflows.frame import Frame
@@ -40,18 +39,19 @@ class Items:
     """Those of the items that have completed, by index."""
     failures: dict[int, ItemFailure] = field(default_factory=dict)
     """The items that failed, and after which the map went on, by index."""
+    in_pages: list[JSONObject] = field(default_factory=list)
+    """`index` and `output` of the items that have completed in pages which have not."""
 
     def pairs(self) -> list[tuple[int, JSON]]:
         return list(enumerate(self.items, self.first))
 
-    def list_completed(self, error: BaseException, address: Address) -> list[JSONObject]:
-        """Return `index` and `output` of the completed items, those in the page that failed too.
+    def list_completed(self) -> list[JSONObject]:
+        """Return `index` and `output` of the completed items.
 
         Of many outputs only the indices are told, as a failure has a bound.
         """
-        in_page = find_failure(error, address).items or []
-        own = ({"index": index, "output": output} for index, output in sorted(self.outputs.items()))
-        completed = sorted([*own, *in_page], key=lambda item: int(item["index"]))
+        own = ({"index": index, "output": output} for index, output in self.outputs.items())
+        completed = sorted([*own, *self.in_pages], key=lambda item: int(item["index"]))
         if len(write_text(completed)) <= LONGEST_COMPLETED:
             return completed
         return [{"index": item["index"]} for item in completed]
@@ -77,9 +77,13 @@ async def run_one_by_one(block: MapBlock, items: Items, frame: Frame) -> list[JS
     return outputs
 
 
-async def run_at_once(block: MapBlock, items: Items, frame: Frame) -> tuple[list[JSON], dict[str, dict[Path, JSON]]]:
-    """Run the items at once; return the outputs, and what each changed in its own fork of the context."""
-    free = asyncio.Semaphore(block.max_concurrency)
+async def run_at_once(
+    block: MapBlock, items: Items, frame: Frame, free: AbstractAsyncContextManager[None]
+) -> tuple[list[JSON], dict[str, dict[Path, JSON]]]:
+    """Run the items at once; return the outputs, and what each changed in its own fork of the context.
+
+    `free` is a semaphore: an item is under way inside it.
+    """
     base = frame.store.value
     counts = frame.request_counts.make_fork()
 
@@ -104,18 +108,25 @@ def keep_completed(items: Items, address: Address) -> Iterator[None]:
         cause = find_failure(error, address)
         if is_cancelled(error) or cause.output is not None:
             raise
-        told = cause.model_copy(update={"output": items.list_completed(error, address), "items": None})
+        told = cause.model_copy(update={"output": items.list_completed(), "items": None})
         raise StepFailure(told, find_context(error, address)) from error
 
 
-async def run_items(definition: MapDefinition, state: MapState, frame: Frame) -> MapResult:
-    """Run items in a child workflow; if they fail, keep what the completed ones wrote."""
+async def run_items(definition: MapDefinition, state: MapState, frame: Frame, known: Items) -> MapResult:
+    """Run items in a child workflow; if it fails or is cancelled, keep what the completed ones gave and wrote."""
     try:
         result: MapResult = await frame.run_child(definition, state)
+    except CancelledWithResult as cancelled:
+        known.in_pages.extend(cancelled.result.items)
+        raise
+    except CancelledWithFailure as cancelled:
+        known.in_pages.extend(find_failure(cancelled.error, frame.address).items or [])
+        raise
     except ChildWorkflowError as error:
-        kept = find_failure(error, frame.address).context
-        if kept is not None and not is_cancelled(error):
-            frame.write(kept)
+        ended = find_failure(error, frame.address)
+        known.in_pages.extend(ended.items or [])
+        if ended.context is not None and not is_cancelled(error):
+            frame.write(ended.context)
         raise
     return result
 

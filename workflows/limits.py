@@ -91,6 +91,10 @@ class Meter:
         """Return a meter with one budget more; what it counts is counted here as well."""
         return Meter([*self.budgets, budget], self)
 
+    def with_spent(self, usage: Usage) -> Meter:
+        """Return a meter on which so much more is spent, which is counted here later; it counts here as well."""
+        return Meter([budget.model_copy(update={"spent": budget.spent + usage}) for budget in self.budgets], self)
+
     def split(self, shares: int) -> list[Meter]:
         """Return meters with even shares of the rest; the remainder of whole numbers goes to the first."""
         return [Meter([_make_share(budget, shares, nth) for budget in self.budgets], self) for nth in range(shares)]

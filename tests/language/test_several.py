@@ -201,6 +201,22 @@ async def test_a_question_in_a_large_map_goes_on_in_its_item(house: Harness) -> 
     assert (await house.types(run)).count("item.started") == 120
 
 
+@pytest.mark.parametrize("in_workflow", [4, 2], ids=["pages", "pages of pages"])
+async def test_items_that_wait_hold_back_none_in_another_page(house: Harness, in_workflow: int) -> None:
+    """As many are asked as may be under way at once, whichever is answered: the first two are never, but at the end."""
+    ask = [{"kind": "hitl", "name": "ask", "message": "{{ item }}"}]
+    limits = HistoryLimits(items=in_workflow)
+    run = await house.start(mapped(None, ask, max_concurrency=3), items(10), history_limits=limits)
+    asked = await house.asked(run, 3)
+    for n in range(2, 10):
+        assert [question.message for question in asked] == ["0", "1", str(n)]
+        await house.answer(run, "later", asked[-1])
+        asked = await house.asked(run, 3 if n < 9 else 2)
+    for question in asked:
+        await house.answer(run, "at last", question)
+    assert await house.output(run) == ["at last"] * 2 + ["later"] * 8
+
+
 async def test_a_loop_in_a_map_in_a_loop_keeps_its_places_apart(house: Harness) -> None:
     inner = {
         "kind": "loop",

@@ -40,6 +40,13 @@ async def test_the_completed_items_are_told(house: Harness, at_once: int, in_wor
     assert [item["index"] for item in error["output"][5:]] in ([], [6])
 
 
+async def test_the_completed_items_of_pages_that_are_cancelled_are_told(house: Harness) -> None:
+    wait = "- {kind: hitl, name: wait, message: Go, when: item == 0 or item == 3}"
+    text = MAP.replace("body:", f"body:\n        {wait}") % "max_concurrency: 3"
+    error = await house.output(await house.start(text, "x", history_limits=HistoryLimits(items=2)))
+    assert [item["index"] for item in error["output"]] == [1, 2, 4]
+
+
 async def test_of_large_outputs_the_indices_are_told(house: Harness) -> None:
     error = await fail(house, text="x" * 40_000)
     assert error["output"] == [{"index": n} for n in range(5)]

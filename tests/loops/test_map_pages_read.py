@@ -7,7 +7,7 @@ import pytest
 from holdfast.client.runs import Runs
 from holdfast.client.views import StepView
 from holdfast.protocol.runs import HistoryLimits
-from tests.conftest import Harness
+from tests.conftest import Harness, until
 from tests.serve.failing import wired
 
 MAP = """
@@ -45,6 +45,21 @@ async def test_only_the_pages_of_the_last_items_are_read(house: Harness, count: 
     assert [item.n for item in span.map_items] == list(range(count - 6, count))
     assert (span.items_left_out, span.items) == (count - 6, (count, count, count))
     assert few < every / 2 and len(whole.map_items) == count
+
+
+async def test_a_page_that_waits_is_read_as_well(house: Harness) -> None:
+    ask = "{kind: hitl, name: ask, message: Go?, when: item == 1}"
+    text = (MAP % 30).replace("body: [", f"max_concurrency: 2\n      body: [{ask}, ")
+    run = await house.start(text, history_limits=PAGED)
+    question = await house.one(run)
+
+    async def others_are_done() -> bool:
+        span, _ = await last_items(house, run, 3)
+        return (span.items_left_out, span.items) == (27, (30, 29, 30))
+
+    await until(others_are_done)
+    await house.answer(run, "yes", question)
+    await house.output(run)
 
 
 async def test_items_before_those_that_were_read_are_counted(house: Harness) -> None:

@@ -43,6 +43,7 @@ NESTED: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], str, int]] = {
     "map": (map_, "item == 3", 3),
     "map at once": (lambda body: map_(body, max_concurrency=3), "item == 2", 3),
     "map in pages": (lambda body: map_(body, "range(7)"), "item == 5", 7),
+    "map in pages at once": (lambda body: map_(body, "range(7)", max_concurrency=2), "item == 5", 7),
     "parallel": (lambda body: branches("parallel", body), "true", 1),
     "conditional": (lambda body: branches("conditional", body, condition_expression="true"), "true", 1),
 }

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError
@@ -38,11 +37,11 @@ from holdfast.protocol.incoming import (
     read_event,
 )
 from holdfast.protocol.questions import Question
-from holdfast.protocol.size_limits import LargeLimit, SizeLimit, check_value
+from holdfast.protocol.size_limits import SizeLimit, check_value
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children
 from holdfast.workflows.concurrency import deliver
-from holdfast.workflows.door import NOTHING, Door, check_may_answer, decode_payload, read_value
+from holdfast.workflows.door import NOTHING, Door, check_may_answer, decode_payload, read_from_workflow, read_value
 from holdfast.workflows.handlers.questions import Questions
 from holdfast.workflows.journal import Journal
 
@@ -235,7 +234,7 @@ class Events:
     @workflow.signal(name=HINT)
     async def event_kept(self, payload: RawValue = NOTHING) -> None:
         """Hear of an event that the run keeps, and tell the children."""
-        if (hint := _read(KeptHint, payload)) is None:
+        if (hint := read_from_workflow(KeptHint, payload)) is None:
             return
         self.hints = [*self.hints, hint][-MOST_KEPT:]
         if self._find_waiting(hint.name, hint.key) is not None:
@@ -250,7 +249,7 @@ class Events:
 
         It comes as any event does, by an update with a token where the run is guarded, which only a worker can make.
         """
-        claim = _read(Claimed, payload)
+        claim = read_from_workflow(Claimed, payload)
         if claim is None or not claim.owner.startswith(f"{self._run}/"):
             return
         if (kept := self._kept.pop(claim.id, None)) is None:
@@ -265,11 +264,3 @@ class Events:
             self._keep_event(kept)
         elif status == "refused":
             self._note_dropped(kept.event)
-
-
-def _read(type_: type[Any], raw: RawValue) -> Any:
-    """Return the argument of a signal between our workflows; None for what nobody can read: somebody else sent it."""
-    try:
-        return type_.model_validate(read_value(raw, LargeLimit()))
-    except (Refusal, ValidationError):
-        return None

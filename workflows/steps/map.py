@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import suppress
 from dataclasses import replace
@@ -38,7 +39,7 @@ async def run_map(step: Map, frame: Frame) -> JSON:
         elif step.map.max_concurrency == 1:
             outputs = await run_one_by_one(step.map, known, inside)
         else:
-            outputs, changed = await run_at_once(step.map, known, inside)
+            outputs, changed = await run_at_once(step.map, known, inside, asyncio.Semaphore(step.map.max_concurrency))
             take_items_changes(frame, changed)
     return _finalize(step, outputs, frame, known)
 
@@ -57,7 +58,7 @@ async def _in_pages(step: Map, known: Items, frame: Frame) -> list[JSON]:
         left_out=frame.left_out,
     )
     state = MapState(context=frame.store.value, resume_input=frame.scope.resume_input)
-    result = await run_items(definition, state, frame)
+    result = await run_items(definition, state, frame, known)
     frame.write(result.context)
     known.failures.update(result.failures)
     return result.outputs
