@@ -30,8 +30,8 @@ from holdfast.protocol.questions import Question
 from holdfast.protocol.usage import Usage
 
 if TYPE_CHECKING:
+    from holdfast.protocol.children import Failure
     from holdfast.protocol.events import Event, QuestionReplied
-    from holdfast.protocol.runs import Failure
 
 QUOTES = "'\""
 DATA_INDENT = "        "

@@ -14,8 +14,8 @@ from holdfast.protocol.views import Status, WorkflowView
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import Blueprint
+    from holdfast.protocol.children import Failure
     from holdfast.protocol.events import Event
-    from holdfast.protocol.runs import Failure
 
 
 def is_record_installed() -> bool:

@@ -15,6 +15,7 @@ from holdfast.client.places import list_steps
 from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHistory
 from holdfast.protocol.address import Address, is_inside, name_at, parts
 from holdfast.protocol.agents import CALL_MODEL
+from holdfast.protocol.children import Failure
 from holdfast.protocol.events import (
     BranchCompleted,
     Event,
@@ -25,7 +26,6 @@ from holdfast.protocol.events import (
     StepStarted,
 )
 from holdfast.protocol.names import DRIVEN_PLAN_WORKFLOW, PLAN_LOOP_WORKFLOW
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.values import make_digest
 
 

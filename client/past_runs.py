@@ -17,6 +17,7 @@ from holdfast.client.run_histories import Call, ChildRun, Histories, WorkflowHis
 from holdfast.client.tree import Tree
 from holdfast.protocol.address import Address, is_inside, parts, segment, within
 from holdfast.protocol.agents import CALL_MODEL, CALL_TOOL
+from holdfast.protocol.children import Failure
 from holdfast.protocol.events import BranchCompleted, BranchStarted, BranchSuperseded, Event, StepFailed
 from holdfast.protocol.names import DRIVEN_PLAN_WORKFLOW, PLAN, PLAN_WORKFLOW, TELL
 from holdfast.protocol.past import (
@@ -30,7 +31,6 @@ from holdfast.protocol.past import (
     digest_child,
     digest_request,
 )
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
 from holdfast.runtime.errors import BadInput
 

@@ -20,11 +20,12 @@ from holdfast.client.places import describe_place, find_goal
 from holdfast.client.starting import check_start, choose_limits, start_pipeline
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
+from holdfast.protocol.children import Failure
 from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
 from holdfast.protocol.names import PIPELINE_WORKFLOW, join_run_id
 from holdfast.protocol.past import Past, ResumePoint
 from holdfast.protocol.past_link import PAST_MEMO, PastLink
-from holdfast.protocol.runs import Failure, HistoryLimits
+from holdfast.protocol.runs import HistoryLimits
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput, RunExists
 from holdfast.runtime.run_failures import read_failure

@@ -22,7 +22,7 @@ from holdfast.protocol.usage import Usage
 from holdfast.protocol.views import Status, WorkflowView
 
 if TYPE_CHECKING:
-    from holdfast.protocol.runs import Failure
+    from holdfast.protocol.children import Failure
 
 STATUSES: dict[WorkflowExecutionStatus, Status] = {
     WorkflowExecutionStatus.COMPLETED: "completed",

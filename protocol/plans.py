@@ -14,7 +14,7 @@ from holdfast.blueprint.questions import Asked, InvalidAnswer, Review
 from holdfast.blueprint.questions.kind import join_paths
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, name_tools
-from holdfast.protocol.runs import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
+from holdfast.protocol.children import AgentDefinition, AgentState, Carried, ChildDefinition, ChildResult
 from holdfast.protocol.values import Value
 
 ITEMS_FAILED = "items_failed"

@@ -14,7 +14,7 @@ from temporalio.exceptions import (
     TimeoutError,
 )
 
-from holdfast.protocol.runs import Failure
+from holdfast.protocol.children import Failure
 from holdfast.protocol.tracebacks import find_raise
 
 

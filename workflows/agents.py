@@ -16,8 +16,8 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, AgentTool, Blueprint, PlainStep, Step
 from holdfast.blueprint.parts import Retry, ToolErrors
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolSpec
+from holdfast.protocol.children import AgentDefinition, AgentResult, AgentState, Budget, ToolBounds
 from holdfast.protocol.events import AgentCompleted, AgentShortened, ModelReplied, ModelRequested
-from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Budget, ToolBounds
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame

@@ -14,9 +14,9 @@ from holdfast.blueprint.kinds import AgentTool
 from holdfast.blueprint.parts import ToolErrors
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import FindTool, ToolCall, ToolSpec
+from holdfast.protocol.children import Failure, ToolBounds
 from holdfast.protocol.events import ToolDenied
 from holdfast.protocol.permissions import Policy, collect_policies
-from holdfast.protocol.runs import Failure, ToolBounds
 from holdfast.protocol.tool_errors import kind_of_failure
 from holdfast.workflows.approvals import Denied, add_defaults, approve_call
 from holdfast.workflows.calls import Activities

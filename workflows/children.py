@@ -23,6 +23,21 @@ from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import AnyStep, Block, Blueprint, Fallback
 from holdfast.blueprint.parts import Retry
 from holdfast.protocol.address import Address, child_workflow_id, name_at, nested_workflow_id, root
+from holdfast.protocol.children import (
+    AgentDefinition,
+    AgentResult,
+    Carried,
+    ChildDefinition,
+    ChildResult,
+    ClarifyDefinition,
+    ClarifyResult,
+    Failure,
+    HandedBack,
+    LoopDefinition,
+    LoopResult,
+    MapDefinition,
+    MapResult,
+)
 from holdfast.protocol.events import (
     AgentStarted,
     ChildStarted,
@@ -47,23 +62,7 @@ from holdfast.protocol.names import (
     RESUME,
 )
 from holdfast.protocol.plans import DrivenDefinition, PlanDefinition, PlanLoopDefinition, PlanLoopResult, PlanResult
-from holdfast.protocol.runs import (
-    AgentDefinition,
-    AgentResult,
-    Carried,
-    ChildDefinition,
-    ChildResult,
-    ClarifyDefinition,
-    ClarifyResult,
-    Definition,
-    Failure,
-    HandedBack,
-    LoopDefinition,
-    LoopResult,
-    MapDefinition,
-    MapResult,
-    write_summary,
-)
+from holdfast.protocol.runs import Definition, write_summary
 from holdfast.workflows.concurrency import (
     CancelledWithFailure,
     CancelledWithResult,

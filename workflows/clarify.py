@@ -13,8 +13,8 @@ from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions import Asked, Clarification, Fact, Input, Review
 from holdfast.protocol.agents import Message, ModelRequest
+from holdfast.protocol.children import ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.protocol.names import CLARIFY_WORKFLOW
-from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.protocol.values import Value
 from holdfast.workflows.agents import AgentCall, ask_model
 from holdfast.workflows.failures import failure

@@ -27,9 +27,9 @@ from holdfast.protocol.access import (
     may,
 )
 from holdfast.protocol.answers import AnswerBatch, Closed, Refusal, read_answers
+from holdfast.protocol.children import Carried
 from holdfast.protocol.guard import BadToken, SignedCommand, Verified
 from holdfast.protocol.people import CanonicalName, ProvedGroups, read_user, with_proved
-from holdfast.protocol.runs import Carried
 from holdfast.protocol.size_limits import LargeLimit, SizeLimit, check_answers, check_value, read_json
 from holdfast.protocol.values import Value, make_digest
 from holdfast.protocol.views import RefusedSignal

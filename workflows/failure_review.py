@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.questions import EDIT_FORMS, Judgement, json_type
+from holdfast.protocol.children import Failure
 from holdfast.protocol.people import People
-from holdfast.protocol.runs import Failure
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.journal import preview
 

@@ -18,7 +18,7 @@ from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.expressions.fields import ERROR_FIELDS
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address
-from holdfast.protocol.runs import Failure
+from holdfast.protocol.children import Failure
 from holdfast.protocol.tracebacks import find_raise, keep_called
 
 HANDLED = (ApplicationError, ActivityError, ChildWorkflowError, ExpressionError)

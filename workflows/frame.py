@@ -25,13 +25,7 @@ from holdfast.blueprint.questions import Asked, Extension
 from holdfast.blueprint.reducers import Path, find_reducers
 from holdfast.protocol.address import Address, within
 from holdfast.protocol.agents import Message
-from holdfast.protocol.context import BadWrite, apply_operation, read
-from holdfast.protocol.elicitations import Elicited
-from holdfast.protocol.events import EventData, LimitReached
-from holdfast.protocol.incoming import KeptHint
-from holdfast.protocol.people import EVERYBODY, People
-from holdfast.protocol.questions import QuestionRequest
-from holdfast.protocol.runs import (
+from holdfast.protocol.children import (
     AgentDefinition,
     AgentResult,
     AgentState,
@@ -42,6 +36,12 @@ from holdfast.protocol.runs import (
     LoopDefinition,
     MapDefinition,
 )
+from holdfast.protocol.context import BadWrite, apply_operation, read
+from holdfast.protocol.elicitations import Elicited
+from holdfast.protocol.events import EventData, LimitReached
+from holdfast.protocol.incoming import KeptHint
+from holdfast.protocol.people import EVERYBODY, People
+from holdfast.protocol.questions import QuestionRequest
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import (

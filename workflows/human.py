@@ -18,10 +18,11 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.document import BlueprintSource, read_blueprint
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.address import Address, child_workflow_id, name_at, root, within
+from holdfast.protocol.children import OwnState
 from holdfast.protocol.events import OwnChildStarted, QuestionReturned
 from holdfast.protocol.names import PAUSED_MEMO, PIPELINE_WORKFLOW, STATE_MEMO
 from holdfast.protocol.questions import QuestionRequest
-from holdfast.protocol.runs import Definition, HistoryLimits, OwnState, PipelineState
+from holdfast.protocol.runs import Definition, HistoryLimits, PipelineState
 from holdfast.protocol.usage import Usage
 from holdfast.protocol.views import RunResult
 from holdfast.workflows.children import prepare_start

@@ -15,9 +15,9 @@ from holdfast.blueprint.kinds import AnyStep, Fallback
 from holdfast.blueprint.kinds.needs import find_needs, has_needs
 from holdfast.blueprint.parts import MOST_AT_ONCE
 from holdfast.blueprint.questions import brief
+from holdfast.protocol.children import Failure
 from holdfast.protocol.context import BadWrite, Conflict, changes, join_forks, update_keys
 from holdfast.protocol.events import StepCompleted, StepFailed, StepSkipped, StepStarted
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.assignees import render_reviewers
 from holdfast.workflows.checkpoints import stop

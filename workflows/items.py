@@ -13,10 +13,10 @@ from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import MapBlock
 from holdfast.protocol.address import Address, name_at, segment
+from holdfast.protocol.children import Failure, ItemFailure, MapDefinition, MapResult, MapState
 from holdfast.protocol.context import Conflict, Path, changes, join_forks
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import ItemCompleted, ItemStarted
-from holdfast.protocol.runs import Failure, ItemFailure, MapDefinition, MapResult, MapState
 from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled, run_together
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import HANDLED, StepFailure, describe_failure, failure, find_context, find_failure

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from holdfast.blueprint.parts import Limits
 from holdfast.protocol.address import Address
-from holdfast.protocol.runs import Budget
+from holdfast.protocol.children import Budget
 from holdfast.protocol.usage import Usage
 
 Before = Literal["step", "model"]

@@ -16,9 +16,9 @@ from holdfast.blueprint.kinds import HistoryManagement, Loop, LoopBlock, Operati
 from holdfast.blueprint.kinds.loop_block import MOST_IDLE_ITERATIONS
 from holdfast.protocol.address import Address, name_at, segment
 from holdfast.protocol.agents import Message, ToolRequest
+from holdfast.protocol.children import Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.protocol.events import AgentShortened, LoopCompleted, LoopIteration
 from holdfast.protocol.names import LOOP_WORKFLOW
-from holdfast.protocol.runs import Failure, LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.agents import AgentCall, run_agent
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import HANDLED, find_context, find_failure

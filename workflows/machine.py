@@ -7,8 +7,8 @@ from typing import NamedTuple
 from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import MachineState, NextState, States
+from holdfast.protocol.children import LoopState
 from holdfast.protocol.events import BranchCompleted, BranchStarted, StateLeft
-from holdfast.protocol.runs import LoopState
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame
 

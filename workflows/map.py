@@ -15,9 +15,9 @@ from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.kinds import Map
 from holdfast.protocol.address import within
+from holdfast.protocol.children import MapDefinition, MapResult, MapState
 from holdfast.protocol.context import Path, changes, changes_by_path, listed_changes
 from holdfast.protocol.names import MAP_WORKFLOW
-from holdfast.protocol.runs import MapDefinition, MapResult, MapState
 from holdfast.workflows.children import read_address
 from holdfast.workflows.concurrency import run_together
 from holdfast.workflows.failures import find_context

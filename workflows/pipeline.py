@@ -15,9 +15,10 @@ from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.kinds.wait import waits_in
 from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.children import Budget, Carried, Failure
 from holdfast.protocol.events import RunCancelled, RunCompleted, RunFailed, RunStarted
 from holdfast.protocol.names import PIPELINE_WORKFLOW
-from holdfast.protocol.runs import Budget, Carried, Definition, Failure, PipelineState
+from holdfast.protocol.runs import Definition, PipelineState
 from holdfast.protocol.size_limits import SizeLimit, check_value
 from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import RunResult

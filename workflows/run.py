@@ -10,8 +10,9 @@ from temporalio import workflow
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.protocol.address import Address, name_at
+from holdfast.protocol.children import Carried, Failure
 from holdfast.protocol.past import Past
-from holdfast.protocol.runs import Carried, Definition, Failure
+from holdfast.protocol.runs import Definition
 from holdfast.protocol.views import Status
 from holdfast.workflows.children import read_address
 from holdfast.workflows.concurrency import end_if_cancelled, is_cancelled, outlast

@@ -14,7 +14,7 @@ from holdfast.blueprint.expressions.bounds import Bounds
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.reducers import split_keys
 from holdfast.protocol.address import Address
-from holdfast.protocol.runs import Failure
+from holdfast.protocol.children import Failure
 from holdfast.protocol.size_limits import describe_excess
 from holdfast.workflows.failures import failure
 

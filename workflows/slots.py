@@ -16,8 +16,8 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from holdfast.protocol.address import Address
+from holdfast.protocol.children import FreedSlots, GrantedSlots
 from holdfast.protocol.names import SLOTS_FREED, SLOTS_GRANTED
-from holdfast.protocol.runs import FreedSlots, GrantedSlots
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.concurrency import deliver
 from holdfast.workflows.door import NOTHING, read_from_workflow

@@ -18,8 +18,8 @@ from holdfast.blueprint.kinds.references import IMPORT
 from holdfast.blueprint.parts import AskForAccess, CallAgain, ToolErrors
 from holdfast.blueprint.questions import Extension
 from holdfast.protocol.agents import LONGEST_KEPT, MadeCall, ToolSpec, add_calls
+from holdfast.protocol.children import Failure
 from holdfast.protocol.events import StepRetrying
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
 from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled

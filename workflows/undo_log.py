@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.protocol.address import Address, is_within
-from holdfast.protocol.runs import PendingUndo
+from holdfast.protocol.children import PendingUndo
 from holdfast.protocol.undos import OpenUndo, UndoProgress
 
 

@@ -9,8 +9,8 @@ from typing import Literal
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.address import within
 from holdfast.protocol.agents import ToolRequest
+from holdfast.protocol.children import Failure, PendingUndo
 from holdfast.protocol.events import StepUndoing, StepUndone
-from holdfast.protocol.runs import Failure, PendingUndo
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import HANDLED, find_failure
 from holdfast.workflows.frame import Frame

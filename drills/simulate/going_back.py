@@ -26,9 +26,9 @@ from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.places import PLACES, check_place, describe_place, find_goal, list_steps
 from holdfast.client.retries import check_break
 from holdfast.protocol.address import Address
+from holdfast.protocol.children import Failure as RunFailure
 from holdfast.protocol.events import Event, QuestionMet
 from holdfast.protocol.past import PAST, Fork, Past, PastWaits
-from holdfast.protocol.runs import Failure as RunFailure
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.errors import BadInput

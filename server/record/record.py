@@ -212,7 +212,7 @@ class Record:
         entry = await asyncio.to_thread(self.store.read_end, recorded)
         if entry is None or entry.content is None:
             return None
-        from holdfast.protocol.runs import Failure  # noqa: PLC0415  it loads the language
+        from holdfast.protocol.children import Failure  # noqa: PLC0415  it loads the language
 
         outcome: JSONObject = entry.content.get("outcome") or {}
         view, error = outcome.get("view"), outcome.get("error")

@@ -26,8 +26,8 @@ from holdfast.client.event_texts import progress
 from holdfast.client.texts import preview
 from holdfast.client.trace import Repetition, Span, build_trace, view
 from holdfast.protocol.address import Address
+from holdfast.protocol.children import Failure
 from holdfast.protocol.events import Event
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.usage import Usage
 from tests.client.questions import ACTION, decision, question
 

@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from holdfast.protocol.runs import Failure
+from holdfast.protocol.children import Failure
 from holdfast.workflows import RUNNER
 from tests.conftest import Harness, until
 from tests.own_workflows import Nothing, ShipOrder, Sum

@@ -12,10 +12,10 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import misfit
 from holdfast.blueprint.kinds import AgentTool
 from holdfast.protocol.agents import FindTool, ModelReply, ToolCall, ToolSpec
+from holdfast.protocol.children import AgentState, Failure, ToolBounds
 from holdfast.protocol.events import ToolDenied, ToolFailed
 from holdfast.protocol.ledger import LedgerEntry
 from holdfast.protocol.permissions import Policy, find_settings
-from holdfast.protocol.runs import AgentState, Failure, ToolBounds
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent.checks import Result, check_question
 from holdfast.workflows.agent.ending import EndingTools

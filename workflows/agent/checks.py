@@ -10,7 +10,7 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ToolCall, ToolSpec
-from holdfast.protocol.runs import Failure
+from holdfast.protocol.children import Failure
 from holdfast.protocol.tool_errors import kind_of_failure
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.concurrency import is_cancelled

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.protocol.agents import ReturnedCall, ToolCall, ToolSpec
-from holdfast.protocol.runs import AgentState
+from holdfast.protocol.children import AgentState
 from holdfast.protocol.tool_errors import kind_of_result, useful
 from holdfast.workflows.toolbox import ASK_PERSON
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.blueprint.kinds import AnyStep
-from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState
+from holdfast.protocol.children import AgentDefinition, AgentResult, AgentState
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.agent.turns import AgentTurns
 from holdfast.workflows.concurrency import CancelledWithResult, is_cancelled

@@ -10,9 +10,9 @@ from temporalio.common import RawValue
 from holdfast.protocol import guard
 from holdfast.protocol.address import Address
 from holdfast.protocol.answers import Refusal
+from holdfast.protocol.children import ToldText
 from holdfast.protocol.events import AgentTold
 from holdfast.protocol.names import TELL
-from holdfast.protocol.runs import ToldText
 from holdfast.workflows.door import NOTHING, read_value
 from holdfast.workflows.handlers import Host
 

@@ -16,7 +16,7 @@ from holdfast.blueprint.amounts import say_count
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds.references import MCP
 from holdfast.protocol.agents import Message, ModelReply, ModelRequest, ToolCall, ToolSpec, name_tools
-from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState, Failure
+from holdfast.protocol.children import AgentDefinition, AgentResult, AgentState, Failure
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent.agent_calls import FINAL_RESULT, AgentCalls
 from holdfast.workflows.agent.checks import Result, check_rules, describe_present

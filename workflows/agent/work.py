@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message
-from holdfast.protocol.runs import AgentDefinition, AgentState, Command
+from holdfast.protocol.children import AgentDefinition, AgentState, Command
 from holdfast.workflows.agent import commands
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.frame import ContextStore, Frame, Scope

@@ -12,8 +12,8 @@ from temporalio import workflow
 from holdfast.blueprint.expressions.error import ExpressionError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.protocol.address import Address
+from holdfast.protocol.children import AgentDefinition, AgentResult, AgentState
 from holdfast.protocol.names import AGENT_WORKFLOW
-from holdfast.protocol.runs import AgentDefinition, AgentResult, AgentState
 from holdfast.workflows.agent.mailbox import Mailbox
 from holdfast.workflows.agent.turns import AgentTurns
 from holdfast.workflows.handlers import handles

@@ -13,11 +13,12 @@ from temporalio.common import RawValue
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.questions import Asked
 from holdfast.protocol.address import Address
+from holdfast.protocol.children import AgentDefinition, Carried, ChildDefinition
 from holdfast.protocol.events import EventData
 from holdfast.protocol.incoming import KeptHint
 from holdfast.protocol.past import Past
 from holdfast.protocol.questions import Question, QuestionRequest
-from holdfast.protocol.runs import AgentDefinition, Carried, ChildDefinition, write_summary
+from holdfast.protocol.runs import write_summary
 from holdfast.protocol.usage import Usage
 from holdfast.workflows.calls import Activities
 from holdfast.workflows.children import Children

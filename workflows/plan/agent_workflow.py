@@ -17,10 +17,10 @@ from holdfast.blueprint.kinds import PlanBody
 from holdfast.blueprint.load.plans import plain_plan
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import Message, ModelReply, ToolCall, ToolSpec
+from holdfast.protocol.children import Carried, ToldText
 from holdfast.protocol.events import ToolDenied
 from holdfast.protocol.names import DRIVEN_PLAN_WORKFLOW
 from holdfast.protocol.plans import DrivenDefinition, DrivenState, PlanResult
-from holdfast.protocol.runs import Carried, ToldText
 from holdfast.workflows.agent.checks import Result
 from holdfast.workflows.agent.turns import AgentTurns
 from holdfast.workflows.agent.workflow import AgentWorkflow

@@ -13,7 +13,7 @@ from holdfast.blueprint.plan.tools import find_authored, find_tool_lack, ruling_
 from holdfast.blueprint.plan.work import PlanWork
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import ToolSpec
-from holdfast.protocol.runs import Failure, ToolBounds
+from holdfast.protocol.children import Failure, ToolBounds
 from holdfast.workflows.agents import AgentCall
 from holdfast.workflows.failures import failure
 from holdfast.workflows.plan.catalogue import Catalogue

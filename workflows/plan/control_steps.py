@@ -17,8 +17,8 @@ from holdfast.blueprint.plan.layout import StepUnit
 from holdfast.blueprint.plan.tools import make_tool_errors
 from holdfast.blueprint.questions import Clarification
 from holdfast.protocol.agents import ToolSpec
+from holdfast.protocol.children import Failure
 from holdfast.protocol.plans import UnitResult
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import kind_of_result, useful
 from holdfast.workflows.bounded_tools import BoundedTools
 from holdfast.workflows.concurrency import is_cancelled

@@ -13,8 +13,8 @@ from holdfast.blueprint.plan.answers import asks
 from holdfast.blueprint.plan.layout import LoopUnit, StepUnit
 from holdfast.blueprint.plan.work import choose_agent
 from holdfast.blueprint.questions import Input
+from holdfast.protocol.children import Failure
 from holdfast.protocol.plans import Iteration, UnitResult
-from holdfast.protocol.runs import Failure
 from holdfast.workflows.failure_review import ask_decision
 from holdfast.workflows.failures import find_failure
 from holdfast.workflows.items import describe_excess

@@ -11,6 +11,7 @@ from holdfast.blueprint.kinds import PlanStep
 from holdfast.blueprint.plan.layout import Layout, LoopUnit, StepUnit, Unit, with_bodies
 from holdfast.protocol.address import Address
 from holdfast.protocol.agents import MadeCall, add_calls, name_tools
+from holdfast.protocol.children import Failure
 from holdfast.protocol.ledger import LONGEST_LEDGER
 from holdfast.protocol.plans import (
     ITEMS_FAILED,
@@ -21,7 +22,6 @@ from holdfast.protocol.plans import (
     UnitResult,
     UnitStatus,
 )
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import kind_of_failure
 from holdfast.workflows.concurrency import is_cancelled
 from holdfast.workflows.failures import find_failure

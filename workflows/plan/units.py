@@ -22,8 +22,8 @@ from holdfast.blueprint.plan.questions import PlanQuestion, compile_question
 from holdfast.blueprint.plan.references import list_references
 from holdfast.blueprint.plan.work import PlanWork
 from holdfast.protocol.agents import MadeCall, Message, ReturnedCall
+from holdfast.protocol.children import Failure
 from holdfast.protocol.plans import UnitResult, text_of_result
-from holdfast.protocol.runs import Failure
 from holdfast.protocol.tool_errors import useful
 from holdfast.workflows.agents import run_agent
 from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled

@@ -8,7 +8,7 @@ from holdfast.blueprint.expressions.values import write_text
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, Clarify
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.runs import ClarifyDefinition, ClarifyResult, ClarifyState
+from holdfast.protocol.children import ClarifyDefinition, ClarifyResult, ClarifyState
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Loop, States
-from holdfast.protocol.runs import LoopDefinition, LoopResult, LoopState
+from holdfast.protocol.children import LoopDefinition, LoopResult, LoopState
 from holdfast.workflows.children import define_child
 from holdfast.workflows.deadlines import FINISHED, run_until_deadline
 from holdfast.workflows.frame import Frame

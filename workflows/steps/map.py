@@ -10,7 +10,7 @@ from dataclasses import replace
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Map
 from holdfast.blueprint.questions import brief
-from holdfast.protocol.runs import MapDefinition, MapState
+from holdfast.protocol.children import MapDefinition, MapState
 from holdfast.workflows.children import define_child
 from holdfast.workflows.failures import failure
 from holdfast.workflows.frame import Frame

@@ -20,9 +20,9 @@ from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.kinds import AnyStep, Parallel
 from holdfast.blueprint.questions import brief
 from holdfast.blueprint.reducers import is_below, split_keys
+from holdfast.protocol.children import Failure
 from holdfast.protocol.context import Path, changes, with_changes
 from holdfast.protocol.events import BranchCompleted, BranchStarted, BranchSuperseded
-from holdfast.protocol.runs import Failure
 from holdfast.workflows.concurrency import end, is_cancelled, raise_if_cancelled, run_together
 from holdfast.workflows.failures import HANDLED, StepFailure, failure, find_context, find_failure
 from holdfast.workflows.frame import ContextStore, Frame, Scope

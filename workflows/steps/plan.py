@@ -16,6 +16,7 @@ from holdfast.blueprint.kinds import Agent, AnyStep, Blueprint, PlainStep, Plan
 from holdfast.blueprint.kinds.agents import DRIVER_TURNS
 from holdfast.blueprint.kinds.plan_body import DEFAULT_MODEL
 from holdfast.blueprint.kinds.walk import lists_within
+from holdfast.protocol.children import Failure
 from holdfast.protocol.events import StepRetrying
 from holdfast.protocol.ledger import ANY_TOOL, LedgerEntry, read_ledger
 from holdfast.protocol.plans import (
@@ -30,7 +31,6 @@ from holdfast.protocol.plans import (
     ScheduledState,
     fit_output,
 )
-from holdfast.protocol.runs import Failure
 from holdfast.workflows.agents import AgentCall, add_own_limits, count_left_out, define_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.children import define_child

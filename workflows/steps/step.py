@@ -12,8 +12,8 @@ from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.kinds import Agent, ImportConfig, PlainStep, Undo
 from holdfast.blueprint.kinds.references import IMPORT
 from holdfast.protocol.agents import Completed, ToolRequest
+from holdfast.protocol.children import AgentResult, PendingUndo, ToolBounds
 from holdfast.protocol.context import read
-from holdfast.protocol.runs import AgentResult, PendingUndo, ToolBounds
 from holdfast.workflows.agents import AgentCall, count_left_out, make_opening, run_agent
 from holdfast.workflows.assignees import render_asked_people
 from holdfast.workflows.attachments import add_files
