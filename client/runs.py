@@ -18,9 +18,6 @@ from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON
 from holdfast.client.answering import Answering, Sender
 from holdfast.client.facets.access import AccessControl, send_answers
-from holdfast.client.facets.assignment import QuestionAssignment
-from holdfast.client.facets.control import RunControl
-from holdfast.client.facets.external_events import ExternalEvents
 from holdfast.client.facets.lists import RunLists
 from holdfast.client.listing import only_match
 from holdfast.client.open_questions import OpenQuestions, QuestionFinder
@@ -42,6 +39,9 @@ if TYPE_CHECKING:
     from holdfast.blueprint.kinds import Blueprint
     from holdfast.blueprint.kinds.document import BlueprintSource
     from holdfast.client.archive import Archive
+    from holdfast.client.facets.assignment import QuestionAssignment
+    from holdfast.client.facets.control import RunControl
+    from holdfast.client.facets.external_events import ExternalEvents
     from holdfast.client.facets.plans import RunPlans
     from holdfast.client.facets.watch import RunWatch
     from holdfast.client.forks import Forked
@@ -77,18 +77,36 @@ class Runs:
         self.client, self.task_queue, self.archive = client, task_queue, archive
         self.tree = tree = Tree(client, task_queue, archive, cache)
         self._answering, self.permissions = answering or Answering(), permissions
-        self.access = access = AccessControl(tree, self.answering, permissions)
+        self.access = AccessControl(tree, self.answering, permissions)
         self.reader = reader or QuestionReader(tree)
         self._finder = QuestionFinder(tree, self.answering.memory)
-        self.lists = RunLists(tree, self.answering, access, permissions, self.reader)
-        self.control = RunControl(tree, self.answering, access)
-        self.assignment = QuestionAssignment(tree, self.answering, access)
-        self.external_events = ExternalEvents(tree, self.answering, self.reader)
+        self.lists = RunLists(tree, self.answering, self.access, permissions, self.reader)
 
     @property
     def answering(self) -> Answering:
         """The way of answering; the facets hold the same one, so that other ways make other `Runs`."""
         return self._answering
+
+    @cached_property
+    def control(self) -> RunControl:
+        """Commands to a run; see `facets`."""
+        from holdfast.client.facets.control import RunControl  # noqa: PLC0415  most commands steer no run
+
+        return RunControl(self.tree, self.answering, self.access)
+
+    @cached_property
+    def assignment(self) -> QuestionAssignment:
+        """Whom a question waits for; see `facets`."""
+        from holdfast.client.facets.assignment import QuestionAssignment  # noqa: PLC0415  few commands change it
+
+        return QuestionAssignment(self.tree, self.answering, self.access)
+
+    @cached_property
+    def external_events(self) -> ExternalEvents:
+        """Events of other systems; see `facets`."""
+        from holdfast.client.facets.external_events import ExternalEvents  # noqa: PLC0415  one command sends them
+
+        return ExternalEvents(self.tree, self.answering, self.reader)
 
     @cached_property
     def watch(self) -> RunWatch:

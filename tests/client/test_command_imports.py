@@ -23,6 +23,7 @@ LANGUAGE = (
 HEAVY = (
     "holdfast.blueprint.kinds",
     "holdfast.protocol.runs",
+    "holdfast.protocol.children",
     "holdfast.protocol.events",
     "jinja2",
     "yaml",
@@ -30,6 +31,7 @@ HEAVY = (
 )
 """What a command may load only where it shows a step or an event, or starts a run."""
 SERVING = ("holdfast.server", "sqlalchemy", "starlette", "prompt_toolkit")
+STEERING = ("holdfast.client.facets.control", "holdfast.client.facets.assignment", "holdfast.protocol.assignment")
 ENGINE = ("temporalio", "grpc", "holdfast.client.runs")
 BLUEPRINT = "name: ask\nsteps: [{kind: hitl, name: go, message: Go on?}]\n"
 PROGRAM = """
@@ -85,10 +87,16 @@ def test_a_command_that_shows_no_step_loads_neither_kinds_nor_events(name: str) 
     assert read_loaded(None, name).isdisjoint(HEAVY)
 
 
-def test_who_reads_a_history_loads_no_language() -> None:
-    program = "import sys, holdfast.cli.history, holdfast.cli.record; print(*sys.modules)"
+def read_modules(*names: str) -> set[str]:
+    """Return the modules that a process has loaded once it has imported these."""
+    program = f"import sys, {', '.join(names)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert set(done.stdout.split()).isdisjoint({*LANGUAGE, "holdfast.blueprint.kinds", "jinja2", "yaml"})
+    return set(done.stdout.split())
+
+
+def test_who_reads_a_history_loads_no_language() -> None:
+    loaded = read_modules("holdfast.cli.history", "holdfast.cli.record")
+    assert loaded.isdisjoint({*LANGUAGE, "holdfast.blueprint.kinds", "jinja2", "yaml"})
 
 
 @pytest.mark.parametrize("name", ["show", "follow"])
@@ -97,9 +105,10 @@ def test_a_command_that_shows_a_run_loads_no_kinds(name: str) -> None:
     assert read_loaded(None, name).isdisjoint({*LANGUAGE, *HEAVY} - {"holdfast.protocol.events"})
 
 
-def test_who_starts_a_run_loads_neither_prompts_nor_events_nor_plans() -> None:
+def test_who_starts_a_run_loads_neither_prompts_nor_events_nor_plans_nor_what_workflows_give_each_other() -> None:
     attending = {"rich.console", "holdfast.cli.prompts", "holdfast.protocol.events", "holdfast.client.trace"}
-    assert read_loaded(None, "start").isdisjoint({*attending, "holdfast.blueprint.plan.compile"})
+    running = {"holdfast.protocol.children", "holdfast.protocol.agents", "holdfast.blueprint.plan.compile"}
+    assert read_modules("holdfast.cli.start", "holdfast.client.starting").isdisjoint({*attending, *running, *STEERING})
 
 
 @pytest.mark.parametrize("words", ["--version", "--help"])
@@ -111,8 +120,7 @@ def test_what_needs_no_command_loads_none(words: str) -> None:
 
 @pytest.mark.slow
 def test_who_reads_the_record_loads_no_migrations() -> None:
-    program = "import sys; from holdfast.server.record import record; assert 'alembic' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert "alembic" not in read_modules("holdfast.server.record.record")
 
 
 def test_bases_of_many_models_write_their_class_variables_as_types() -> None:
