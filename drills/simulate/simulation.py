@@ -153,7 +153,12 @@ class Simulation:
 
     def run(self) -> Outcome:
         """Run to the end, and return how it has ended. Raises `Violation` for a promise that is broken."""
-        profile = Profile.choose(self.choices)
+        self.start()
+        return self.finish()
+
+    def start(self) -> None:
+        """Start the run, and make no move yet."""
+        self.profile = Profile.choose(self.choices)
         self.disturbances_left = MOST_DISTURBANCES if self.disturbed else 0
         self.world = self.make_world(self.generated.events)
         self.server = self.world.server
@@ -164,13 +169,17 @@ class Simulation:
         limits, blueprint = self.limits, self.generated.blueprint
         definition = Definition(run="", blueprint=blueprint, history_limits=limits, past=past, local_tools=[FIND])
         self.world.start(definition, "tea")
-        for _ in range(MOST_MOVES):
-            if not self._move(profile):
-                break
-        else:
+
+    def finish(self) -> Outcome:
+        """Go on to the end, and return how the run has ended. Raises `Violation` for a promise that is broken."""
+        if not self.make_moves(MOST_MOVES):
             raise Violation(f"has not ended after {MOST_MOVES} moves: {self._describe_waiting()}")
         self._check_end()
         return self._read_outcome()
+
+    def make_moves(self, most: int) -> bool:
+        """Make so many moves, or as many as there are; return whether there are no more."""
+        return not all(self._move() for _ in range(most))
 
     def _choose_limits(self) -> HistoryLimits:
         """Return the limits of a history: those of the run that this one goes on from, as a client starts it."""
@@ -181,7 +190,7 @@ class Simulation:
 
     # Moves
 
-    def _move(self, profile: Profile) -> bool:
+    def _move(self) -> bool:
         """Make one move; return whether there was one."""
         self.world.look()
         plain = self._list_plain()
@@ -189,9 +198,9 @@ class Simulation:
             return False
         moves, weights = plain, [1.0] * len(plain)
         if self.disturbances_left:
-            disturbing = [move for move in self._list_disturbing(profile) if profile.weights[move.what]]
+            disturbing = [move for move in self._list_disturbing() if self.profile.weights[move.what]]
             moves = [*plain, *disturbing]
-            weights += [profile.weights[move.what] for move in disturbing]
+            weights += [self.profile.weights[move.what] for move in disturbing]
         index = self.choices.index(weights)
         self.disturbances_left -= index >= len(plain)
         move = moves[index]
@@ -219,8 +228,8 @@ class Simulation:
         self.server.operations.remove(move)
         move.make()
 
-    def _list_disturbing(self, profile: Profile) -> list[Move]:
-        server, world = self.server, self.world
+    def _list_disturbing(self) -> list[Move]:
+        server, world, profile = self.server, self.world, self.profile
         moves: list[Move] = []
         for run in server.runs:
             if run.closed or run in server.foreign:
@@ -400,14 +409,20 @@ def _check_undone(completed: Set[str], undone: Set[str], effects: Mapping[tuple[
 class _Prepared(NamedTuple):
     generated: Generated
     expected: Outcome
-    moves: int
+
+
+@lru_cache(maxsize=4)
+def _begin_undisturbed(written: tuple[int, ...]) -> Simulation:
+    simulation = Simulation(write(Choices(written)), Choices([]), disturbed=False)
+    simulation.start()
+    return simulation
 
 
 @lru_cache(maxsize=4)
 def _prepare(written: tuple[int, ...]) -> _Prepared:
     """Return a blueprint, and what its undisturbed run comes to."""
-    simulation = Simulation(write(Choices(written)), Choices([]), disturbed=False)
-    return _Prepared(simulation.generated, simulation.run(), len(simulation.moves))
+    simulation = _begin_undisturbed(written)
+    return _Prepared(simulation.generated, simulation.finish())
 
 
 @lru_cache(maxsize=4)
@@ -425,6 +440,7 @@ def choose_blueprint(seed: int) -> tuple[int, ...]:
 
 def forget_prepared() -> None:
     """Forget the runs that were not disturbed, as the product is another one now."""
+    _begin_undisturbed.cache_clear()
     _prepare.cache_clear()
     _expect.cache_clear()
 
@@ -434,14 +450,18 @@ _choose = lru_cache(maxsize=4)(lambda number: choose_blueprint(number * SCHEDULE
 
 def prepare_seed(seed: int) -> tuple[Generated, Outcome]:
     """Return the blueprint of a seed, and how its undisturbed run ends. Raises `Violation` if that breaks a promise."""
-    return _prepare(_choose(seed // SCHEDULES))[:2]
+    return _prepare(_choose(seed // SCHEDULES))
 
 
 def is_small(seed: int) -> bool:
-    """Return whether the blueprint of a seed is small. One whose undisturbed run breaks a promise is, to be told of."""
+    """Return whether the blueprint of a seed is small: its undisturbed run, which a large one does not go on with.
+
+    One that breaks a promise in so few moves is small, too, to be told of.
+    """
     try:
-        return _prepare(_choose(seed // SCHEDULES)).moves <= SMALL
+        return _begin_undisturbed(_choose(seed // SCHEDULES)).make_moves(SMALL + 1)
     except Violation:
+        _begin_undisturbed.cache_clear()  # from its beginning it breaks it again
         return True
 
 
@@ -464,7 +484,7 @@ def run_choices(
         chains: Whether runs go on from runs that went on from others, and forks change values.
     """
     try:
-        generated, expected, _ = _prepare(written)
+        generated, expected = _prepare(written)
     except Violation as violation:
         return Failure(seed, f"undisturbed: {violation}", write(Choices(written)), [], written, [])
     simulation = Simulation(generated, choices, replays=replays, chains=chains)
