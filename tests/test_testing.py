@@ -54,6 +54,7 @@ async def test_an_answer_that_is_left_over_is_told(env: testing.Environment) -> 
         await env.run(Invitations.run, ["Ana"], answers=["yes", "no"])
 
 
+@pytest.mark.slow
 async def test_a_workflow_may_ask_after_a_cancel_that_it_catches(env: testing.Environment) -> None:
     handle = await env.start(Booking.run)
     assert [question.message for question in await env.questions(handle)] == ["Book it?"]
@@ -122,6 +123,7 @@ async def test_an_answer_may_name_the_person_who_gives_it(env: testing.Environme
         await env.run(Salary.run, answers=["yes"])
 
 
+@pytest.mark.slow
 async def test_an_answer_of_somebody_who_is_asked_later_is_kept_until_then(env: testing.Environment) -> None:
     answers = [{"question": "*", "content": "yes", "by": "user:max"}]
     assert await env.run(Escalated.run, answers=answers) == "yes"

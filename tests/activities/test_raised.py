@@ -23,6 +23,7 @@ RAISING = {
 }
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("what", RAISING)
 async def test_a_failure_names_file_line_and_function(house: Harness, what: str) -> None:
     name, text = RAISING[what]

@@ -281,6 +281,7 @@ async def test_what_is_not_carried_fails_the_call_and_a_tool_may_interrupt(house
     assert calls(house.folder, "picked") == 1
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("name", "told", "tool"),
     [

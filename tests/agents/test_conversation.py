@@ -106,6 +106,7 @@ async def test_a_loop_that_is_a_conversation_is_stored_about_once(temporal: Clie
         assert sum(stat.st_size for _, stat in folder.files()) < 4 * 2 * turns * said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("turns", "most"), [(18, 400_000), pytest.param(60, 4_000_000, marks=pytest.mark.slow)])
 async def test_without_a_place_for_large_payloads_an_agent_continues_as_new_by_size(
     temporal: Client, tmp_path: Path, turns: int, most: int

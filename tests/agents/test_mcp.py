@@ -37,6 +37,7 @@ async def house(
         await servers.close()
 
 
+@pytest.mark.slow
 async def test_an_agent_calls_the_tools_of_a_server_once_a_person_agrees(house: Harness) -> None:
     turns = [
         turn(call("files_add", a=1, b=2), call("files_nothing")),

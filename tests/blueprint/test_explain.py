@@ -660,6 +660,7 @@ def test_an_expression_of_any_depth_has_words(expression: str) -> None:
     assert condition(expression, RUN)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(max_size=80), st.text(min_size=1, max_size=20), st.text(max_size=20))
 def test_an_explanation_never_steers_a_terminal(message: str, option: str, key: str) -> None:

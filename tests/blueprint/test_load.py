@@ -12,7 +12,7 @@ from holdfast.blueprint import validate as validation
 from holdfast.blueprint.core import expand
 from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.kinds import KINDS, Blueprint, Operation
-from holdfast.blueprint.load import load, loads, parse, parse_file
+from holdfast.blueprint.load import files, load, loads, parse, parse_file
 from holdfast.blueprint.parts import Part
 from holdfast.blueprint.source import read
 from tests.blueprint.written import ALL, FULL, yaml
@@ -313,11 +313,12 @@ def test_a_problem_of_a_file_imported_twice_is_told_once(tmp_path: Path) -> None
     assert [one.code for one in caught.value.problems] == ["unknown_key"]
 
 
-def test_imports_that_multiply_are_refused(tmp_path: Path) -> None:
+def test_imports_that_multiply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_VALUES", 1_000)
     steps = "\nsteps: [{name: a}]"
-    files = {f"f{n}": f"imports: {{a: f{n + 1}.yaml, b: f{n + 1}.yaml}}{steps}" for n in range(18)}
-    main = write(tmp_path, main="imports: {a: f0.yaml}" + steps, f18="steps: [{name: b}]", **files)
-    with pytest.raises(BlueprintError, match="more than 100,000 values with all imports"):
+    doubling = {f"f{n}": f"imports: {{a: f{n + 1}.yaml, b: f{n + 1}.yaml}}{steps}" for n in range(10)}
+    main = write(tmp_path, main="imports: {a: f0.yaml}" + steps, f10="steps: [{name: b}]", **doubling)
+    with pytest.raises(BlueprintError, match="more than 1,000 values with all imports"):
         load(main)
 
 

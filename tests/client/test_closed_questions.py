@@ -78,6 +78,7 @@ async def listed(house: Harness, workflow: str) -> list[Waiting]:
     return [row async for row in waiting_workflows(house.client) if row.owner == workflow]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", [IN_A_RUN, pytest.param(IN_A_LOOP, marks=pytest.mark.slow), ACROSS], ids=["run", "loop", "continued"]
 )

@@ -63,6 +63,7 @@ def test_a_file_that_ends_in_json_gets_the_plan_itself(create: Holdfast) -> None
     assert agent.model == f"scripted:{create.folder / 'replies.yaml'}"
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     "written", ["1. Draft a mail\n2. Send it\n", '["Draft a mail", "Send it"]', "* Draft a mail\n* Send it"]
 )

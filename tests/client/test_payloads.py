@@ -225,6 +225,7 @@ def _store_many(place: str, mine: int) -> list[dict[str, str]]:
     return [dict(claim.claim_data) for claim in claims]
 
 
+@pytest.mark.slow
 async def test_processes_that_store_the_same_and_different_payloads_do_not_disturb_each_other(
     folder: PayloadDirectory,
 ) -> None:

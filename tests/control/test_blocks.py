@@ -172,6 +172,7 @@ async def test_of_a_call_that_was_cut_off_a_person_says_whether_it_acted(house: 
     assert read_done(house.folder) == ["unwait"]
 
 
+@pytest.mark.slow
 async def test_what_was_cut_off_is_told_while_undos_run(house: Harness) -> None:
     wait = {"uses": "waits_to_be_cancelled", "arguments": {"folder": str(house.folder), "name": "calls"}}
     (house.folder / "shut").touch()
@@ -280,6 +281,7 @@ async def test_work_that_ends_while_a_person_is_asked_needs_no_more_time(house: 
     assert (await house.types(run)).count("question.superseded") == 1
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("on_deadline", ["fail", "finish"])
 async def test_a_loop_and_a_run_have_deadlines(house: Harness, on_deadline: str) -> None:
     loop = repeat(ASK)

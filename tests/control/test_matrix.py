@@ -24,6 +24,7 @@ async def begin(house: Harness, name: str, answers: int) -> Rounds:
     return rounds
 
 
+@pytest.mark.first_row
 @every_control
 async def test_a_pause_in_each_round_holds_what_follows_the_answer(house: Harness, name: str) -> None:
     rounds = await begin(house, name, 0)

@@ -40,6 +40,7 @@ def names(undos: list[OpenUndo] | None) -> list[str]:
     return [undo.name for undo in undos]
 
 
+@pytest.mark.slow
 async def test_how_far_it_has_come_is_told(house: Harness) -> None:
     run = await undoing(house)
     assert (await house.runs.state(run)).undoing == HALF

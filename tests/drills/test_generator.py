@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, get_args
 
+import pytest
 from pydantic import BaseModel
 
 from drills.simulate.blueprints import Choices, Generator, write
@@ -76,6 +77,7 @@ def generate_keys() -> set[tuple[str, str]]:
     return keys
 
 
+@pytest.mark.slow
 def test_every_key_is_generated_or_left_out_with_a_reason() -> None:
     generated = generate_keys()
     common = {key for _, key in generated} & Step.model_fields.keys()  # the same for every kind: one is enough

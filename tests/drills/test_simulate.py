@@ -57,6 +57,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_promise_holds_under_every_schedule(batch: int) -> None:
     for seed in range(batch * SCHEDULES, (batch + 1) * SCHEDULES):

@@ -65,6 +65,7 @@ async def test_what_is_too_large_to_be_sent_fails(house: Harness, large: str) ->
     assert "run.completed" not in await house.types(run)
 
 
+@pytest.mark.slow
 async def test_branches_that_double_their_input_in_a_loop_fail_before_they_hold_the_workflow_up(house: Harness) -> None:
     both = {"kind": "parallel", "name": "both", "branches": {"one": [{"name": "here"}], "other": [{"name": "there"}]}}
     document = {"steps": [{"kind": "loop", "name": "more", "loop": {"max_loops": 60, "body": [both]}}]}
@@ -83,6 +84,7 @@ async def test_a_context_that_grows_without_end_fails_before_it_holds_the_workfl
     assert (outcome.error.type, outcome.error.message) == ("too_large", "the context has more than 32 MiB")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from(["a", "b.c", "context.log"]), st.sampled_from(["set", "append"]), VALUES)))
 def test_a_context_is_never_taken_for_lighter_than_it_is(writes: list[tuple[str, Any, Any]]) -> None:
@@ -107,6 +109,7 @@ def fill(size: int, log: str) -> str:
     return "x" * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "status"), [(1_990_000, "completed"), (2_000_001, "failed")])
 async def test_a_result_that_no_server_takes_fails_its_call_which_is_not_made_again(
     house: Harness, tmp_path: Path, size: int, status: str

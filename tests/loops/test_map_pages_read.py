@@ -37,8 +37,9 @@ async def ended(house: Harness, count: int) -> str:
     return run
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(400, marks=pytest.mark.slow)])
-async def test_only_the_pages_of_the_last_items_are_read(house: Harness, count: int) -> None:
+@pytest.mark.slow
+async def test_only_the_pages_of_the_last_items_are_read(house: Harness) -> None:
+    count = 60
     run = await ended(house, count)
     whole, every = await last_items(house, run, None)
     span, few = await last_items(house, run, 6)

@@ -139,6 +139,7 @@ async def test_an_answer_is_met_by_the_question_that_was_answered_alone(house: H
         await stop(house, forked.run)
 
 
+@pytest.mark.slow
 async def test_another_timeout_in_what_is_met_changes_nothing(house: Harness) -> None:
     steps = [*write(house), {"name": "end"}]
     run = await house.start(yaml.safe_dump({"steps": steps}))

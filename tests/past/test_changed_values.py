@@ -46,7 +46,7 @@ async def begin_changed(house: Harness, at: str) -> tuple[str, Any]:
     return changed.run, output
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["first", "l", "loop:l:2", "map:m:1", "branch:b", "m"])
 async def test_a_retry_changes_them_where_they_were_changed(house: Harness, at: str) -> None:
     run, output = await begin_changed(house, at)

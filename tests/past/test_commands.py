@@ -6,6 +6,7 @@ import html
 import re
 from urllib.parse import unquote
 
+import pytest
 import yaml
 
 from tests.client.command import Holdfast
@@ -57,6 +58,7 @@ def test_a_fork_begins_in_the_middle_with_another_value(holdfast: Holdfast) -> N
     }
 
 
+@pytest.mark.slow
 async def test_the_page_of_a_failed_run_goes_on_with_it(house: Harness) -> None:
     run = await fail(house, [pay(house.folder, "ana"), ASK, mend(house.folder)], {"granted": True})
     (house.folder / "broken").unlink()

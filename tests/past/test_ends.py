@@ -145,6 +145,7 @@ async def test_a_plan_goes_on_where_it_failed(house: Harness) -> None:
     assert ((await house.result(new)).status, paid(house), calls(house.folder, "mended")) == ("completed", 1, 1)
 
 
+@pytest.mark.slow
 async def test_a_plan_goes_on_in_the_loop_that_failed(house: Harness) -> None:
     folder = str(house.folder)
     pays = {"id": "pay", "tools": ["pay_out"], "arguments": {"folder": folder, "payee": "CURRENT_ITEM", "amount": 1}}

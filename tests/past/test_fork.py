@@ -193,6 +193,7 @@ output: ["{{ steps.first.output }}", "{{ context.all }}", "{{ steps.last.output 
 """
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("at", "output"),
     [
@@ -208,7 +209,7 @@ async def test_the_input_is_changed_from_the_place_on(house: Harness, at: str, o
     assert await house.output(await fork(house, run, at, changes={"input.tone": "dry"})) == output
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 @pytest.mark.parametrize("behind", ["last", "loop:l:4"])
 async def test_a_changed_input_stays_in_later_forks_that_do_not_come_to_its_place(house: Harness, behind: str) -> None:
     """They meet the loop as a whole, or begin with its later state."""

@@ -51,6 +51,7 @@ async def test_a_tool_gets_the_answers_together_that_it_got_together(house: Harn
     assert calls(house.folder, "research") == 4
 
 
+@pytest.mark.slow
 async def test_a_graph_whose_question_was_declined_asks_it_again(house: Harness) -> None:
     uses = {"name": "graph", "uses": "tests.graphs:parallel", "input": {"folder": str(house.folder), "log": []}}
     run = await house.start(yaml.safe_dump({"steps": [uses], "output": "{{ steps.graph.output.log }}"}))

@@ -56,7 +56,7 @@ async def test_a_plan_that_went_on_without_a_step_makes_it_again(house: Harness,
     await check_retry(house, {"steps": [pay(house, "ana"), mend(house), *others, last]}, limits, 3, (4, 1))
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS)
 async def test_a_loop_that_went_on_without_an_item_makes_it_again(house: Harness, limits: str) -> None:
     each = {"over": ["ana", "bob", "eve"], "steps": ["mend", "pay"]}
@@ -64,7 +64,7 @@ async def test_a_loop_that_went_on_without_an_item_makes_it_again(house: Harness
     await check_retry(house, plan, limits, 3, (3, 3))
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS)
 async def test_an_agent_that_drove_on_without_a_step_hears_how_it_ends_now(house: Harness, limits: str) -> None:
     first, broken, last = pay(house, "ana"), mend(house), pay(house, "eve", "last")
@@ -74,7 +74,7 @@ async def test_an_agent_that_drove_on_without_a_step_hears_how_it_ends_now(house
     await check_retry(house, plan, limits, 2, (2, 1))
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS)
 async def test_an_agent_hears_it_in_the_loop_that_it_drove_later(house: Harness, limits: str) -> None:
     """The loop was done, and it handed the whole plan back as it was then."""

@@ -151,7 +151,7 @@ def sends_and_asks(plans: Plans, driver: str) -> Json:
     return {"plan": [begin("all"), *item, plans.runs("s", "plan_send", to="b"), finish("s"), ask("b?")]}
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [50, 1])
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_cancelled_plan_tells_the_items_of_its_loop(plans: Plans, driver: str, rounds: int) -> None:

@@ -68,6 +68,7 @@ def script_for(plans: Plans, driver: str, second: Json, after: list[Json] | None
     plans.harness.script(json.dumps({"think": think, **own}))
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(("answer", "sent"), [(False, ["ana", "ben", "ben"]), (True, ["ana", "ben", "ana", "ben"])])
 async def test_what_the_plan_before_has_done_is_asked_about(
@@ -154,6 +155,7 @@ async def test_the_second_plan_is_shown_with_what_differs_from_the_first(plans: 
     assert "rejected the plan" in str((await plans.harness.result(run)).error)
 
 
+@pytest.mark.slow
 async def test_the_second_plan_is_told_apart_from_the_first(plans: Plans) -> None:
     """While it waits for approval nothing of it has begun, and what the first did is there."""
     script_for(plans, "engine", {})
@@ -486,6 +488,7 @@ async def test_a_french_plan_asks_in_french_whether_a_call_is_made_again(plans: 
     assert question.message.startswith(asked)
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(("answer", "sent"), [(False, ["ana"]), (True, ["ana", "ana"])])
 async def test_what_a_change_of_the_plan_would_repeat_is_asked_about(

@@ -14,6 +14,7 @@ def failing_step(plans: Plans) -> dict[str, Any]:
     return step("1", tools=["plan_send_safely"], arguments={"log": str(plans.log), "to": "cook", "words": "closed"})
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_tool_that_raises_names_its_line_in_run_plan_and_show(plans: Plans, driver: str) -> None:
     turns = [plans.runs("1", "plan_send_safely", to="cook", words="closed"), finish("1")]
@@ -28,6 +29,7 @@ async def test_a_tool_that_raises_names_its_line_in_run_plan_and_show(plans: Pla
     assert "raised at tests/plans/plan_tools.py:" in failure_text("r", "failed", outcome.error)
 
 
+@pytest.mark.slow
 async def test_a_tool_that_raises_in_a_loop_names_its_line(plans: Plans) -> None:
     plan = {"steps": [failing_step(plans)], "loop_blocks": {"all": loop(["a"], "1")}}
     run = await plans.start(plan, {})

@@ -141,6 +141,7 @@ async def test_a_question_in_a_loop_knows_its_item(plans: Plans) -> None:
     assert [one["steps"]["2"]["status"] for one in items] == ["completed", "skipped"]
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(
     ("size", "parts", "rounds"), [(60, 3, 10), pytest.param(1_000, 20, 50, marks=pytest.mark.slow)]
 )

@@ -38,6 +38,7 @@ def count_result(histories: list[WorkflowHistory], end: str) -> int:
     return sum(payload.ByteSize() for payload in completed.result.payloads)
 
 
+@pytest.mark.slow
 async def test_what_may_just_be_sent_is_sent_and_a_byte_more_fails_the_plan(plans: Plans) -> None:
     async def end_within(value: int) -> tuple[Outcome, list[WorkflowHistory]]:
         run = await plans.start(updates(plans), {}, history_limits=HistoryLimits(value=value))
@@ -78,6 +79,7 @@ async def test_more_than_a_server_takes_fails_a_plan_and_does_not_hold_it_up(pla
     assert outcome.output["status"] == "failed"
 
 
+@pytest.mark.slow
 async def test_a_large_loop_that_is_cancelled_tells_its_items_without_their_values(plans: Plans) -> None:
     args = {"log": str(plans.log), "event": "x" * 5_000}
     ask = step("2", "ASK_INFO: Go on?", condition="LOOP_INDEX equals 5", dependencies=["1"])
@@ -92,6 +94,7 @@ async def test_a_large_loop_that_is_cancelled_tells_its_items_without_their_valu
     assert done == [("completed", None)] * 6
 
 
+@pytest.mark.first_row
 @pytest.mark.parametrize(("count", "kept"), [(20, True), (70, False)])
 async def test_a_loop_does_not_carry_what_a_ledger_would_leave_out(plans: Plans, count: int, kept: bool) -> None:
     run = await plans.start(updates(plans, count, 900), {})

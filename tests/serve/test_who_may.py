@@ -378,6 +378,7 @@ async def test_an_assignee_sees_what_people_answered_before_and_no_more_of_the_r
     assert ["facts" in pages[name] for name in ("ana", "sam")] == [False, True]
 
 
+@pytest.mark.slow
 async def test_a_question_that_was_answered_goes_on_being_seen_by_those_who_were_asked(
     house: Harness, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +434,7 @@ def body_of(call: ApiCall) -> str:
     return json.dumps({**body, "to": ["user:bob"]} if call.name == "reassign_question" else body)
 
 
+@pytest.mark.slow
 async def test_what_one_may_not_see_is_answered_as_what_there_is_not(house: Harness, site: Site) -> None:
     """Also at an address that is added later, which the table does not know yet."""
     question, found = await salary(house, site), addresses()

@@ -46,7 +46,7 @@ async def wired(temporal: Client, tmp_path: Path, fake: Fake) -> AsyncIterator[H
         await harness.replay()
 
 
-@pytest.mark.first_row
+@pytest.mark.slow
 async def test_a_whole_conversation_is_taken_by_every_api(wired: Harness, fake: Fake, tmp_path: Path) -> None:
     fake.calls(("balance", {"pending": True}), ("guess", {"number": 1}))
     fake.reply(LIMITED)
