@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
@@ -42,6 +43,8 @@ from holdfast.runtime.errors import BadInput, RunExists
 Model = TypeVar("Model", bound=BaseModel)
 NAME = "question"
 """The name of the blueprint and of its step."""
+SHORTEST_SECONDS = 1.0
+"""The time for what is asked again behind the deadline: it may have been asked and answered before."""
 MOST_TRIES = 100
 """Questions about one answer, each with the reason why the last answer breaks a rule of its model."""
 
@@ -134,16 +137,17 @@ async def ask(
     """
     check_options(options)
     runs = runs or await _connect()
-    text = message
+    text, begun = message, None
     for attempt in range(1, MOST_TRIES + 1):
-        blueprint = make_blueprint(text, schema, options)
+        blueprint = make_blueprint(text, schema, _shorten_times(options, begun))
         run = new_run_id(blueprint) if key is None else _make_id(key, attempt)
-        outcome = await _ask_once(runs, blueprint, run, by, withdraw=key is None)
+        outcome = await _ask_once(runs, blueprint, run, by, again=begun is not None, withdraw=key is None)
         output = _read_output(outcome)
         try:
             return None if output is None else read_instance(schema, options.get("kind", "input"), output)
         except ValidationError as error:  # the model has rules that its JSON Schema cannot say
             text = write_returned(message, describe_problem(error))
+        begun = begun or await _find_begin(runs, run)
     raise BadInput(f"no answer to {message!r} fits the model in {MOST_TRIES} tries; the last was that of the run {run}")
 
 
@@ -210,6 +214,27 @@ def _list_times(options: AskOptions) -> dict[str, Any]:
     return times
 
 
+async def _find_begin(runs: Runs, run: str) -> datetime:
+    """Return the time at which a question was asked for the first time."""
+    return min((event.time for event in await runs.watch.events(run)), default=datetime.now(UTC))
+
+
+def _shorten_times(options: AskOptions, begun: datetime | None) -> AskOptions:
+    """Return the options of what is asked again, with the deadline and the escalation of the first time, `begun`."""
+    if begun is None:
+        return options
+    waited = (datetime.now(UTC) - begun).total_seconds()
+    later = options.copy()
+    if (timeout := read_seconds(options, "timeout")) is not None:
+        later["timeout"] = max(timeout - waited, SHORTEST_SECONDS)
+    rungs = read_ladder(options)
+    for after, names in rungs:
+        if after <= waited:
+            later["assignees"] = names
+    later["escalate"] = [(after - waited, names) for after, names in rungs if after > waited]
+    return later
+
+
 def _make_id(key: str, attempt: int) -> str:
     """Return the id of the run that asks under a key; a key that no id may hold is digested."""
     later = "" if attempt == 1 else f"~{attempt}"
@@ -219,15 +244,17 @@ def _make_id(key: str, attempt: int) -> str:
     return f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()}{later}"
 
 
-async def _ask_once(runs: Runs, blueprint: Blueprint, run: str, by: str | None, *, withdraw: bool) -> Outcome:
+async def _ask_once(
+    runs: Runs, blueprint: Blueprint, run: str, by: str | None, *, again: bool, withdraw: bool
+) -> Outcome:
     """Start the run of a question, or find it, and return how it ended."""
     if await archived_end(runs.tree, run) is not None:
-        await _check_same(runs, blueprint, run)
+        await _check_same(runs, blueprint, run, again=again)
     else:
         try:
             await runs.start(blueprint, run=run, started_by=by)
         except RunExists:
-            await _check_same(runs, blueprint, run)
+            await _check_same(runs, blueprint, run, again=again)
     try:
         return await runs.result(run)
     except asyncio.CancelledError:
@@ -236,10 +263,11 @@ async def _ask_once(runs: Runs, blueprint: Blueprint, run: str, by: str | None, 
         raise
 
 
-async def _check_same(runs: Runs, blueprint: Blueprint, run: str) -> None:
-    """Raise `Refusal` (`key_conflict`) if the run asks another question."""
+async def _check_same(runs: Runs, blueprint: Blueprint, run: str, *, again: bool) -> None:
+    """Raise `Refusal` (`key_conflict`) if the run asks another question; the times of one asked `again` differ."""
+    parts = {"context"} if again else None
     asked = await runs.watch.blueprint(run)
-    if asked.model_dump(mode="json") != blueprint.model_dump(mode="json"):
+    if asked.model_dump(mode="json", include=parts) != blueprint.model_dump(mode="json", include=parts):
         raise Refusal("key_conflict", f"run {run} asks another question under this key; use a new key")
 
 

@@ -16,11 +16,14 @@ from holdfast import AskCancelled, AskDeclined, AskExpired, Refusal, Runs, ask
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.client.archive import ArchivedEnd
 from holdfast.client.single_question import make_blueprint
+from holdfast.protocol.questions import Question
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import BadInput
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until
 from tests.own_questions import Trip
+
+ESCALATED: Any = {"timeout": "1d", "assignees": ["user:bob"], "escalate": [("1s", ["user:ana"])]}
 
 
 @pytest.fixture
@@ -48,6 +51,17 @@ async def reply(house: Harness, key: str, content: object, **how: Any) -> str:
     question = await house.one(run)
     await house.answer(run, content, question, **how)
     return question.message
+
+
+async def escalated(house: Harness, run: str) -> Question:
+    """The question of a run, once it has been escalated."""
+    await until(lambda: is_there(house, run), "the question's run")
+
+    async def is_escalated() -> bool:
+        return (await house.one(run)).assignees == ["user:ana"]
+
+    await until(is_escalated)
+    return await house.one(run)
 
 
 async def is_there(house: Harness, run: str) -> bool:
@@ -78,12 +92,20 @@ async def test_another_question_under_the_key_is_refused(house: Harness, key: st
 async def test_an_answer_is_an_instance_and_asked_again_where_it_breaks_a_rule(
     house: Harness, key: str, asking: Any
 ) -> None:
-    call = asking("When?", schema=Trip)
-    await reply(house, key, {"start": 2, "end": 1})
-    again = await reply(house, f"{key}~2", {"start": 2, "end": 3})
+    """What is asked again has the deadline of the first question, and the assignees that it was escalated to."""
+    call = asking("When?", schema=Trip, **ESCALATED)
+    first = await escalated(house, f"question-{key}")
+    await house.answer(first.run, {"start": 2, "end": 1}, first, by="user:ana")
+    await until(lambda: is_there(house, f"question-{key}~2"), "what is asked again")
+    second = await house.one(f"question-{key}~2")
+    assert (second.assignees, second.escalates_at) == (["user:ana"], None)
+    assert (
+        first.deadline and second.deadline and abs(second.deadline - first.deadline) < second.asked_at - first.asked_at
+    )
+    again = await reply(house, f"{key}~2", {"start": 2, "end": 3}, by="user:ana")
     assert again == "The answer was returned: end: the end is before the start\n\nWhen?"
     assert await call == Trip(start=2, end=3)
-    assert await asking("When?", schema=Trip) == Trip(start=2, end=3)
+    assert await asking("When?", schema=Trip, **ESCALATED) == Trip(start=2, end=3)
 
 
 async def test_a_decline_is_typed(house: Harness, key: str, asking: Any) -> None:
