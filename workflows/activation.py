@@ -143,7 +143,7 @@ class OneJobInstance(InnerInstance):
         """Answer queries: those that came with a task once it has no local activity under way."""
         is_direct = any(job.query_workflow.query_id == _DIRECT for job in act.jobs)
         if self._local and not is_direct:
-            self._queries |= {job.query_workflow.query_id: _copy(act, [job]) for job in act.jobs}
+            self._queries |= {job.query_workflow.query_id: _replace_jobs(act, [job]) for job in act.jobs}
             return self._make_completion()
         if self._depends_on_task and is_direct:
             self._depends_on_task = False
@@ -188,12 +188,12 @@ class OneJobInstance(InnerInstance):
         updates = [job for job in rest if self._local and _name_kind(job) == "do_update"]
         rest = [job for job in rest if job not in updates]
         self._local -= {job.resolve_activity.seq for job in results}
-        self._deferred += [_copy(act, rest)] if rest else []
-        return [_copy(self._task, part) for part in (updates, results) if part]
+        self._deferred += [_replace_jobs(act, rest)] if rest else []
+        return [_replace_jobs(self._task, part) for part in (updates, results) if part]
 
     def _begin_task(self, act: WorkflowActivation) -> WorkflowActivation:
         """Take note of the task that an activation belongs to, and return it."""
-        self._task = _copy(act, [])
+        self._task = _replace_jobs(act, [])
         self._depends_on_task = any(_name_kind(job) == "signal_workflow" for job in act.jobs)
         return act
 
@@ -203,13 +203,10 @@ class OneJobInstance(InnerInstance):
         if by_query:  # core sorts signals before results, so in the task they may come elsewhere: they are left to it
             jobs = [job for job in jobs if _name_kind(job) != "signal_workflow"]
         groups = deque(_split(jobs))
-        part, total = WorkflowActivation(), WorkflowActivationCompletion()
-        part.CopyFrom(act)
+        total = WorkflowActivationCompletion()
         total.successful.SetInParent()
         while (group := self._next_group(groups)) is not None:
-            del part.jobs[:]
-            part.jobs.extend(group)
-            done = self._inner.activate(part)
+            done = self._inner.activate(_replace_jobs(act, group))
             if done.HasField("failed"):
                 return done
             _add(total, done)
@@ -250,13 +247,16 @@ def _release(future: Future) -> None:
         future.set_result(None)
 
 
-def _copy(act: WorkflowActivation, jobs: list[WorkflowActivationJob]) -> WorkflowActivation:
-    """Return an activation with other jobs."""
-    copy = WorkflowActivation()
-    copy.CopyFrom(act)
-    del copy.jobs[:]
-    copy.jobs.extend(jobs)
-    return copy
+def _replace_jobs(act: WorkflowActivation, jobs: list[WorkflowActivationJob]) -> WorkflowActivation:
+    """Return an activation with other jobs; itself if they are its own.
+
+    It is made field by field: a message keeps the memory of what is removed from it, and a workflow keeps parts of its
+    messages. Copied whole, they took 14 kB of the 82 kB of a run that waits.
+    """
+    if jobs == [*act.jobs]:
+        return act
+    fields = {field.name: value for field, value in act.ListFields() if field.name != "jobs"}
+    return WorkflowActivation(**fields, jobs=jobs)
 
 
 def _add(total: WorkflowActivationCompletion, done: WorkflowActivationCompletion) -> None:
