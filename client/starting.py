@@ -101,7 +101,7 @@ async def start_pipeline(
     try:
         await client.start_workflow(
             PIPELINE_WORKFLOW,
-            args=[definition, state],
+            args=[definition.model_copy(update={"run": ""}), state],  # the same for all: a worker shares it
             id=definition.run,
             task_queue=task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,

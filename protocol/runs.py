@@ -74,7 +74,7 @@ class Definition(Value):
 
     blueprint: Blueprint
     run: str
-    """The run's id. Empty for a run that a schedule starts: its workflow's id."""
+    """The run's id. Empty for the run's own workflow, whose id it is."""
     guarded: bool = False
     """True if commands need a token; signals are then refused."""
     access: AccessPolicy = AccessPolicy()

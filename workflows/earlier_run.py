@@ -29,6 +29,7 @@ from holdfast.protocol.past import (
 )
 from holdfast.workflows.failures import failure, make_child_error
 
+NO_PAST = Past(run="")
 MOST_AT_ONCE = 200
 """Calls that are met in one activation: one of two seconds is a deadlock to the SDK, and the task fails for ever."""
 
@@ -37,7 +38,7 @@ class EarlierRun:
     """What the same workflow did in the earlier run; empty in a run that goes on from none."""
 
     def __init__(self, past: Past | None) -> None:
-        past = past or Past(run="")
+        past = past or NO_PAST
         self.run, self.by = past.run, past.by
         self._calls = dict(past.calls)
         self._children = {address: list(children) for address, children in past.children.items()}

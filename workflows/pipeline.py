@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,6 +36,8 @@ from holdfast.workflows.run import RunWorkflow
 
 ENVELOPE = 4096
 """Most bytes of a start's arguments besides the input."""
+LARGEST_SHARED = 65_536
+"""Most bytes of a definition that is kept for other runs."""
 
 
 # An exception that is no Temporal failure hangs the run: the workflow task is retried for ever. Expressions are the
@@ -45,14 +48,15 @@ class PipelineWorkflow(RunWorkflow):
     """A run: its steps in order; loops, agents and plans are children, but for the agent of a run that is one agent."""
 
     @workflow.init
-    def __init__(self, definition: Definition, state: RawValue) -> None:
-        blueprint = definition.blueprint
-        begun, self._refusal = _read_start(state, definition.size_limits.input)
+    def __init__(self, definition: RawValue, state: RawValue) -> None:
+        given = read_definition(definition.payload.data)
+        blueprint = given.blueprint
+        begun, self._refusal = _read_start(state, given.size_limits.input)
         limits = [] if blueprint.limits is None else [Budget(limits=blueprint.limits, of="the run", whole_run=True)]
-        run = definition.run or workflow.info().workflow_id
-        started = definition.model_copy(update={"run": run, "started_by": begun.started_by})
+        run = given.run or workflow.info().workflow_id
+        started = given.model_copy(update={"run": run, "started_by": begun.started_by})
         carried = Carried(budgets=limits, paused=begun.paused, kept=begun.kept)
-        super().__init__(started, carried, definition.history_limits.rounds, begun.address)
+        super().__init__(started, carried, given.history_limits.rounds, begun.address)
         self.mailbox = Mailbox(self.host)
         self.host.view.find_hearer = lambda: self.mailbox.hearer
         if is_one_agent(blueprint.steps):
@@ -72,22 +76,25 @@ class PipelineWorkflow(RunWorkflow):
         return self.store.value
 
     @workflow.run
-    async def run(self, definition: Definition, state: RawValue) -> RunResult:
-        return await self.run_to_end(self._work(definition.blueprint), self._make_result)
+    async def run(self, definition: RawValue, state: RawValue) -> RunResult:
+        return await self.run_to_end(self._work(self.definition.blueprint), self._make_result)
 
     def _make_result(self, output: JSON) -> RunResult:
         return RunResult(output=output, context=self.store.value, usage=self.host.progress.usage)
 
-    async def _work(self, blueprint: Blueprint) -> JSON:
-        identity, progress = self.host.identity, self.host.progress
+    def _note_start(self) -> None:
+        identity, earlier = self.host.identity, self.host.earlier
         started = RunStarted(
             blueprint=identity.blueprint,
-            digest=progress.digest,
+            digest=self.host.progress.digest,
             by=identity.started_by,
-            past=self.host.earlier.run or None,
-            past_by=self.host.earlier.by,
+            past=earlier.run or None,
+            past_by=earlier.by,
         )
         self.host.note(self.address, started)
+
+    async def _work(self, blueprint: Blueprint) -> JSON:
+        self._note_start()
         if (refusal := self._refusal) is not None:
             type_ = "too_large" if refusal.code == "too_large" else "input_invalid"
             raise failure(type_, f"the run's input cannot be accepted: {refusal.message}", self.address)
@@ -130,6 +137,16 @@ class PipelineWorkflow(RunWorkflow):
         context = self.store.value if reached is None else reached
         update: dict[str, Any] = {"context": context, "reached": None, "usage": self.host.progress.usage, "undos": []}
         return find_failure(error, self.address).model_copy(update=update)
+
+
+def read_definition(data: bytes) -> Definition:
+    """Return a definition from its JSON; runs of one blueprint share it, as nothing changes it."""
+    return _read_shared(data) if len(data) <= LARGEST_SHARED else Definition.model_validate_json(data)
+
+
+@lru_cache(maxsize=64)
+def _read_shared(data: bytes) -> Definition:
+    return Definition.model_validate_json(data)
 
 
 def _read_start(raw: RawValue, limit: SizeLimit) -> tuple[PipelineState, Refusal | None]:
