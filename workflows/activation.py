@@ -31,7 +31,7 @@ from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 from temporalio.workflow import Info
 
-from holdfast.workflows.rest import EVICTED, REST
+from holdfast.workflows.rest import CHANGE, EVICTED, REST
 
 Create = Callable[[WorkflowInstanceDetails], WorkflowInstance]
 Future = asyncio.Future[None]
@@ -86,6 +86,8 @@ class OneJobInstance(InnerInstance):
         """`create` makes the SDK's instance."""
         self._at_rest: dict[bool, list[Future]] = {False: [], True: []}
         """Futures to set once the workflow is at rest; by whether after the whole task, or after the job."""
+        self._watches: list[tuple[Future, Callable[[], bool]]] = []
+        """Futures to set once the workflow is at rest and something has changed, and what says so."""
         self._extern = details.extern_functions
         self._evicting = False
         self._time, self._length = 0, 0
@@ -104,7 +106,11 @@ class OneJobInstance(InnerInstance):
         """Whether what the activation before has led to depends on where its task ends, and it was a live one."""
         self._mark = 0
         """The internal flag of that task: core knows it once the task is completed, and so of a task alone."""
-        own: dict[str, Callable[..., Any]] = {REST: self._await_rest, EVICTED: lambda: self._evicting}
+        own: dict[str, Callable[..., Any]] = {
+            REST: self._await_rest,
+            CHANGE: lambda *watch: self._watches.append(watch),
+            EVICTED: lambda: self._evicting,
+        }
         super().__init__(create(replace(details, extern_functions={**details.extern_functions, **own})))
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
@@ -214,6 +220,7 @@ class OneJobInstance(InnerInstance):
 
     def _next_group(self, groups: deque[list[WorkflowActivationJob]]) -> list[WorkflowActivationJob] | None:
         """Return the next jobs; before them and at last what runs the workflow on that has waited for its rest."""
+        self._at_rest[False] += self._take_changes()
         whole_task = not groups and not self._deferred  # what is left of the task comes behind local results
         if waiting := self._at_rest[False] or (whole_task and self._at_rest[True]):
             self._depends_on_task |= waiting is self._at_rest[True]
@@ -225,6 +232,13 @@ class OneJobInstance(InnerInstance):
             nudge.fire_timer.seq = 0  # no timer has this number, and the loop runs once more
             return [nudge]
         return groups.popleft() if groups else None
+
+    def _take_changes(self) -> list[Future]:
+        """Return the futures that wait for a change that has come."""
+        waiting = [watch for watch in self._watches if not watch[0].done()]
+        changed = [future for future, has_changed in waiting if has_changed()]
+        self._watches = [watch for watch in waiting if watch[0] not in changed]
+        return changed
 
     def _await_rest(self, future: Future, whole_task: bool) -> None:
         """Set the future when the workflow is at rest; at once if it is removed from the cache."""

@@ -39,7 +39,7 @@ from holdfast.workflows.handlers.events import Events
 from holdfast.workflows.handlers.questions import Questions
 from holdfast.workflows.handlers.steering import Steering
 from holdfast.workflows.journal import Journal
-from holdfast.workflows.rest import await_rest
+from holdfast.workflows.rest import await_change, await_rest
 from holdfast.workflows.undo_log import UndoLogs
 
 Entry = TypeVar("Entry", bound=Value)
@@ -168,8 +168,8 @@ class View:
     async def keep_true(self) -> None:
         """Show the workflow whenever what it shows has changed, once a job."""
         while True:
-            await workflow.wait_condition(lambda: self._details_key() != self._displayed)
-            await self.show_at_rest()
+            await await_change(lambda: self._details_key() != self._displayed)
+            self.show()
 
     async def show_at_rest(self) -> None:
         """Show the workflow once nothing more happens by the job at hand: twenty branches that ask make one event."""
