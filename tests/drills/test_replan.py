@@ -9,10 +9,7 @@ from drills.replan.simulated import run_seed
 from holdfast.workflows import approvals
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [*range(len(SHAPES)), *(pytest.param(len(SHAPES) + n, marks=pytest.mark.slow) for n in range(len(SHAPES)))],
-)
+@pytest.mark.parametrize("seed", range(len(SHAPES)))
 def test_what_an_earlier_plan_paid_is_not_paid_again(seed: int) -> None:
     assert run_seed(seed)[2] == [], f"python -m drills.replan --seed {seed} --simulated 1 --killed 0"
 
