@@ -134,7 +134,7 @@ class FirstRuns:
 
     def __init__(self, client: Client, store: RecordStore) -> None:
         self._client, self._store = client, store
-        self._cached: dict[tuple[str, str], str] = {}
+        self._cached: dict[tuple[str, str], tuple[str, str]] = {}
 
     async def note_reset(self, first: str, reset: Reset) -> None:
         """Note that the run goes on as another one: what is recorded from there on is a run of its own."""
@@ -149,16 +149,19 @@ class FirstRuns:
             if len(self._cached) >= self.MOST:
                 self._cached.clear()
             self._cached[place] = await self._find(sighting)
-        is_run = sighting.workflow == sighting.run
-        blueprint = sighting.blueprint if is_run else ""  # that of a child may be another's, which was imported
-        return RecordedRun(self._client.namespace, sighting.run, self._cached[place], blueprint)
+        first, blueprint = self._cached[place]
+        return RecordedRun(self._client.namespace, sighting.run, first, blueprint)
 
-    async def _find(self, sighting: ListedWorkflow) -> str:
+    async def _find(self, sighting: ListedWorkflow) -> tuple[str, str]:
+        """Return the first run of the run's own workflow, and the blueprint: a child's may be another's, an import."""
         is_run = sighting.workflow == sighting.run
-        own = sighting.temporal_run if is_run else None
-        first = sighting.first_run if is_run else None
-        first = first or await first_run(self._client, sighting.run, own) or sighting.temporal_run
-        return await asyncio.to_thread(follow_resets, self._store, first)
+        described = sighting if is_run and sighting.first_run else None
+        described = described or await describe(self._client, sighting.run, sighting.temporal_run if is_run else None)
+        if described is None:
+            first, blueprint = sighting.temporal_run, sighting.blueprint if is_run else ""
+        else:
+            first, blueprint = described.first_run or described.temporal_run, described.blueprint
+        return await asyncio.to_thread(follow_resets, self._store, first), blueprint
 
 
 def follow_resets(store: RecordStore, first: str) -> str:
@@ -206,15 +209,15 @@ async def find_reset(client: Client, workflow: str, run: str) -> Reset | None:
     return Reset(later, next(iter(reasons), ""), described.close_time or datetime.now(UTC))
 
 
-async def first_run(client: Client, workflow: str, run: str | None = None) -> str | None:
-    """Return Temporal's id of the first run of a workflow's chain; None if the workflow is forgotten."""
+async def describe(client: Client, workflow: str, run: str | None = None) -> ListedWorkflow | None:
+    """Return a workflow as the server describes it; None if it is forgotten."""
     try:
         described = await client.get_workflow_handle(workflow, run_id=run).describe()
     except RPCError as error:
         if not (is_missing(error) or error.status == RPCStatusCode.INVALID_ARGUMENT):
             raise
         return None
-    return described.raw_info.first_run_id or described.run_id
+    return read_listed(described.raw_info)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from holdfast.server.record.entries import (
     RecordEntry,
     read_comments,
 )
-from holdfast.server.record.progress import Progress, first_run, follow_resets
+from holdfast.server.record.progress import Progress, describe, follow_resets
 from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import RecordStore, open_store, read_store
 
@@ -312,11 +312,11 @@ class Record:
     async def run(self, run: str) -> RecordedRun:
         """Return the run of an id: the one that Temporal has, else the latest recorded. Raises `UnknownRun`."""
         stored = await asyncio.to_thread(self.store.run, self.client.namespace, run)
-        first = await first_run(self.client, run)
-        if first is not None:
-            first = await asyncio.to_thread(follow_resets, self.store, first)
-        if first is not None and (stored is None or stored.first_run != first):
-            return RecordedRun(self.client.namespace, run, first)
+        described = await describe(self.client, run)
+        if described is not None:
+            first = await asyncio.to_thread(follow_resets, self.store, described.first_run or described.temporal_run)
+            if stored is None or stored.first_run != first:
+                return RecordedRun(self.client.namespace, run, first, described.blueprint)
         if stored is None:
             raise UnknownRun(run)
         return stored

@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 
 from holdfast.server.record.checkpoints import SigningKey
 from holdfast.server.record.entries import ENDED, Recorded, RecordedRun, RecordEntry
-from holdfast.server.record.progress import first_run
+from holdfast.server.record.progress import describe
 from holdfast.server.record.recorder import Recorder
 from holdfast.server.record.store import RecordStore
 from tests.conftest import Harness, until
@@ -65,7 +65,7 @@ class Recording:
             # Again each time: the server drops a deletion that comes before it has finished with the end of the run.
             with suppress(RPCError):
                 await self.house.client.workflow_service.delete_workflow_execution(request, retry=True)
-            return await first_run(self.house.client, run) is None
+            return await describe(self.house.client, run) is None
 
         await until(is_gone, f"the end of {run}")
 

@@ -18,7 +18,7 @@ from holdfast.client.tree import Tree
 from holdfast.protocol.names import WAITING_ATTRIBUTE
 from holdfast.server.record import progress, reads
 from holdfast.server.record.entries import ASKED, ENDED, GAP
-from holdfast.server.record.progress import WorkflowProgress, first_run, read_listed
+from holdfast.server.record.progress import FirstRuns, WorkflowProgress, describe, read_listed
 from holdfast.server.record.reader import ReadWorkflow
 from holdfast.server.record.record import Record
 from holdfast.server.record.recorder import Recorder, choose_pause
@@ -75,10 +75,26 @@ async def test_a_workflow_that_has_something_new_is_described_once(
         raise AssertionError("it was described before")
 
     monkeypatch.setattr(Tree, "describe", describe)
-    monkeypatch.setattr(progress, "first_run", describe)
+    monkeypatch.setattr(progress, "describe", describe)
     sharing = recording.house.runs.sharing_queries()
     recording.recorder = Recorder(sharing.tree, recording.store, KEY, sharing.task_queue)
     assert await recording.until_recorded(run, "question.asked")
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_child_that_is_read_before_its_run_is_of_the_blueprint_of_the_run(
+    recording: Recording, is_known: bool
+) -> None:
+    """A notice of its question names the blueprint; an author's own workflow has no events before the child's."""
+    run = await recording.house.start(CHOICE)
+    question = await recording.house.one(run)
+    client, runs = recording.house.client, FirstRuns(recording.house.client, recording.store)
+    own, child = [await describe(client, workflow) for workflow in (run, question.owner)]
+    assert own is not None and child is not None and child.workflow != run
+    if is_known:
+        await runs.of(own)
+    assert await runs.of(child) == await runs.of(own)
+    assert (await runs.of(child)).blueprint == "choice"
 
 
 LONG = "Which one? " + "A word. " * 100
@@ -200,7 +216,9 @@ async def test_what_follows_a_reset_is_recorded_as_it_was_and_stops_no_recorder(
     await house.one(run)
     if is_seen_before:
         await recording.until_recorded(run, "question.answered")
-    before = await first_run(house.client, run)
+    described = await describe(house.client, run)
+    assert described is not None
+    before = described.first_run
     await reset(house, run)
     question = await house.one(run)
     assert question.message == "Which tone?"
