@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.questions import EDIT_FORMS, Judgement, json_type
+from holdfast.blueprint.questions import Judgement, json_type
 from holdfast.protocol.children import Failure
 from holdfast.protocol.people import People
 from holdfast.workflows.frame import Frame
 from holdfast.workflows.journal import preview
 
-_VALUE = {"value": {"description": "The value that skip gives; default: null."}}
+_VALUE = {"value": {"description": "The value that skip gives, null if there is none."}}
 _FORM: JSONObject = {
     "type": "object",
     "required": ["action"],
     "properties": {
-        "action": {"enum": ["retry", "edit", "skip", "abort"], "description": "edit: retry with another input"},
-        "input": {"description": "The new input, as JSON."},
+        "action": {"enum": ["retry", "edit", "skip", "abort"], "description": "edit: retry with the new input"},
+        "input": {"description": "The new input, for edit."},
         **_VALUE,
     },
     "additionalProperties": False,
@@ -53,7 +53,7 @@ async def ask_decision(
     properties = {key: field for key, field in _FORM["properties"].items() if takes_value or key not in _VALUE}
     skip = "skip with a value" if takes_value else "skip"
     asked = Judgement(
-        message=f"{cause.message}. What now: retry, edit the input and retry ({EDIT_FORMS}), {skip}, or abort?",
+        message=f"{cause.message}. What now: retry, edit the input and retry, {skip}, or abort?",
         form={**_FORM, "properties": properties},
         input_type=json_type(value),
         info={

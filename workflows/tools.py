@@ -116,7 +116,7 @@ async def _outcome(
 async def _ask_outcome(request: ToolRequest, reason: str, frame: Frame) -> JSONObject:
     text = (
         f"The result of {request.tool} was lost ({reason}), and it is unknown whether the call took effect. "
-        "Check, then answer: done if it did, with its result if there is one (done: 42); retry to run it again; "
+        "Check, then answer: done if it did, with its result if there is one; retry to run it again; "
         "fail to let it fail."
     )
     reply = await frame.ask(LostCall(message=text, info={"tool": request.tool, "input": request.input}))

@@ -9,7 +9,7 @@ from holdfast.blueprint.questions.choices import Choice, Clarification, Decision
 from holdfast.blueprint.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
 from holdfast.blueprint.questions.custom import CustomQuestion, KindDefinition, define_kind
 from holdfast.blueprint.questions.elicitation import Elicitation, OpenLink
-from holdfast.blueprint.questions.forms import EDIT_FORMS, Fact, Input, Judgement, LostCall, json_type
+from holdfast.blueprint.questions.forms import Fact, Input, Judgement, LostCall, json_type
 from holdfast.blueprint.questions.kind import (
     QUESTION_KINDS,
     YES,
@@ -29,7 +29,6 @@ from holdfast.blueprint.questions.secret import ROTATE, Secret, value_problem
 
 __all__ = [
     "EVENT_REMARKS",
-    "EDIT_FORMS",
     "QUESTION_KINDS",
     "RESPOND",
     "REVISE",

@@ -189,9 +189,12 @@ class Review(Asked):
         if content["verdict"] == "edited" and self.payload_schema is not None:
             check_schema(self.payload_schema, content["payload"], "payload")
         sent = content.get("payload")
-        if content["verdict"] == "unchanged" and sent is not None and not same(sent, self.payload):
-            raise InvalidAnswer('it is not what was shown, but the verdict is "unchanged"; say "edited"', "payload")
-        return content if content["verdict"] == "edited" else {**content, "payload": self.payload}
+        if content["verdict"] == "edited":
+            return content
+        if sent is not None and not same(sent, self.payload):
+            verdict = content["verdict"]
+            raise InvalidAnswer(f'it is not what was shown, but the verdict is "{verdict}"; say "edited"', "payload")
+        return {**content, "payload": self.payload}
 
     def yes(self) -> JSON:
         return {"verdict": "unchanged"}

@@ -83,26 +83,47 @@ class Judgement(Asked):
     def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
         return {**super().held_by(fields), "form": fields["requestedSchema"]}
 
+    @property
+    def actions(self) -> Sequence[str]:
+        actions: list[str] = self.form["properties"]["action"]["enum"]
+        return actions
+
+    @property
+    def hint(self) -> str:
+        return " · ".join("edit: <new input>" if action == "edit" else action for action in self.actions)
+
     def schema(self) -> JSONObject:
         return self.form
 
     def accept(self, content: object) -> JSON:
-        """Return an object with the action, in whichever form it was given."""
-        actions = self.form["properties"]["action"]["enum"]
+        """Return an object with the action, in whichever form it was given. Nothing in it may be without effect."""
         match content:
-            case {"action": _}:
-                pass
-            case str() if content.strip().casefold() in actions:
-                content = {"action": content.strip().casefold()}
+            case dict() if "action" in content:
+                _refuse_unused(content["action"], content, {"input": "edit", "value": "skip"})
+            case str() if (word := content.strip().casefold()) in self.actions and word != "edit":
+                content = {"action": word}
             case str() if (edit := _EDIT.fullmatch(content.strip())) is not None:
                 content = {"action": "edit", "input": _read_as(self.input_type, edit["input"])}
             case str() | None:
-                raise InvalidAnswer(f"say {', '.join(actions)}; to edit: {EDIT_FORMS}")
+                raise InvalidAnswer(f"say {', '.join(self.actions)}; to edit: {EDIT_FORMS}")
             case _ if json_type(content) == self.input_type:
                 content = {"action": "edit", "input": content}
         if isinstance(content, dict) and content.get("action") == "edit" and "input" not in content:
-            raise InvalidAnswer(f"is missing; write {EDIT_FORMS}", "input")
+            raise InvalidAnswer("is missing: the input with which it is tried again", "input")
         return super().accept(content)
+
+
+def _refuse_unused(chosen: object, given: Mapping[str, JSON], wanted: Mapping[str, str]) -> None:
+    """Raise `InvalidAnswer` for what is given beside a choice that takes no account of it.
+
+    Args:
+        chosen: The choice.
+        given: What stands beside it, by name.
+        wanted: Those names, each with the only choice for which it counts.
+    """
+    for name, choice in wanted.items():
+        if given.get(name) is not None and chosen != choice and isinstance(chosen, str):
+            raise InvalidAnswer(f'counts only with "{choice}", not with "{chosen}": leave it out', name)
 
 
 OUTCOMES = ("done", "retry", "fail")
@@ -119,6 +140,10 @@ class LostCall(Asked):
 
     kind = "lost_call"
     listed_as = "input"
+
+    @property
+    def hint(self) -> str:
+        return "done, or done: <result> · retry · fail"
 
     def schema(self) -> JSONObject:
         return {
@@ -138,6 +163,8 @@ class LostCall(Asked):
         """Return an object with the outcome, in whichever form it was given."""
         if isinstance(content, str) or content is None:
             content = _outcome_in(content or "")
+        if isinstance(content, dict):
+            _refuse_unused(content.get("outcome"), content, {"result": "done"})
         return super().accept(content)
 
 

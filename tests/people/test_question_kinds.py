@@ -180,7 +180,9 @@ def test_the_end_of_a_lost_call_is_told_in_words_or_as_a_form(content: JSON, acc
     assert LostCall(message="?").accept(content) == accepted
 
 
-@pytest.mark.parametrize("content", ["donee", "", None, "done:", {"outcome": "gone"}, {"result": 1}])
+@pytest.mark.parametrize(
+    "content", ["donee", "", None, "done:", {"outcome": "gone"}, {"result": 1}, {"outcome": 1, "result": 1}]
+)
 def test_another_word_for_the_end_of_a_lost_call_is_refused(content: JSON) -> None:
     with pytest.raises(InvalidAnswer):
         LostCall(message="?").accept(content)
@@ -189,6 +191,33 @@ def test_another_word_for_the_end_of_a_lost_call_is_refused(content: JSON) -> No
 def test_the_refusal_of_a_misspelt_outcome_names_the_words() -> None:
     with pytest.raises(InvalidAnswer, match='say done, retry, fail; with a result: "done: <result>"'):
         LostCall(message="?").accept("donee")
+
+
+JUDGED = {"properties": {"action": {"enum": ["retry", "edit", "skip", "abort"]}, "input": {}, "value": {}}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "content", "place"),
+    [
+        (
+            Judgement(message="?", form=JUDGED, input_type="object"),
+            {"action": "retry", "input": {"to": "Ben"}},
+            "input",
+        ),
+        (Judgement(message="?", form=JUDGED, input_type="object"), {"action": "edit", "input": 1, "value": 0}, "value"),
+        (LostCall(message="?"), {"outcome": "retry", "result": 42}, "result"),
+        (
+            Review(message="?", payload=1, revisable=True),
+            {"verdict": "revise", "reason": "no", "payload": 2},
+            "payload",
+        ),
+        (Review(message="?", payload=1), {"verdict": "rejected", "payload": 2}, "payload"),
+    ],
+)
+def test_nothing_that_a_person_gives_is_without_effect(asked: Asked, content: JSON, place: str) -> None:
+    with pytest.raises(InvalidAnswer) as refused:
+        asked.accept(content)
+    assert [path for path, _ in refused.value.problems] == [place]
 
 
 def test_a_changed_payload_is_not_dropped_because_the_verdict_says_unchanged() -> None:

@@ -379,8 +379,10 @@ async def test_a_word_that_is_no_action_is_taken_for_no_item(plans: Plans) -> No
     script = {"1": plans.wants("plan_send", to="x", fail=[500])}
     blocks = {"all": loop(["a", "b", "c"], "1", on_item_error="ask")}
     run = await plans.start({"steps": steps, "loop_blocks": blocks}, script)
-    for wrong in ("retyr", "edit", {"action": "edit"}):
+    for wrong in ("retyr", "edit"):
         assert "edit: <new input>" in (await plans.harness.refused(run, wrong)).message
+    refused = await plans.harness.refused(run, {"action": "edit"})
+    assert "input: is missing" in refused.message
     await plans.harness.answer(run, "abort")
     told = (await plans.harness.result(run)).output["loops"]["all"]
     assert told["error"]["message"].startswith("1 of 3 items failed; 2 were not begun: item 1, step 1: ")
