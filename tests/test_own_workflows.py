@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from temporalio import workflow
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.converter import DataConverter
 from temporalio.worker import Replayer, Worker
 
 from examples.invite_guests.workflow import Invitations
@@ -151,3 +152,20 @@ def test_a_handler_that_replaces_one_of_ours_is_refused() -> None:
 def test_every_handler_of_a_run_is_one_of_an_own_workflow() -> None:
     own = {(handler.takes, handler.definition.description) for handler in list_handlers(Diary)}
     assert own >= {(handler.takes, handler.definition.description) for handler in list_handlers(RunWorkflow)}
+
+
+async def test_a_worker_without_the_plugin_fails_the_tasks_and_says_why(temporal: Client) -> None:
+    config = temporal.config()
+    plain = Client(**{**config, "data_converter": DataConverter.default, "plugins": []})
+    queue = f"own-{uuid.uuid4().hex[:8]}"
+    handle = await temporal.start_workflow(Invitations.run, ["Ana"], id=queue, task_queue=queue)
+
+    async def failure() -> str:
+        events = (await handle.fetch_history()).events
+        failed = [event.workflow_task_failed_event_attributes for event in events]
+        return next((task.failure.message for task in failed if task.failure.message), "")
+
+    async with Worker(plain, task_queue=queue, workflows=[Invitations], workflow_runner=RUNNER):
+        assert "Invitations asks people by Holdfast" in await until(failure, "a failed task")
+    async with Worker(temporal, task_queue=queue, workflows=[Invitations], workflow_runner=RUNNER):
+        assert await Party(Runs(temporal, queue), handle).answer("yes") == "Send the invitations to Ana?"

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 Output = TypeVar("Output")
 Model = TypeVar("Model", bound=BaseModel)
 RENAME = "which HumanInTheLoop has itself: rename it"
+_EMPTY_STATE = b"{}"
+"""A state as Holdfast's payload converter writes it; no other one leaves out what is as it was set."""
 KEPT_REPLIES = 200
 CARRIED = 20
 """Closed questions, and ids of children, that go over continue-as-new."""
@@ -315,7 +317,15 @@ class HumanInTheLoop:
                 raise TypeError(f"{cls.__name__}.{handler.method} takes the {kind} {name!r}, {RENAME}")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Begin with the state of the history before; not in `__init__`, which an author's need not call."""
+        """Begin with the state of the history before; not in `__init__`, which an author's need not call.
+
+        Raises `RuntimeError`, which fails the workflow task, on a worker without the plugin.
+        """
+        if workflow.payload_converter().to_payload(OwnState()).data != _EMPTY_STATE:
+            raise RuntimeError(
+                f"{cls.__name__} asks people by Holdfast, which its worker's client does not have: "
+                "Client.connect(…, plugins=[holdfast.Plugin()])"
+            )
         instance = super().__new__(cls)
         info = workflow.info()
         state = workflow.memo_value(STATE_MEMO, OwnState(), type_hint=OwnState)
