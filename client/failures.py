@@ -16,13 +16,23 @@ from holdfast.runtime.errors import (
     BadInput,
     NoRecord,
     NothingSent,
+    NotReadable,
     RecordError,
     RunExists,
     ServerError,
     ServerUnreachable,
     make_server_error,
 )
-from holdfast.runtime.workers import Busy, NoCurrentVersion, NoWorker, OnHold, OtherVersion, TaskFailing, Unconfirmed
+from holdfast.runtime.workers import (
+    Busy,
+    NoCurrentVersion,
+    NoWorker,
+    OnHold,
+    OtherVersion,
+    TaskFailing,
+    Unconfirmed,
+    Unreadable,
+)
 
 UNAVAILABLE = 503
 """The status of what may work at another time: a command exits with another code, and a program may try again."""
@@ -41,7 +51,9 @@ FAILURES: Mapping[type[Exception], tuple[int, str]] = {
     OnHold: (UNAVAILABLE, "on_hold"),
     TaskFailing: (UNAVAILABLE, "workflow_task_failing"),
     Unconfirmed: (UNAVAILABLE, "unconfirmed"),
+    Unreadable: (UNAVAILABLE, "not_readable"),
     NoWorker: (UNAVAILABLE, "no_worker"),
+    NotReadable: (UNAVAILABLE, "not_readable"),
     ServerUnreachable: (UNAVAILABLE, "server_unreachable"),
     NoRecord: (UNAVAILABLE, "no_record"),
     RecordError: (UNAVAILABLE, "record_unreachable"),

@@ -27,7 +27,7 @@ from holdfast.protocol.access import (
 )
 from holdfast.protocol.names import ACCESS_ATTRIBUTE, ACCESS_MEMO, WAITING_ATTRIBUTE
 from holdfast.protocol.questions import Question
-from holdfast.runtime.encryption import NotDecrypted
+from holdfast.runtime.errors import NotReadable
 from holdfast.runtime.namespace import quote
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def read_access(execution: WorkflowExecution) -> RunAccess:
     """
     try:
         return await execution.memo_value(ACCESS_MEMO, RunAccess(), type_hint=RunAccess)
-    except (KeyError, ValueError, RuntimeError, NotDecrypted):
+    except (KeyError, ValueError, RuntimeError, NotReadable):
         return RunAccess(written=NOBODY)
 
 

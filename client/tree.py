@@ -32,8 +32,16 @@ from holdfast.protocol.names import VIEW
 from holdfast.protocol.questions import Question
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.converters import read_query_failure_text
-from holdfast.runtime.errors import is_missing
-from holdfast.runtime.workers import NoWorker, TaskFailing, Unanswered, Unconfirmed, explain_silence, find_last_poll
+from holdfast.runtime.errors import ServerUnreachable, is_missing
+from holdfast.runtime.workers import (
+    NoWorker,
+    TaskFailing,
+    Unanswered,
+    Unconfirmed,
+    Unreadable,
+    explain_silence,
+    find_last_poll,
+)
 
 if TYPE_CHECKING:
     from holdfast.client.archive import Archive
@@ -194,6 +202,8 @@ class Tree:
                 raise silence from None
             reason = await read_query_failure_text(self.client.data_converter, error)
             raise Unanswered(workflow, reason) from None
+        except ServerUnreachable as error:  # of what it has answered: the server itself fails as below
+            raise Unreadable(workflow, str(error)) from None
         except RPCError as error:
             if is_missing(error):
                 raise UnknownRun(workflow) from None
@@ -226,6 +236,8 @@ class Tree:
                 if (refusal := refusal_in(error)) is not None:
                     raise refusal from None
                 failed = error  # the server gave up the update, as its workflow task was lost: sending again is safe
+            except ServerUnreachable:  # of what it has returned
+                raise Unconfirmed(read_run(workflow), workflow) from None
             except WorkflowUpdateRPCTimeoutOrCancelledError:
                 raise_if_cancelled()
                 continue  # perhaps it was applied: the same id gets the same result
@@ -251,7 +263,7 @@ class Tree:
                 name, argument, id=id, result_type=type_, rpc_timeout=TRY_LIMIT
             )
             return result
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, ServerUnreachable):
             raise_if_cancelled()
             raise Unconfirmed(read_run(workflow), workflow) from None
         except (WorkflowUpdateFailedError, RPCError):

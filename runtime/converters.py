@@ -30,6 +30,7 @@ from temporalio.service import RPCError
 
 from holdfast.protocol.values import Value
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
+from holdfast.runtime.errors import NotReadable
 
 _JSON = b"json/plain"
 """The encoding that `SparseJson` has in payloads."""
@@ -91,6 +92,13 @@ class HoldfastPayloads(CompositePayloadConverter):
     def with_context(self, context: SerializationContext) -> Self:
         """Return itself: no converter depends on a context."""
         return self
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """See base class. Raises `NotReadable` for an encoding that is another codec's."""
+        try:
+            return super().from_payloads(payloads, type_hints)
+        except KeyError as error:
+            raise NotReadable(f"a value was written with a codec that is not known here: {error.args[0]}") from None
 
 
 DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)

@@ -22,7 +22,7 @@ from temporalio.converter import DataConverter, PayloadCodec
 
 from holdfast.runtime.config import Config, ConfigError
 from holdfast.runtime.config.sections import EncryptionKeySection
-from holdfast.runtime.errors import ServerUnreachable
+from holdfast.runtime.errors import NotReadable, ServerUnreachable
 from holdfast.runtime.own_files import own_key
 
 NONCE_BYTES = 12
@@ -149,7 +149,7 @@ def _make(path: Path, what: str) -> None:
         raise ConfigError(f"{path}: {what} cannot be kept: {error.strerror}") from None
 
 
-class NotDecrypted(ServerUnreachable):
+class NotDecrypted(NotReadable):
     """Something encrypted that no key here opens; the message names the key that is missing."""
 
 

@@ -28,6 +28,10 @@ class ServerUnreachable(Exception):
     """The server or its worker cannot be reached; the message names address or place, reason and way out."""
 
 
+class NotReadable(ServerUnreachable):
+    """A value in Temporal that cannot be read here, for want of a key or of a codec, which the message names."""
+
+
 class WorkerNotStarted(ServerUnreachable):
     """The local server runs, and a worker of the present code and configuration does not start, as an import raises."""
 

@@ -175,6 +175,13 @@ class Unanswered(NoWorker):
         )
 
 
+class Unreadable(Unanswered):
+    """A workflow whose answer holds what cannot be read here: for want of a key, a codec or the payload store."""
+
+    def __init__(self, workflow: str, reason: str) -> None:
+        RuntimeError.__init__(self, f"{workflow} cannot be read here: {reason}")
+
+
 class Unconfirmed(NoWorker):
     """An answer that was sent by update and that no worker has confirmed: the server may still deliver it."""
 

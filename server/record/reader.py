@@ -18,7 +18,7 @@ from holdfast.client.events import Reading, read_chain
 from holdfast.client.history import answers_in, ended_by, started_blueprint
 from holdfast.client.obstacles import Obstacle
 from holdfast.client.outcomes import final_outcome
-from holdfast.client.states import Outcome
+from holdfast.client.states import STATUSES, Outcome
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.client.whole_answers import find_answer
 from holdfast.protocol.events import Event, QuestionAsked, QuestionReplied, is_beginning
@@ -176,9 +176,17 @@ class Reader:
         return [_change(question) for question in changed]
 
     async def end(self, progress: WorkflowProgress, closed: datetime, view: WorkflowView | None = None) -> int:
-        """Record the end of a run with its outcome, once; return the number of entries. Raises as `read` does."""
+        """Record the end of a run with its outcome, once; return the number of entries. Raises as `read` does.
+
+        Without a view, as its last events cannot be read, it may be that nor can the outcome, which is left out then.
+        """
         described = await self._tree.describe(progress.workflow, progress.temporal_run)
-        outcome = await final_outcome(self._tree, described)
+        try:
+            outcome = await final_outcome(self._tree, described)
+        except ServerUnreachable:
+            if view is not None or described.status is None:
+                raise
+            outcome = Outcome(described.id, STATUSES[described.status])
         how = "" if described.status is None else described.status.name.lower()
         how = how if read_reset_run(described) is None else "reset"
         is_by_request = how in ENDED_BY_REQUEST

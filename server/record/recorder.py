@@ -20,7 +20,7 @@ from temporalio.service import RPCError
 from holdfast.client.obstacles import find_obstacles
 from holdfast.client.states import STATUSES
 from holdfast.client.tree import Tree, UnknownRun
-from holdfast.runtime.errors import is_missing
+from holdfast.runtime.errors import ServerUnreachable, is_missing
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import SigningKey, is_due, seal
 from holdfast.server.record.jobs import LastingTrouble, Lease, renewing
@@ -52,6 +52,8 @@ AT_ONCE = 8
 """Workflows that are begun to be read at the same time."""
 A_ROUND = 200
 """Workflows that are read in one round: what has changed comes before what may have."""
+UNREAD = (NoWorker, RPCError, ServerUnreachable)
+"""Why a workflow cannot be read now: its worker, Temporal, or the keys and the store of its values."""
 STUCK_AFTER = timedelta(hours=1)
 """The end of a run is recorded without its last events once they could not be read for so long."""
 
@@ -116,7 +118,7 @@ class Recorder:
                 await self._reads.close()
 
     async def _round_if_ours(self) -> int:
-        with self._trouble.note_failure(RPCError, NoWorker, SQLAlchemyError):
+        with self._trouble.note_failure(*UNREAD, SQLAlchemyError):
             if await asyncio.to_thread(self.lease.hold):
                 return await self.round()
         return 0
@@ -249,15 +251,16 @@ class Recorder:
         if described is not None:
             sighting = read_listed(described.raw_info)  # it says more than a list does
         length = 0 if described is None else described.history_length
-        recorded = 0 if described is None else await self._note_obstacles(sighting, described)
-        if length == watch.length:
-            watch.put_off(moved=False)
-            return recorded
+        recorded = 0
         try:
+            if described is not None:
+                recorded += await self._note_obstacles(sighting, described)
+            if length == watch.length:
+                watch.put_off(moved=False)
+                return recorded
             recorded += (await self._reader.read(await self._read_progress(sighting), described)).recorded
-        except (UnknownRun, NoWorker, RPCError) as error:
-            log.info("workflow %s could not be read into the record yet: %s", sighting.workflow, error)
-            watch.put_off(moved=False)
+        except Exception as error:  # noqa: BLE001  see `_put_off_unread`
+            _put_off_unread(sighting.workflow, watch, error)
             return recorded
         watch.length = length
         watch.put_off(moved=recorded > 0)
@@ -296,9 +299,8 @@ class Recorder:
         except UnknownRun:
             recorded = await self._reader.note_loss(progress, closed)
             await self._reader.finish(progress)
-        except (NoWorker, RPCError) as error:
-            log.info("closed workflow %s could not be read into the record yet: %s", progress.workflow, error)
-            watch.put_off(moved=False)
+        except Exception as error:  # noqa: BLE001  see `_put_off_unread`
+            _put_off_unread(progress.workflow, watch, error)
             return await self._end_if_stuck(progress, closed)
         return recorded
 
@@ -317,8 +319,21 @@ class Recorder:
             return 0
         try:
             return await self._reader.end(progress, closed)
-        except (UnknownRun, RPCError):
+        except (UnknownRun, *UNREAD):
             return 0
+
+
+def _put_off_unread(workflow: str, watch: WorkflowWatch, error: Exception) -> None:
+    """Have a workflow that could not be read tried again later; it keeps no other one from being recorded.
+
+    Raises the error of the database again.
+    """
+    if isinstance(error, SQLAlchemyError):
+        raise error
+    cause = None if isinstance(error, (UnknownRun, *UNREAD)) else error
+    level = logging.INFO if cause is None else logging.ERROR
+    log.log(level, "workflow %s could not be read into the record yet: %s", workflow, error, exc_info=cause)
+    watch.put_off(moved=False)
 
 
 def choose_pause(seconds: float, recorded: int) -> float:

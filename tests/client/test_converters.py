@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 
 from holdfast.protocol.agents import ToolSpec
 from holdfast.runtime.converters import HoldfastPayloads
+from holdfast.runtime.errors import NotReadable
 
 
 def test_values_of_ours_in_a_list_are_read_as_what_they_are() -> None:
@@ -21,6 +23,11 @@ def test_values_of_ours_in_a_list_are_read_as_what_they_are() -> None:
 def test_null_and_bytes_keep_the_encodings_of_temporal() -> None:
     made = HoldfastPayloads().to_payloads([None, b"raw", {"a": 1}])
     assert [payload.metadata["encoding"] for payload in made] == [b"binary/null", b"binary/plain", b"json/plain"]
+
+
+def test_a_value_of_another_codec_is_told_as_such() -> None:
+    with pytest.raises(NotReadable, match="codec that is not known here: Unknown payload encoding binary/zip"):
+        HoldfastPayloads().from_payloads([Payload(metadata={"encoding": b"binary/zip"})], [dict])
 
 
 def test_a_type_of_an_author_goes_with_the_converter_that_has_read_it() -> None:

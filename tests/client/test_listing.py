@@ -3,11 +3,14 @@
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from temporalio.client import WorkflowHandle
 
 from holdfast.client.listing import WaitingFilter, read_page, waiting_workflows
-from holdfast.runtime.errors import BadCursor
+from holdfast.runtime.errors import BadCursor, NotReadable
+from holdfast.runtime.workers import Unreadable
 from tests.conftest import Harness, until
 
 
@@ -53,3 +56,22 @@ async def test_a_cursor_is_good_at_a_later_time_and_for_no_other_list(house: Har
     assert [row.run for row in rows] == runs[1:]
     with pytest.raises(BadCursor):
         await read_page(house.runs.reader, replace(wanted, names=["user:bob"]), 1, cursor=cursor)
+
+
+async def test_a_run_that_cannot_be_read_stands_in_the_list_without_its_question(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, runs = await listed(house, 2)
+    ask = WorkflowHandle.query
+
+    async def refuse(handle: WorkflowHandle, *args: Any, **kwargs: Any) -> Any:
+        if handle.id == runs[0]:
+            raise NotReadable("a codec is missing")
+        return await ask(handle, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkflowHandle, "query", refuse)
+        rows, _ = await read_page(house.runs.reader, wanted, 10)
+        assert [(row.run, bool(row.open)) for row in rows] == [(runs[0], False), (runs[1], True)]
+        with pytest.raises(Unreadable, match="cannot be read here: a codec is missing"):
+            await house.runs.state(runs[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import pytest
@@ -12,10 +12,12 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import ResetReapplyExcludeType
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import WorkflowExecutionDescription
+from temporalio.client import WorkflowExecutionDescription, WorkflowHandle
 
 from holdfast.client.tree import Tree
 from holdfast.protocol.names import WAITING_ATTRIBUTE
+from holdfast.runtime.errors import NotReadable
+from holdfast.runtime.payloads import PayloadsUnreachable
 from holdfast.server.record import progress, reads
 from holdfast.server.record.entries import ASKED, ENDED, GAP
 from holdfast.server.record.progress import FirstRuns, WorkflowProgress, describe, read_listed
@@ -95,6 +97,29 @@ async def test_a_child_that_is_read_before_its_run_is_of_the_blueprint_of_the_ru
         await runs.of(own)
     assert await runs.of(child) == await runs.of(own)
     assert (await runs.of(child)).blueprint == "choice"
+
+
+@pytest.mark.parametrize("error", [PayloadsUnreachable("it is away"), NotReadable("a codec"), ValueError("no number")])
+async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_recorded(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    run, other = [await recording.house.start(ASK) for _ in range(2)]
+    for one in (run, other):
+        await recording.house.one(one)
+    ask = WorkflowHandle.query
+
+    async def refuse(handle: WorkflowHandle, *args: Any, **kwargs: Any) -> Any:
+        if handle.id == run:
+            raise error
+        return await ask(handle, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkflowHandle, "query", refuse)
+        assert await recording.until_recorded(other, "question.asked")
+        await recording.house.runs.control.cancel(run)
+        await recording.recorder.round()
+        assert not recording.entries(run)
+    assert await recording.until_recorded(run, ENDED)
 
 
 LONG = "Which one? " + "A word. " * 100
