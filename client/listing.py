@@ -16,6 +16,7 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.blueprint.expressions.texts import fold
 from holdfast.client.permissions import Permissions, read_access
 from holdfast.client.question_reader import PATIENCE_SECONDS, QuestionReader
 from holdfast.client.states import STATUSES, Listed, Waiting
@@ -382,7 +383,7 @@ class WaitingFilter:
     def finds(self, question: Question, blueprint: str) -> bool:
         """Return whether the text is in a question: its message, place, run, label, people, or the blueprint's name."""
         shown = [question.message, question.address, question.run, blueprint, question.label or "", *question.assignees]
-        return self.text.casefold().strip() in "\n".join(shown).casefold()
+        return fold(self.text) in fold("\n".join(shown))
 
     def _fits(self, row: Waiting) -> bool:
         return (

@@ -107,6 +107,13 @@ class FormControl:
         return bool(self.schema.get("type") == "integer")
 
     @property
+    def keyboard(self) -> str:
+        """Return the `inputmode` of the keys that a phone shows for it; empty for those of a text."""
+        if self.widget == "number":
+            return "numeric" if self.is_whole else "decimal"
+        return {"email": "email", "uri": "url"}.get(self.schema.get("format", ""), "")
+
+    @property
     def may_have_lines(self) -> bool:
         """Return whether a text may have several lines, though nothing says that it is long."""
         return self.widget == "text" and not self.schema.keys() & {"format", "pattern", "maxLength"}

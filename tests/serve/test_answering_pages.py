@@ -6,12 +6,15 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast.blueprint.questions import Review
 from holdfast.client import tree
 from holdfast.protocol.questions import Question
 from holdfast.runtime import workers
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.addresses import question_address
 from holdfast.server.web.dispatches import dispatch_place, has_ended
+from holdfast.server.web.pages.answer_form import list_changes
+from tests.client.questions import question
 from tests.conftest import Harness, until, worker_for
 from tests.serve.ground import client_of, person
 from tests.serve.pages import desk, inbox_of, started
@@ -189,10 +192,19 @@ async def test_a_review_is_edited_after_a_look_at_what_changed(house: Harness) -
     edited = {"f:subject": "New", "f:body": "Dear Ms Sato", "f:copies": "3", "f:tags": "party\noffice"}
     async with desk(house) as ana:
         preview = await ana.send(question, "preview", **edited)
-        assert re.search(r'class="added">\+\s*&#34;subject&#34;: &#34;New', preview.text)
+        assert re.search(r'class="added">\+\s*&#34;subject&#34;: &#34;<mark>New</mark>', preview.text)
         assert (await ana.send(question, "verdict:edited", **{**edited, "f:copies": "0"})).status_code == 422
         assert (await ana.send(question, "verdict:edited", **edited)).status_code == 303
     assert (await house.output(question.run))["subject"] == "New"
+
+
+def test_the_words_that_differ_are_marked_in_a_long_line() -> None:
+    before, after = "Pay within 57 days.\nThe end", "Pay within 75 days.\nThe end"
+    review = question(Review(message="?", payload=before))
+    [_, removed, added, same] = list_changes(review, {"f:": [after]})
+    assert removed == ("-", [("Pay within ", False), ("57", True), (" days.", False)])
+    assert added == ("+", [("Pay within ", False), ("75", True), (" days.", False)])
+    assert same == (" ", [("The end", False)])
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.jsonschemas import BadSchema, list_misfits
@@ -39,6 +40,11 @@ CHOICE, OWN_WORDS, REASON = "choice", "own", "reason"
 """The names of controls that are no part of a value: options, own words, a reason."""
 LONG_TEXT: JSONObject = {"type": "string", "format": "long"}
 EDITED = "edited"
+Pieces = Sequence[tuple[str, bool]]
+"""A line, taken apart: each piece with whether it differs from the other line."""
+MOST_WORDS = 1000
+"""A longer line differs as a whole: comparing words takes the square of their number."""
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _UNSENT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd]")
 """Characters that no field of a browser sends as they were."""
 
@@ -52,7 +58,7 @@ class AnswerForm:
     """The value: of a review the payload, of a breakpoint the context; without meaning where the kind has no value."""
     key: str = field(default_factory=lambda: secrets.token_hex(8))
     """The idempotency key: the form counts once, however often it is sent."""
-    changes: Sequence[tuple[str, str]] = ()
+    changes: Sequence[tuple[str, Pieces]] = ()
     """Of an edited payload the lines, each with `+`, `-` or a blank."""
     message: str = ""
     """Why the answer was refused, as a whole."""
@@ -182,13 +188,37 @@ def _as_sent(texts: Texts) -> Texts:
     }
 
 
-def list_changes(question: Question, texts: Texts) -> list[tuple[str, str]]:
+def list_changes(question: Question, texts: Texts) -> list[tuple[str, Pieces]]:
     """Return the lines in which the payload that is typed differs from the one that was shown, as a diff has them."""
     control, payload = _find_control(question)
     edited = read_control(control, texts).value
     before, after = (_lines(value) for value in (payload, edited))
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
-    return [(line[:1], line[1:]) for line in lines]
+    lines = [(line[:1], line[1:]) for line in list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]]
+    parts = [(differs, list(part)) for differs, part in groupby(lines, lambda line: line[0] in "+-")]
+    return [line for differs, part in parts for line in (_compare_words(part) if differs else _as_they_are(part))]
+
+
+def _as_they_are(lines: Sequence[tuple[str, str]]) -> list[tuple[str, Pieces]]:
+    return [(mark, [(text, False)]) for mark, text in lines]
+
+
+def _compare_words(lines: Sequence[tuple[str, str]]) -> list[tuple[str, Pieces]]:
+    """Return removed lines and those in their places, with the words that differ, where there are as many of both."""
+    removed, added = ([text for mark, text in lines if mark == wanted] for wanted in "-+")
+    if len(removed) != len(added):
+        return _as_they_are(lines)
+    pairs = [_compare_line(*pair) for pair in zip(removed, added, strict=True)]
+    return [("-", before) for before, _ in pairs] + [("+", after) for _, after in pairs]
+
+
+def _compare_line(before: str, after: str) -> tuple[Pieces, Pieces]:
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    if max(len(old), len(new)) > MOST_WORDS:
+        return [(before, False)], [(after, False)]
+    parts = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    removed = [("".join(old[start:end]), kind != "equal") for kind, start, end, _, _ in parts]
+    added = [("".join(new[start:end]), kind != "equal") for kind, _, _, start, end in parts]
+    return removed, added
 
 
 def _lines(value: object) -> list[str]:

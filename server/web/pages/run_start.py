@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.blueprint.errors import BlueprintError, Problem
+from holdfast.blueprint.expressions.texts import fold
 from holdfast.blueprint.graph import make_chart
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.jsonschemas import list_misfits
@@ -63,7 +64,7 @@ async def list_blueprints_page(request: Request) -> Response:
     config, allows = find_site(request).config, _start_filter(request)
     wanted = request.query_params.get("q", "").strip()
     every = await asyncio.to_thread(lambda: [_row(blueprint) for blueprint in list_offered(config, allows)])
-    rows = [row for row in every if wanted.casefold() in f"{row.name} {row.description}".casefold()]
+    rows = [row for row in every if fold(wanted) in fold(f"{row.name} {row.description}")]
     is_refused = not every and allows is not None and bool(await asyncio.to_thread(list_offered, config))
     values = {"count": len(every), "wanted": wanted, "is_refused": is_refused, "folders": config.serve.blueprints}
     return render(request, "start/list.html", 200, rows=rows, **values)

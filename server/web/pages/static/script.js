@@ -89,6 +89,10 @@
   if (sessionStorage.getItem("opened")) answerField()?.focus();
   sessionStorage.removeItem("opened");
 
+  // On a wide screen the pane scrolls, and not the page: keys scroll what has the focus.
+  const main = document.getElementById("main");
+  if (document.activeElement === document.body && getComputedStyle(main).overflowY === "auto") main.focus({ preventScroll: true });
+
   // After a refusal: to the first field that was refused, or to the reason.
   const refused = document.querySelector("[aria-invalid=true]") || document.querySelector(".note.bad[role=alert]");
   if (refused) {
