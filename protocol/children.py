@@ -150,7 +150,7 @@ class FreedSlots(Value):
     slots: int = Field(ge=1)
     """How many more items may be under way elsewhere."""
     usage: Usage
-    """What it has spent since it last told."""
+    """What it has spent so far."""
 
 
 class GrantedSlots(Value):

@@ -13,7 +13,21 @@ from holdfast.protocol.assignment import CLAIM, DELEGATE, REASSIGN, RELEASE
 from holdfast.protocol.attachments import ATTACHMENT
 from holdfast.protocol.elicitations import ELICIT, ELICITED
 from holdfast.protocol.incoming import CLAIM_EVENT, HINT, SEND_EVENT
-from holdfast.protocol.names import ANSWER, CONTEXT, EVENTS, PAUSE, PLAN, PLAN_OUTPUT, RESUME, SHOWN, TELL, UNDOS, VIEW
+from holdfast.protocol.names import (
+    ANSWER,
+    CONTEXT,
+    EVENTS,
+    PAUSE,
+    PLAN,
+    PLAN_OUTPUT,
+    RESUME,
+    SHOWN,
+    SLOTS_FREED,
+    SLOTS_GRANTED,
+    TELL,
+    UNDOS,
+    VIEW,
+)
 from holdfast.protocol.past import PAST
 
 CONTENTS = (
@@ -203,6 +217,12 @@ commands[SEND_EVENT] = st.fixed_dictionaries(_event, optional={"payload": values
 commands[HINT] = st.fixed_dictionaries({**_event, "until": moments | values}).map(_object)
 commands[CLAIM_EVENT] = st.fixed_dictionaries({"id": event_ids | values, "owner": owners | values}).map(_object)
 
+slots = st.sampled_from(["1", "0", "-1", "9223372036854775808"]) | values
+commands[SLOTS_FREED] = st.fixed_dictionaries(
+    {"page": texts | values, "slots": slots, "usage": st.just("{}") | values}
+).map(_object)
+commands[SLOTS_GRANTED] = st.fixed_dictionaries({"slots": slots}).map(_object)
+
 commands[ELICIT] = st.fixed_dictionaries(
     {"call": texts, "path": texts, "asked": st.just('{"kind": "input", "message": "Who?"}') | values, "key": keys},
     optional={"seconds": seconds},
@@ -238,6 +258,7 @@ PROPER[SEND_EVENT] = st.fixed_dictionaries(_sent, optional={"payload": plain}).m
 PROPER[HINT] = st.fixed_dictionaries({**_sent, "until": st.just('"2099-01-01T00:00:00Z"')}).map(_object)
 PROPER[CLAIM_EVENT] = commands[CLAIM_EVENT]
 PROPER[ELICIT] = commands[ELICIT]
+PROPER[SLOTS_FREED], PROPER[SLOTS_GRANTED] = commands[SLOTS_FREED], commands[SLOTS_GRANTED]
 
 offsets = st.sampled_from(["0", "1", "-1", "100000", "9223372036854775808", "1e308", "null", '"0"']) | values
 queries: dict[str, st.SearchStrategy[str]] = {

@@ -54,7 +54,7 @@ async def test_a_verdict_does_not_drop_an_edit(house: Harness, do: str) -> None:
     async with desk(house) as ana:
         page = await press(ana, question, do, **EDITED, reason="so")
         assert "You have changed what is written here" in page and '<details class="edit" open>' in page
-        assert '+  "subject": "New"' in page and 'value="restore"' in page
+        assert '+  "subject": "<mark>New</mark>"' in page and 'value="restore"' in page
         assert await is_open(house, question)
         restored = html.unescape((await ana.send(question, "restore", **EDITED, reason="so")).text)
         assert "Your invitation</textarea>" in restored and ">\nso</textarea>" in restored
@@ -93,7 +93,7 @@ async def test_going_on_does_not_drop_an_edited_context(house: Harness) -> None:
     question = await house.one(await house.start(STOP))
     async with desk(house) as ana:
         page = await press(ana, question, "go_on", **{"f:": '{"n": true}'})
-        assert "“Go on with this context”" in page and '+  "n": true' in page
+        assert "“Go on with this context”" in page and '+  "n": <mark>true</mark>' in page
         assert "line 1, column 6" in await press(ana, question, "go_on", **{"f:": '{"n":'})
         assert await is_open(house, question)
         assert (await ana.send(question, "go_on", **{"f:": '{"n":1}'})).status_code == 303
