@@ -64,6 +64,7 @@ def test_every_file_says_its_job_first() -> None:
     assert [path for path in silent if path.read_text().strip()] == []
 
 
+@pytest.mark.slow
 def test_nothing_of_ours_is_imported_inside_a_function() -> None:
     """But where a line says why, as the command line does: it loads what a command needs when it runs."""
     found = []
@@ -87,6 +88,7 @@ def test_every_gate_of_workflow_code_stands_in_its_table() -> None:
     assert sorted(calls) == sorted(patch.id for patch in PATCHES)
 
 
+@pytest.mark.slow
 def test_every_bare_request_to_the_server_is_sent_again_over_a_lost_connection() -> None:
     """The SDK's own methods retry by default; the services behind them only when they are told to."""
     bare = []
@@ -117,6 +119,7 @@ def test_no_test_module_is_imported() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_every_page_that_the_source_names_is_there() -> None:
     """A document outside the repository tells its reader nothing."""
     pages = {path.name for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.parts)}

@@ -100,6 +100,7 @@ def list_failure_types() -> Iterator[str]:
             yield from (type_.value for type_ in types if isinstance(type_, ast.Constant))
 
 
+@pytest.mark.slow
 def test_every_type_of_a_failure_has_its_row() -> None:
     rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs" / "failures.md").read_text(), re.M)
     told = {name for row in rows for name in re.findall(r"`(\w+)`", row)}

@@ -29,6 +29,7 @@ def test_an_example_loads_and_its_core_form_is_the_same_blueprint(path) -> None:
     assert loads(expand(blueprint)) == blueprint
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_fits_the_schema_for_editors(path) -> None:

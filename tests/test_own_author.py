@@ -67,6 +67,7 @@ async def test_an_output_that_breaks_a_rule_of_its_model_fails_the_call(desk: De
     assert "the output is no Letter: text: it shouts" in str(failed.value.cause)
 
 
+@pytest.mark.slow
 async def test_a_call_of_an_agents_tool_waits_for_its_approval(desk: Desk) -> None:
     handle = await desk.start(Correspondence.run, "Ana", ["send"])
     question = await desk.question(handle)
@@ -75,6 +76,7 @@ async def test_a_call_of_an_agents_tool_waits_for_its_approval(desk: Desk) -> No
     assert await handle.result() == ["sent", "2"]
 
 
+@pytest.mark.slow
 async def test_a_loop_asks_in_each_round_and_gives_an_instance(desk: Desk) -> None:
     handle = await desk.start(Correspondence.run, "Ana", ["ask"])
     await desk.answer(handle, "no")

@@ -275,6 +275,7 @@ async def test_an_own_workflow_runs_a_blueprint_whose_questions_are_its_own(desk
     assert await handle.result() == ["yes", 1, "now"]
 
 
+@pytest.mark.slow
 async def test_the_trace_of_a_blueprint_stands_below_the_workflow_that_ran_it(desk: Desk) -> None:
     handle = await desk.start(Agency.run, loads(BRIEF, name="brief"), "Tea")
     await desk.answer(handle, "yes")

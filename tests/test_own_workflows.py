@@ -112,6 +112,7 @@ async def diary(temporal: Client) -> AsyncIterator[Callable[..., Awaitable[Party
         yield begun
 
 
+@pytest.mark.slow
 async def test_an_author_may_use_every_name_that_we_use_inside(diary: Callable[..., Awaitable[Party]]) -> None:
     names = [*NAMES, *(name for name in dir(Host) if not name.startswith("__") and name not in dir(Diary))]
     party = await diary(*names)

@@ -31,6 +31,7 @@ async def test_a_workflow_is_answered_in_the_order_of_the_answers(env: testing.E
     assert await env.run(Invitations.run, ["Ana"], answers=["change", ["Eve", "Bob"], "yes"]) == "sent to 2"
 
 
+@pytest.mark.slow
 async def test_an_answer_is_for_the_question_that_its_pattern_fits(env: testing.Environment) -> None:
     answers = [
         {"question": "*", "content": "change"},
@@ -41,14 +42,17 @@ async def test_an_answer_is_for_the_question_that_its_pattern_fits(env: testing.
         await env.run(Invitations.run, ["Ana"], answers=answers)
 
 
+@pytest.mark.slow
 async def test_what_nobody_answers_comes_to_its_deadline_at_once(env: testing.Environment) -> None:
     assert await env.run(Invitations.run, ["Ana"]) == "not sent"
 
 
+@pytest.mark.slow
 async def test_the_timers_of_an_authors_own_are_skipped(env: testing.Environment) -> None:
     assert await env.run(Reminder.run, answers=["done"]) == "done after 30 days"
 
 
+@pytest.mark.slow
 async def test_an_answer_that_is_left_over_is_told(env: testing.Environment) -> None:
     with pytest.raises(testing.NoAnswer, match=r"not used: \*: 'no'; asked: \['Send the invitations to Ana\?'\]"):
         await env.run(Invitations.run, ["Ana"], answers=["yes", "no"])
@@ -62,6 +66,7 @@ async def test_a_workflow_may_ask_after_a_cancel_that_it_catches(env: testing.En
     assert await env.finish(handle, [{"question": "loss", "content": "yes"}]) == "yes"
 
 
+@pytest.mark.slow
 async def test_a_child_of_temporals_own_call_is_told_when_it_asks(env: testing.Environment) -> None:
     with pytest.raises(testing.NoAnswer, match=r"asks 'Approve 1\?', and was started by Temporal's own call"):
         await env.run(Stray.run, answers=["yes"])
@@ -77,6 +82,7 @@ async def test_a_wrong_answer_is_refused_as_in_production(env: testing.Environme
         await env.run(Invitations.run, ["Ana"], answers=["perhaps"])
 
 
+@pytest.mark.slow
 async def test_a_test_may_answer_step_by_step(env: testing.Environment) -> None:
     handle = await env.start(Office.run)
     [question] = await env.questions(handle)
@@ -116,6 +122,7 @@ async def test_a_test_may_move_the_clock(env: testing.Environment) -> None:
     assert await handle.result() == "not sent"
 
 
+@pytest.mark.slow
 async def test_an_answer_may_name_the_person_who_gives_it(env: testing.Environment) -> None:
     answers = [{"question": "first", "content": "yes", "by": "user:ana"}, {"question": "second", "content": "yes"}]
     assert await env.run(Salary.run, answers=answers) is True
@@ -141,6 +148,7 @@ async def test_a_mistake_in_the_workflow_is_told(env: testing.Environment, asks:
         await env.run(Mistaken.run, asks, answers=["yes"] if asks else [])
 
 
+@pytest.mark.slow
 async def test_the_keys_of_a_deployment_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_KEY", raising=False)
     key = EncryptionKeySection(id="k1", env="HF_KEY")

@@ -69,6 +69,7 @@ async def test_a_node_that_fails_on_its_answer_asks_again(house: Harness, graph:
     assert str(history[1].content).startswith("it could not be used (TypeError: ")
 
 
+@pytest.mark.slow
 async def test_other_answers_of_the_same_moment_are_kept(house: Harness) -> None:
     run = await started(house, "reading_at_once")
     asked = {one.address.partition("step:graph;")[2]: one for one in await house.asked(run, 3)}
@@ -144,6 +145,7 @@ async def asked_at(house: Harness, run: str, address: str, message: str) -> Ques
     return next(one for one in await listed() if one.address.endswith(address))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["deciding", "deciding_own_saver"])
 async def test_a_node_that_fails_on_one_of_its_answers_asks_for_all_again(house: Harness, graph: str) -> None:
     run = await started(house, graph)
@@ -163,6 +165,7 @@ async def test_a_node_that_fails_on_one_of_its_answers_asks_for_all_again(house:
     assert [calls(house.folder, name) for name in ("first", "past", "last")] == [1, 1, 1]
 
 
+@pytest.mark.slow
 async def test_all_answers_of_a_node_in_a_subgraph_are_asked_again_and_no_others(house: Harness) -> None:
     run = await started(house, "deciding_at_once")
     first = await asked_at(house, run, "level:inner;level:decides", "Refund 250 EUR?")
@@ -178,6 +181,7 @@ async def test_all_answers_of_a_node_in_a_subgraph_are_asked_again_and_no_others
     assert sorted(await log(house, run)) == ["day Monday", "no, late"]
 
 
+@pytest.mark.slow
 async def test_an_answer_before_a_call_is_not_given_back_and_the_node_fails_in_the_end(house: Harness) -> None:
     run = await started(house, "looking_up")
     await house.answer(run, "Mon", await asked_at(house, run, "level:looks_up_between", "Which day?"))
@@ -191,6 +195,7 @@ async def test_an_answer_before_a_call_is_not_given_back_and_the_node_fails_in_t
     assert error is not None and "ValueError: Mon is no day (it failed so before, on an answer" in error.message
 
 
+@pytest.mark.slow
 async def test_an_answer_that_does_not_fit_its_form_leaves_the_one_before_it(house: Harness) -> None:
     run = await started(house, "booking")
     await house.answer(run, "Ana", await asked_at(house, run, "level:books", "Who comes?"))
@@ -202,6 +207,7 @@ async def test_an_answer_that_does_not_fit_its_form_leaves_the_one_before_it(hou
     assert await log(house, run) == ["Ana in 8"]
 
 
+@pytest.mark.slow
 async def test_a_person_who_retries_a_failed_step_is_asked_its_questions_again(house: Harness) -> None:
     step = (
         f"{{name: graph, uses: 'tests.graphs:deciding', on_error: ask, input: {{folder: '{house.folder}', log: []}}}}"
@@ -219,6 +225,7 @@ async def test_a_person_who_retries_a_failed_step_is_asked_its_questions_again(h
     assert await log(house, run) == ["first", "yes, so", "last"]
 
 
+@pytest.mark.slow
 async def test_answers_that_a_lost_attempt_had_taken_back_are_asked_for_again(house: Harness, monkeypatch) -> None:
     ask_again, lost = GraphCall._ask_again, []
 

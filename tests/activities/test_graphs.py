@@ -52,6 +52,7 @@ async def test_an_interrupt_is_a_question_and_its_answer_resumes_the_graph(house
     assert calls(house.folder, "first") == calls(house.folder, "last") == 1
 
 
+@pytest.mark.slow
 async def test_an_interrupt_may_be_resumed_without_data(house: Harness) -> None:
     run = await started(house, "asking")
     await house.one(run)
@@ -164,6 +165,7 @@ async def test_a_worker_without_a_store_refuses_a_graph_that_needs_it() -> None:
     tools.check("tests.graphs:owned")
 
 
+@pytest.mark.slow
 async def test_a_graph_without_a_checkpointer_is_refused_before_it_starts(house: Harness) -> None:
     with pytest.raises(BlueprintError, match=r"steps\[0\].uses.*tests.graphs:bare: the graph has no checkpointer"):
         await started(house, "bare", check=True)
@@ -226,6 +228,7 @@ async def test_a_graph_in_a_circle_ends_at_its_limit(house: Harness) -> None:
     assert calls(house.folder, "again") == 3
 
 
+@pytest.mark.slow
 async def test_a_response_schema_is_the_form_of_the_question(house: Harness) -> None:
     run = await started(house, "judging")
     refusal = await house.refused(run, {"verdict": "fine"})
@@ -234,6 +237,7 @@ async def test_a_response_schema_is_the_form_of_the_question(house: Harness) -> 
     assert await log(house, run) == ["good"]
 
 
+@pytest.mark.slow
 async def test_a_question_of_ours_keeps_its_kind(house: Harness) -> None:
     run = await started(house, "asks_of_ours")
     assert (await house.one(run)).kind == "permission"
@@ -308,6 +312,7 @@ async def called(folder: Path, name: str) -> bool:
     return calls(folder, name) == 1
 
 
+@pytest.mark.slow
 async def test_a_cancelled_graph_does_not_wait_for_a_coroutine(house: Harness) -> None:
     run = await cancelled_in_a_node(house, "hanging")
     try:

@@ -74,6 +74,7 @@ def graph_step(house: Harness, graph: str) -> str:
     return f'steps: [{{name: it, uses: "tests.graphs:{graph}", input: {{folder: "{house.folder}", log: []}}}}]'
 
 
+@pytest.mark.slow
 async def test_the_requests_of_the_agent_inbox_are_questions_in_its_order(house: Harness) -> None:
     run = await house.start(graph_step(house, "inbox"))
     write, plan, ask = sorted(await house.asked(run, 3), key=lambda one: one.address.rpartition(":")[2])

@@ -184,6 +184,7 @@ async def test_a_server_whose_process_was_killed_is_started_again(little: McpSer
     assert [tool.name for tool in await little.tools("little")]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("transport", ["stdio", "http", "old"])
 async def test_a_call_that_is_lost_is_told_and_not_repeated(transport: str, tmp_path: Path) -> None:
@@ -276,6 +277,7 @@ async def test_headers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
         assert await servers.call("little", "echo", {"text": "hi"}) == "hi"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["new", pytest.param("old", marks=pytest.mark.slow)])
 async def test_a_refused_token_is_not_tried_again_and_not_told(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "wr0ng")
@@ -334,6 +336,7 @@ async def test_a_command_that_does_not_start_may_be_tried_again(command: tuple[s
 SILENT = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); sys.stdin.read()"
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_answer_is_given_up_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -365,6 +365,7 @@ async def test_a_rate_limit_says_how_long_to_wait(
     assert delay and timedelta(seconds=least) <= delay <= timedelta(seconds=most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["alias", "attempt"])
 async def test_a_hung_reply_is_cut_by_the_time_limit(provider: Provider, limit: str) -> None:
     provider.hang()
@@ -388,6 +389,7 @@ async def test_a_cancelled_call_is_cut(provider: Provider) -> None:
     await provider.left()
 
 
+@pytest.mark.slow
 async def test_it_heartbeats_while_the_model_thinks(provider: Provider) -> None:
     provider.hang()
     at = ActivityEnvironment()

@@ -39,6 +39,7 @@ async def test_a_rejected_request_fails_the_run_at_once_with_its_type(house: Har
     assert len(provider.requests) == 1
 
 
+@pytest.mark.slow
 async def test_cancelling_a_run_ends_its_request(house: Harness, provider: Provider) -> None:
     provider.hang()
     run = await house.start(blueprint(provider))
@@ -65,6 +66,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("with_tools", [False, True])
 @pytest.mark.parametrize(("bad", "finish"), BAD)
@@ -82,6 +84,7 @@ async def test_a_reply_that_is_not_whole_is_asked_for_again(
     assert again[1]["content"].startswith(first[1]["content"]) and again[1]["content"] != first[1]["content"]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("with_tools", [False, True])
 @pytest.mark.parametrize(("bad", "finish"), BAD)
@@ -105,6 +108,7 @@ async def test_an_output_that_was_cut_off_is_asked_for_again(house: Harness, pro
     assert await replied(house, run) == ["cut_off", "finished"]
 
 
+@pytest.mark.slow
 async def test_a_filtered_reply_fails_at_once_and_counts(house: Harness, provider: Provider) -> None:
     provider.text("Half of a", finish="content_filter")
     run = await house.start(blueprint(provider))
@@ -114,6 +118,7 @@ async def test_a_filtered_reply_fails_at_once_and_counts(house: Harness, provide
     assert (await house.runs.state(run)).usage.tokens == 18
 
 
+@pytest.mark.slow
 async def test_the_end_of_a_reply_stands_in_the_trace(house: Harness, provider: Provider) -> None:
     provider.always(Reply(text=""))
     run = await house.start(blueprint(provider))

@@ -115,6 +115,7 @@ async def test_what_does_not_fit_strict_mode_is_not_strict(provider: Provider, u
     assert not tool.get("strict")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_a_free_object_says_so_wherever_it_stands(provider: Provider, api: str) -> None:
     tree = {
@@ -182,6 +183,7 @@ def test_every_root_is_an_object(schema: dict[str, Any]) -> None:
     assert wire_schema(schema)["type"] == "object"
 
 
+@pytest.mark.slow
 async def test_gemini_is_not_held_to_a_free_object(provider: Provider) -> None:
     """It would give an empty one."""
     modes = []

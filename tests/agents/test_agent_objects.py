@@ -36,6 +36,7 @@ async def test_an_agent_of_the_team_calls_its_tools_and_gives_its_type(house: Ha
     assert (calls(house.folder, "balance"), calls(house.folder, "greet"), calls(house.folder, "careful")) == (1, 1, 1)
 
 
+@pytest.mark.slow
 async def test_a_tool_that_requires_approval_asks_a_person_before_it_is_called(house: Harness) -> None:
     run = await house.start(team_agent(house, [turn(call("refund", amount=5)), ADVICE]), customer(house))
     question = await house.one(run)
@@ -54,6 +55,7 @@ async def test_a_call_that_is_denied_is_told_to_the_model(house: Harness) -> Non
     assert calls(house.folder, "refund") == 0
 
 
+@pytest.mark.slow
 async def test_arguments_that_do_not_fit_are_told_to_the_model_and_nobody_is_asked(house: Harness) -> None:
     script = [turn(call("refund", amount="much")), {"expect": "valid integer", **ADVICE}]
     run = await house.start(team_agent(house, script), customer(house))
@@ -71,6 +73,7 @@ async def test_a_tool_may_ask_for_approval_by_itself(house: Harness) -> None:
     assert calls(house.folder, "transfer") == 2
 
 
+@pytest.mark.slow
 async def test_a_deferred_call_waits_for_its_result_and_is_not_made_again(house: Harness) -> None:
     run = await house.start(
         team_agent(house, [turn(call("appraise", item="ring")), {"expect": "900", **ADVICE}]), customer(house)
@@ -82,6 +85,7 @@ async def test_a_deferred_call_waits_for_its_result_and_is_not_made_again(house:
     assert calls(house.folder, "appraise") == 1
 
 
+@pytest.mark.slow
 async def test_an_external_tool_waits_for_its_result(house: Harness) -> None:
     run = await house.start(team_agent(house, [turn(call("ask_office", about="rain")), "fine"], "plain"), "Go")
     question = await house.one(run)
@@ -101,6 +105,7 @@ async def test_a_tool_that_asks_for_another_call_counts_its_retries(house: Harne
     ]
 
 
+@pytest.mark.slow
 async def test_a_tool_whose_retries_are_used_up_ends_the_agent(house: Harness) -> None:
     run = await house.start(team_agent(house, [turn(call("guess", number=n)) for n in (1, 2, 3)]), customer(house))
     error = (await house.result(run)).error
@@ -108,6 +113,7 @@ async def test_a_tool_whose_retries_are_used_up_ends_the_agent(house: Harness) -
     assert error.output == {"called": ["tests.team_agents:support/guess"]}
 
 
+@pytest.mark.slow
 async def test_an_unknown_tool_is_told_by_the_library(house: Harness) -> None:
     script = [turn(call("refnd")), {"expect": "Unknown tool name: 'refnd'", **ADVICE}]
     run = await house.start(team_agent(house, script), customer(house))
@@ -122,6 +128,7 @@ async def test_functions_see_the_run_as_it_is(house: Harness) -> None:
     assert results[1:] == [f"'{customer(house)}' 2 qsqs 2 1 {house.started[0]}"] * 2
 
 
+@pytest.mark.slow
 async def test_an_output_that_a_validator_refuses_is_given_again(house: Harness) -> None:
     run = await house.start(
         team_agent(house, [BAD, {"expect": "better advice, please (0)", **ADVICE}]), customer(house)
@@ -133,12 +140,14 @@ async def test_an_output_that_a_validator_refuses_is_given_again(house: Harness)
     assert "✗ final_output  better advice, please (0)" in str(progress(checks[-1]))
 
 
+@pytest.mark.slow
 async def test_an_output_that_is_never_right_ends_the_agent(house: Harness) -> None:
     run = await house.start(team_agent(house, [BAD]), customer(house))
     assert (await house.result(run)).error.type == "output_invalid"
     assert calls(house.folder, "careful") == 3
 
 
+@pytest.mark.slow
 async def test_an_output_of_the_wrong_type_is_given_again(house: Harness) -> None:
     script = [{"output": {"advice": "x"}}, {"expect": "block_card", **ADVICE}]
     run = await house.start(team_agent(house, script), customer(house))
@@ -164,6 +173,7 @@ async def test_toolsets_give_results_with_more_than_a_value(house: Harness) -> N
     assert await said(house, script, "plain") == [3, "shown"]
 
 
+@pytest.mark.slow
 async def test_dependencies_are_closed_after_each_activity(house: Harness) -> None:
     run = await house.start(team_agent(house, [turn(call("balance", pending=True)), ADVICE]), customer(house))
     await house.output(run)
@@ -181,6 +191,7 @@ async def test_the_blueprint_says_more_of_its_tools_and_more_instructions(house:
     assert await house.output(run) == ADVICE["output"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 2])
 async def test_a_run_goes_on_across_continue_as_new(house: Harness, rounds: int) -> None:
     script = [turn(call("guess", number=1)), turn(call("guess", number=7)), turn(call("refund", amount=1))]
@@ -202,6 +213,7 @@ async def test_limits_and_turns_count_for_it(house: Harness) -> None:
     assert (await house.result(run)).error.type == "limit_reached"
 
 
+@pytest.mark.slow
 async def test_a_function_that_is_an_agent_is_called_once(house: Harness) -> None:
     inner = "{from: 'tests.team_agents:prophet'}"
     steps = f"[{{name: see, agent: seer}}, {{name: again, agent: {inner}}}]"
@@ -209,6 +221,7 @@ async def test_a_function_that_is_an_agent_is_called_once(house: Harness) -> Non
     assert await house.output(run) == "42 is the answer to 42 is the answer to all"
 
 
+@pytest.mark.slow
 async def test_requests_that_a_function_makes_itself_count_against_limits(house: Harness) -> None:
     steps = "[{name: see, agent: seer}, {name: again, agent: seer}]"
     run = await house.start(
@@ -222,6 +235,7 @@ async def test_requests_that_a_function_makes_itself_count_against_limits(house:
     assert (step.spent.requests, step.spent.tokens) == (3, 1_000_007)
 
 
+@pytest.mark.slow
 async def test_requests_of_an_agent_that_a_tool_runs_count(house: Harness) -> None:
     run = await house.start(
         "agents: {asks: {from: 'tests.team_agents:delegates'}}\nsteps: [{name: it, agent: asks}]", "Go"
@@ -281,6 +295,7 @@ async def test_what_is_not_carried_fails_the_call_and_a_tool_may_interrupt(house
     assert calls(house.folder, "picked") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(
     ("name", "told", "tool"),

@@ -279,6 +279,7 @@ async def test_a_server_can_ask_by_the_protocol_that_its_configuration_names(
         assert house.ordered() == ["begun", "booked"]
 
 
+@pytest.mark.slow
 async def test_a_version_that_nobody_knows_is_told_with_those_that_are(
     temporal: Client, replays: Replays, tmp_path: Path, request: Any
 ) -> None:

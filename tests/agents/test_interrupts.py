@@ -122,6 +122,7 @@ async def returned(house: Harness, run: str, content: object) -> str:
     return again.message
 
 
+@pytest.mark.slow
 async def test_a_tool_gives_an_answer_back_and_is_asked_again_with_the_reason(house: Harness) -> None:
     run = await house.start(plain("seats", f", input: {{folder: '{house.folder}'}}"))
     assert (
@@ -266,6 +267,7 @@ async def test_two_interrupts_at_one_place_are_the_authors_mistake(house: Harnes
     assert "level(name)" in error.message
 
 
+@pytest.mark.slow
 async def test_a_run_that_is_cancelled_closes_the_questions_of_its_tools(house: Harness) -> None:
     run = await house.start(RESEARCH.format(folder=house.folder))
     await house.asked(run, 3)
@@ -290,6 +292,7 @@ async def test_only_a_yes_is_the_leave_that_a_library_asks_for(house: Harness) -
     assert await house.output(run) == "paid from savings, kept"
 
 
+@pytest.mark.slow
 async def test_a_library_that_asks_for_leave_again_is_told_only_once_it_was_given(house: Harness) -> None:
     run = await house.start(plain("asks_then_wants_leave", ", input: {always: true}"))
     await house.answer(run, "savings")
@@ -367,6 +370,7 @@ async def test_what_is_said_and_kept_at_a_level_stays_while_another_asks(house: 
     assert calls(house.folder, "search") == 1
 
 
+@pytest.mark.slow
 async def test_parents_are_shown_as_they_are_now(house: Harness) -> None:
     run = await house.start(RESEARCH.format(folder=house.folder).replace("uses: research", "uses: counting"))
     first, *_ = await house.asked(run, 3)
@@ -386,6 +390,7 @@ async def test_a_question_whose_schema_is_none_is_the_authors_mistake(house: Har
     assert (await house.result(run)).error.type == "bad_interrupt"
 
 
+@pytest.mark.slow
 async def test_a_paused_run_starts_no_call_whose_leave_is_given(house: Harness) -> None:
     run = await house.start(plain("asks_leave", f", input: {{folder: '{house.folder}'}}"))
     question = await house.one(run)

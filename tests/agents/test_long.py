@@ -95,6 +95,7 @@ async def test_an_agent_continues_as_new_and_keeps_its_counters(house: Harness) 
     assert sum(one.type == "tool.called" and "look_up" in one.address for one in events) == 6
 
 
+@pytest.mark.slow
 async def test_the_turn_limit_and_the_repeated_call_guard_survive_continue_as_new(house: Harness) -> None:
     turns = [*(look(house, f"w{n}") for n in range(3)), *(look(house, "same") for _ in range(9))]
     text = agent(house, turns, tools=["look_up"], max_turns=99)
@@ -200,6 +201,7 @@ def planned(house: Harness, *turns: Any) -> str:
     return PLANNER
 
 
+@pytest.mark.slow
 async def test_the_log_of_an_agentic_loop_has_one_entry_a_command(house: Harness) -> None:
     text = planned(
         house,
@@ -233,6 +235,7 @@ async def test_a_planner_is_told_what_it_may_run_and_an_unknown_command_is_no_en
     assert await house.output(run) == "end after 1"
 
 
+@pytest.mark.slow
 async def test_what_a_planner_runs_is_told_by_one_name_at_one_place_whatever_becomes_of_it(house: Harness) -> None:
     text = planned(
         house,
@@ -250,6 +253,7 @@ async def test_what_a_planner_runs_is_told_by_one_name_at_one_place_whatever_bec
     ]
 
 
+@pytest.mark.slow
 async def test_a_planner_that_never_finishes_stops_at_max_loops(house: Harness) -> None:
     text = planned(house, *(turn(call("run_agent", agent="writer", input=f"{n}")) for n in range(9)))
     run = await house.start(text, "Go")
@@ -280,6 +284,7 @@ async def test_pausing_a_run_pauses_its_agents(house: Harness) -> None:
     assert await house.output(run) == "done: w 1"
 
 
+@pytest.mark.slow
 async def test_what_is_told_before_finish_is_heard(house: Harness) -> None:
     asks = turn(call("ask_human", question="Go?"), call("finish", output="first"))
     again = turn(call("finish", output="{{ messages[-1].content }}"))
@@ -306,6 +311,7 @@ async def test_what_people_said_stays_when_old_turns_are_dropped(house: Harness)
     assert await shortened(house, run) == [(1, "rule", False), (1, "rule", False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["x" * 3_000_000, {"lines": ['"quoted"'] * 300_000}, "é" * 3_000_000])
 def test_one_huge_result_is_cut_before_a_turn_is_dropped(content: Any) -> None:
     before = conversation(4)

@@ -68,6 +68,7 @@ async def test_a_step_calls_a_tool_of_a_server_itself(house: Harness) -> None:
     assert refused == "mcp:files/echo takes an object of its arguments by name, not str; write arguments: {…}"
 
 
+@pytest.mark.slow
 async def test_what_a_servers_tool_gets_is_judged_before_the_run(house: Harness) -> None:
     blueprint = house.load(
         """

@@ -297,6 +297,7 @@ steps: [{name: x, agent: a, input: {model: keep}}]
     assert changed.steps[0].interrupt_before
 
 
+@pytest.mark.slow
 async def test_declining_a_permission_may_end_the_run(house: Harness) -> None:
     run = await house.start(
         "steps: [{kind: hitl, name: may, ask: permission, message: May I?, on_decline: abort, on_error: continue}]"

@@ -439,6 +439,7 @@ async def test_an_output_that_never_fits_fails_the_agent(house: Harness) -> None
     assert (await house.types(run)).count("model.requested") == 3
 
 
+@pytest.mark.slow
 async def test_a_batch_reaches_every_workflow_and_one_bad_answer_refuses_it(house: Harness) -> None:
     """Three owners: the agent itself, a loop of an imported blueprint, and an agent below."""
     body = "{kind: hitl, name: ask, message: In the loop?}"

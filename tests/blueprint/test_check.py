@@ -318,6 +318,7 @@ def test_a_schema_fetches_nothing() -> None:
         list_misfits({"$ref": "file:///etc/passwd"}, {})
 
 
+@pytest.mark.slow
 def test_formats_are_asserted_and_problems_are_sorted_and_bounded() -> None:
     schema = {"items": {"format": "email", "maxLength": 2}}
     assert list_misfits(schema, ["abc"]) == [

@@ -139,6 +139,7 @@ def test_every_place_of_an_example_refuses_an_escape(path: Path) -> None:
         assert any("__class__" in problem.message for problem in caught.value.problems), at
 
 
+@pytest.mark.slow
 def test_the_examples_have_many_such_places() -> None:
     assert sum(1 for path in EXAMPLES for _ in places(path)) > 100
 

@@ -30,6 +30,7 @@ def test_a_large_value_that_fits_no_form_is_told_its_place(
     assert isinstance(_first_error(schema, value).kind, ValidationErrorKind.Not)  # it holds no error for each item
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema",
     [

@@ -313,6 +313,7 @@ def test_a_problem_of_a_file_imported_twice_is_told_once(tmp_path: Path) -> None
     assert [one.code for one in caught.value.problems] == ["unknown_key"]
 
 
+@pytest.mark.slow
 def test_imports_that_multiply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_VALUES", 1_000)
     steps = "\nsteps: [{name: a}]"

@@ -34,6 +34,7 @@ async def test_a_loop_that_is_paused(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_a_loop_at_work_calls_nothing_any_more(house: Harness) -> None:
     run = await house.start(written(repeat(counting(house), every=2)))
     await until(lambda: has_continued(house, f"{run}/loop:l"), "a boundary")
@@ -62,6 +63,7 @@ async def test_loops_nested_four_deep(house: Harness) -> None:
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_an_agent(house: Harness) -> None:
     looks = [turn(call("look_up", folder=str(house.folder), word=f"w{n}")) for n in range(6)]
     turns = [*looks, turn(call("request_user_info", question="Go on?")), "done"]
@@ -83,6 +85,7 @@ async def test_loops_in_branches(house: Harness, beside: list[dict[str, Any]]) -
     await ends(house, run)
 
 
+@pytest.mark.slow
 async def test_before_the_child_has_started(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     await ends(house, run)

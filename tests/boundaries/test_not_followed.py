@@ -51,6 +51,7 @@ async def test_a_run_that_is_not_followed_says_the_way_out_and_force_ends_it(unf
     assert f"holdfast cancel {run} --force" in text
 
 
+@pytest.mark.slow
 async def test_an_update_of_a_run_that_is_not_followed_says_the_way_out(unfollowed: tuple[Harness, str]) -> None:
     away, run = unfollowed
 

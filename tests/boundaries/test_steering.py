@@ -71,6 +71,7 @@ async def test_a_permit_for_the_run_counts_behind_the_boundary(house: Harness) -
     assert calls(house.folder, "pay") == 3
 
 
+@pytest.mark.slow
 async def test_what_a_limit_was_raised_to_counts_behind_the_boundary(house: Harness) -> None:
     text = written(repeat(counting(house), most=9), limits={"steps": 3, "on_limit": "ask"})
     run = await house.start(text)
@@ -102,6 +103,7 @@ async def test_an_edit_at_a_stop_is_seen_behind_the_boundary(house: Harness) -> 
     assert (await house.result(run)).context["last"] == "7"
 
 
+@pytest.mark.slow
 async def test_an_answer_that_makes_a_loop_continue_as_new_is_taken_once(house: Harness) -> None:
     run = await house.start(written(repeat(ASK)))
     question = await house.one(run)

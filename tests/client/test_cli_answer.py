@@ -24,6 +24,7 @@ def test_a_wrong_answer_is_refused_and_the_right_one_then_works(holdfast: Holdfa
     assert [(one["status"], one["by"]) for one in right.json] == [("answered", "user:ana")]
 
 
+@pytest.mark.slow
 def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) -> None:
     parked = holdfast.park(LOOP)
     run = parked["run"]
@@ -42,6 +43,7 @@ def test_a_question_is_named_by_id_prefix_address_or_step(holdfast: Holdfast) ->
     assert (history[2]["question"], history[2]["comment"]) == (asked["id"], "enough")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [[], ["more"]])
 def test_who_means_a_question_that_somebody_else_has_answered_answers_no_other(
     holdfast: Holdfast, named: list[str]
@@ -57,6 +59,7 @@ def test_who_means_a_question_that_somebody_else_has_answered_answers_no_other(
     assert holdfast("answer", run, *named, "stop").code == 0
 
 
+@pytest.mark.slow
 def test_one_answer_after_another_needs_no_look_in_between(holdfast: Holdfast) -> None:
     run, elsewhere = holdfast.park(LOOP)["run"], holdfast.having(HOLDFAST_HOME="elsewhere")
     for content in ("first", "second", "stop"):
@@ -81,6 +84,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blueprint", "words", "name"),
     [
@@ -137,6 +141,7 @@ def test_an_answer_by_step_repeated_under_its_key_is_not_one_to_the_next_questio
     assert holdfast.rest(run)["questions"] == asked != []
 
 
+@pytest.mark.slow
 def test_a_refused_signal_repeated_under_its_key_is_no_answer_to_the_next_question(holdfast: Holdfast) -> None:
     tone = "{kind: hitl, name: tone, ask: decision, message: Tone?, options: [warm, formal]}"
     loop = f"{{kind: loop, name: l, loop: {{max_loops: 1, body: {tone}}}}}"
@@ -206,6 +211,7 @@ def test_what_is_no_text_is_bad_usage_that_names_the_place(holdfast: Holdfast) -
     assert (said.code, "half a character" in said.err) == (2, True), said
 
 
+@pytest.mark.slow
 def test_a_run_that_has_ended_takes_no_answer(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
     assert holdfast("cancel", run, "--json").json == {"run": run, "status": "cancelled", "left": []}
@@ -223,6 +229,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_was_asked_to_end_and_has_not_ended_says_so(holdfast: Holdfast) -> None:
     run = holdfast.park(LAST_WORD)["run"]
     assert holdfast("show", run, "--json").json["cancel_requested"] is False
@@ -245,6 +252,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 def test_a_cancel_says_how_far_it_undoes_and_force_what_it_leaves(holdfast: Holdfast) -> None:
     run = holdfast.park(UNDOING)["run"]
     holdfast("cancel", run, "--wait", "0")
@@ -316,6 +324,7 @@ def test_all_runs_of_a_blueprint_are_paused_resumed_and_cancelled_at_once(holdfa
     assert holdfast("pause").code == 2
 
 
+@pytest.mark.slow
 def test_questions_without_a_run_tell_who_waits_where(holdfast: Holdfast) -> None:
     asked = holdfast.park(TONE)["questions"][0]
     holdfast.listed(asked["run"])

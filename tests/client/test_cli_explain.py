@@ -87,6 +87,7 @@ steps: [{name: decide, uses: agents.clerk}, {name: pay, uses: refund, input: {am
 """
 
 
+@pytest.mark.slow
 def test_the_approval_that_a_tools_owner_demands_is_named(tmp_path: Path) -> None:
     command = Holdfast(tmp_path)
     command.write("owned_refunds.py", TOOLS)

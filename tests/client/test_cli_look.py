@@ -53,6 +53,7 @@ def test_show_of_what_has_ended_has_the_result(holdfast: Holdfast, ended: str) -
     assert seen["children"] == [{"workflow": f"{ended}/loop:clarify", "status": "completed"}]
 
 
+@pytest.mark.slow
 def test_show_of_what_has_ended_tells_its_end_where_no_worker_answers(
     holdfast: Holdfast, ended: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_result_says_how_it_stands_by_its_exit_code(holdfast: Holdfast, waiting:
     assert (over.out, over.code) == ("stop\n", 0)
 
 
+@pytest.mark.slow
 def test_runs_are_listed_and_found_by_the_beginning_of_their_id(holdfast: Holdfast, waiting: str, ended: str) -> None:
     holdfast.listed(waiting)
     holdfast.listed(ended, "completed")
@@ -97,6 +99,7 @@ def test_runs_are_listed_and_found_by_the_beginning_of_their_id(holdfast: Holdfa
     assert holdfast("show", "look-nobody").code == 2
 
 
+@pytest.mark.slow
 def test_follow_gives_the_events_with_contiguous_offsets(holdfast: Holdfast, ended: str) -> None:
     events = holdfast("follow", ended, "--json").lines
     assert [event["offset"] for event in events] == list(range(len(events)))
@@ -104,6 +107,7 @@ def test_follow_gives_the_events_with_contiguous_offsets(holdfast: Holdfast, end
     assert holdfast("follow", ended, "--after", str(len(events) - 2), "--json").lines == events[-1:]
 
 
+@pytest.mark.slow
 def test_in_a_pipe_an_event_is_a_line_and_no_value_is_cut(holdfast: Holdfast) -> None:
     text = "steps: [{name: say, input: '" + "long " * 60 + "'}]"
     holdfast("start", holdfast.write("long.yaml", text), "--id", "look-long")
@@ -162,6 +166,7 @@ def test_validate_tells_every_problem_and_expands(holdfast: Holdfast) -> None:
     assert {problem["path"] for problem in bad.json["problems"]} >= {"steps[0].wen", "steps[1].kind"}
 
 
+@pytest.mark.slow
 def test_schema_version_and_an_unknown_command(holdfast: Holdfast) -> None:
     assert "properties" in holdfast("schema").out
     assert holdfast("--version").out.startswith("holdfast ")
@@ -177,6 +182,7 @@ def test_down_stops_and_the_next_command_finds_every_run(embedded: Process) -> N
     assert embedded("attach", run, "--json").json["questions"][0]["message"] == "Round 1?"
 
 
+@pytest.mark.slow
 def test_json_may_be_asked_for_before_the_command_and_says_who_is_awaited(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
     holdfast.listed(run)
@@ -184,6 +190,7 @@ def test_json_may_be_asked_for_before_the_command_and_says_who_is_awaited(holdfa
     assert (listed["status"], listed["waiting_for"]) == ("waiting", ["anyone"])
 
 
+@pytest.mark.slow
 def test_the_history_names_the_steps_that_asked(holdfast: Holdfast) -> None:
     run = holdfast.park(TONE)["run"]
     holdfast("answer", run, "tone", "warm")
@@ -199,6 +206,7 @@ def test_the_history_of_temporal_says_what_proves_who_answered(holdfast: Holdfas
     assert answer[2:4] == ["user:ana", "nothing"]
 
 
+@pytest.mark.slow
 def test_the_history_is_read_where_the_records_disk_is_full(holdfast: Holdfast, tmp_path: Path) -> None:
     holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))
     run = holdfast.park(TONE)["run"]
@@ -212,6 +220,7 @@ def test_the_history_is_read_where_the_records_disk_is_full(holdfast: Holdfast, 
     assert "user:ana" in told.out and "Traceback" not in told.err
 
 
+@pytest.mark.slow
 def test_what_the_record_has_is_read_while_temporal_is_away(holdfast: Holdfast, tmp_path: Path) -> None:
     holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))
     run = holdfast.park(TONE)["run"]
@@ -240,6 +249,7 @@ def test_the_history_of_a_broken_record_is_that_of_temporal(holdfast: Holdfast, 
     assert (told.code, "from Temporal's histories" in told.err, "user:ana" in told.out) == (0, True, True)
 
 
+@pytest.mark.slow
 def test_the_history_of_temporal_says_that_signals_may_have_been_refused(holdfast: Holdfast, tmp_path: Path) -> None:
     holdfast = holdfast.having(HOLDFAST_HOME=str(tmp_path))  # where no record is
     run = holdfast.park(TONE)["run"]
@@ -248,6 +258,7 @@ def test_the_history_of_temporal_says_that_signals_may_have_been_refused(holdfas
     assert "1 of these came by signal" in holdfast("history", run).err
 
 
+@pytest.mark.slow
 def test_runs_and_questions_are_listed_by_the_page_with_the_command_for_more(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

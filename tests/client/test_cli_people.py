@@ -144,6 +144,7 @@ def test_a_start_says_where_nobody_may_see_the_run(office: Holdfast) -> None:
         toml.write_text(TOML)
 
 
+@pytest.mark.slow
 def test_a_cancel_is_refused_to_who_may_not_steer(office: Holdfast) -> None:
     run = office.start("access: {steer: ['user:ana']}" + EDITORS)
     for flags in ((), ("--force",)):

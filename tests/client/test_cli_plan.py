@@ -177,6 +177,7 @@ def test_what_has_begun_stays(holdfast: Holdfast, waiting: str) -> None:
     assert kept_file(refused) == Path("new-plan.json")
 
 
+@pytest.mark.slow
 def test_the_printed_state_of_a_plan_is_no_plan_and_the_way_out_is_told(holdfast: Holdfast, waiting: str) -> None:
     refused = send(holdfast, waiting, holdfast("plan", waiting, "--json").json)
     assert (refused.code, "send the value of its key `plan`" in refused.err) == (4, True)

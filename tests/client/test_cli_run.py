@@ -47,6 +47,7 @@ def test_text_is_printed_as_it_is(holdfast: Holdfast) -> None:
     assert "clarify 2" in ran.err
 
 
+@pytest.mark.slow
 def test_at_the_end_of_input_it_parks_and_attach_goes_on(holdfast: Holdfast) -> None:
     parked = holdfast("run", holdfast.write("loop.yaml", LOOP), "--id", "parks", typed="one\ntwo\n")
     assert (parked.code, parked.out) == (3, "")
@@ -115,6 +116,7 @@ def test_a_run_that_failed_tells_its_context_and_what_it_has_done(holdfast: Hold
     assert "first" in holdfast("show", ran.json["run"]).out
 
 
+@pytest.mark.slow
 def test_the_answer_of_a_form_is_a_line_of_json(holdfast: Holdfast) -> None:
     ran = holdfast("run", holdfast.write("form.yaml", FORM), typed='Rome\n{"city": "Rome", "days": 2}\n')
     assert (ran.code, ran.json) == (0, {"city": "Rome", "days": 2})
@@ -129,6 +131,7 @@ def test_start_prints_the_id_and_a_second_run_of_it_is_refused(holdfast: Holdfas
     assert "holdfast attach twice" in again.err
 
 
+@pytest.mark.slow
 def test_input_is_text_where_text_is_wanted_and_else_json(holdfast: Holdfast) -> None:
     steps = "steps: [{name: echo}]\n"
     text = holdfast.write("text.yaml", "inputs: {type: string}\n" + steps)
@@ -179,6 +182,7 @@ def test_a_system_that_is_not_supported_is_told_the_way_out(
     )
 
 
+@pytest.mark.slow
 def test_each_outcome_has_its_exit_code(holdfast: Holdfast) -> None:
     file = holdfast.write("tone.yaml", TONE)
     assert holdfast("run", file, "--answers", holdfast.write("no.yaml", "- {question: tone, decline: true}")).code == 1

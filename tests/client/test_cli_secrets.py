@@ -77,6 +77,7 @@ def test_a_wrong_form_of_a_secret_is_refused_without_a_word_of_it(holdfast: Hold
     assert holdfast("answer", run, "--content", '{"API_KEY": "1", "OTHER": "2"}').code == 0
 
 
+@pytest.mark.slow
 def test_the_name_of_a_question_is_not_its_secret(holdfast: Holdfast) -> None:
     run = holdfast.park(ONE)["run"]
     missing = holdfast("answer", run, "key")
@@ -174,6 +175,7 @@ def test_plain_fields_are_shown_as_they_are_typed_and_secret_ones_are_not(
     assert ("shop" in screen.text, "hunter2" in screen.text) == (True, False)
 
 
+@pytest.mark.slow
 def test_secrets_are_listed_rotated_and_removed(holdfast: Holdfast) -> None:
     run = holdfast.start(ONE)
     assert holdfast("answer", run, "key", VALUE).code == 0

@@ -128,6 +128,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_of_two_questions_the_open_one_decides_who_sees_the_row_and_when_it_is_due(house: Harness) -> None:
     run = await house.start(named(BOTH, house))
     one, two = sorted(await house.asked(run, 2), key=lambda question: question.message)
@@ -191,6 +192,7 @@ BROADCASTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", BROADCASTS.values(), ids=list(BROADCASTS))
 async def test_an_event_for_all_that_wait_is_not_kept_by_a_run_that_waits_no_more(house: Harness, text: str) -> None:
     run = await house.start(named(text, house), house.unique)
@@ -231,6 +233,7 @@ class CountedReader:
         monkeypatch.setattr(tree, "view", counted)
 
 
+@pytest.mark.slow
 async def test_one_query_serves_all_who_look_until_something_happens(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,11 +94,13 @@ def read_modules(*names: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_who_reads_a_history_loads_no_language() -> None:
     loaded = read_modules("holdfast.cli.history", "holdfast.cli.record")
     assert loaded.isdisjoint({*LANGUAGE, "holdfast.blueprint.kinds", "jinja2", "yaml"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["show", "follow"])
 @pytest.mark.first_row
 def test_a_command_that_shows_a_run_loads_no_kinds(name: str) -> None:

@@ -152,6 +152,7 @@ async def test_an_unknown_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         await connect()
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_silent_is_given_up_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     host, port = silent.sockets[0].getsockname()

@@ -63,6 +63,7 @@ def test_a_file_that_ends_in_json_gets_the_plan_itself(create: Holdfast) -> None
     assert agent.model == f"scripted:{create.folder / 'replies.yaml'}"
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(
     "written", ["1. Draft a mail\n2. Send it\n", '["Draft a mail", "Send it"]', "* Draft a mail\n* Send it"]
@@ -77,12 +78,14 @@ def test_a_list_of_texts_becomes_a_blueprint_too(create: Holdfast, written: str)
     assert "plan.agent: no model 'default'" in create("validate", "planned.yaml").err
 
 
+@pytest.mark.slow
 def test_a_plan_without_a_goal_gets_that_of_the_command(create: Holdfast) -> None:
     create.write("steps.json", '{"steps": [{"id": "1", "instruction": "Say it"}]}')
     assert create("create", "--from", "steps.json", "--goal", "My goal").code == 0
     assert plan_of(create.folder / "steps.yaml").goal == "My goal"
 
 
+@pytest.mark.slow
 def test_a_plan_is_piped_in(create: Holdfast) -> None:
     made = create("create", "--from", "-", typed=f"```json\n{json.dumps(PLAN, indent=1)}\n```\n")
     assert (made.code, made.out) == (0, "holdfast run plan.yaml\n"), made

@@ -69,6 +69,7 @@ def test_a_result_goes_into_a_pipe_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
     assert pipe.getvalue() == "\x1b[1m\u202e\n"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5))
 def test_json_stays_the_same_value(value: Any) -> None:

@@ -135,6 +135,7 @@ async def test_a_namespace_that_nobody_prepared(server: WorkflowEnvironment, che
     assert (await only(check)).status == status
 
 
+@pytest.mark.slow
 async def test_a_version_that_nobody_made_current(server: WorkflowEnvironment) -> None:
     configure("")
     async with worker(server, WorkerSettings(build_id="b7", deployment=os.urandom(4).hex())):

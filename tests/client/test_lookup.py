@@ -182,6 +182,7 @@ async def test_what_a_tool_gets_in_any_case_is_judged_by_its_own_types() -> None
     assert problems[1].message == "charge_card does not take this: amount: Input should be greater than 0"
 
 
+@pytest.mark.slow
 async def test_without_a_worker_the_run_starts_unchecked(temporal: Client) -> None:
     runs = Runs(temporal, f"nobody-{uuid.uuid4()}")
     blueprint = loads("steps: [{name: one, uses: look_upp}]", name="unchecked")
@@ -283,6 +284,7 @@ def test_servers_are_reached_by_connect_only(project: Holdfast) -> None:
     assert project("validate", "m.yaml", "--connect").code == 2
 
 
+@pytest.mark.slow
 def test_the_packages_are_imported_once_for_all_files(project: Holdfast) -> None:
     project.write("invoices.py", f"{TOOLS}\nopen('imported', 'a').write('once ')\n")
     project.write("good.yaml", MISSPELT.replace("invoce", "invoice"))

@@ -534,6 +534,7 @@ async def own_server() -> AsyncIterator[WorkflowEnvironment]:
         yield environment
 
 
+@pytest.mark.slow
 async def test_signals_queries_updates_children_and_heartbeats_go_outside_too_and_gc_keeps_them(
     own_server: WorkflowEnvironment, folder: PayloadDirectory
 ) -> None:
@@ -566,6 +567,7 @@ async def test_signals_queries_updates_children_and_heartbeats_go_outside_too_an
 # gc
 
 
+@pytest.mark.slow
 async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_replays(
     own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
 ) -> None:
@@ -588,6 +590,7 @@ async def test_gc_keeps_what_a_waiting_run_needs_and_the_run_completes_and_repla
         assert await house.output(run) == f"Of digits: {LARGE}"
 
 
+@pytest.mark.slow
 async def test_gc_keeps_what_a_loop_carries_for_a_question_of_100_days(
     own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
 ) -> None:

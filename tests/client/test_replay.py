@@ -111,6 +111,7 @@ def test_a_module_that_is_not_there_is_named(holdfast: Holdfast) -> None:
     assert (done.code, "--workflows: No module named 'nowhere'" in done.err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("id_", "value", "reason"),
     [

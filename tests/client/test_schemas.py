@@ -84,6 +84,7 @@ def test_the_schemas_have_the_keys_that_are_read() -> None:
     assert set(expect["status"]["enum"]) == set(expectations.STATUSES)
 
 
+@pytest.mark.slow
 def test_files_that_are_created_name_the_schema_that_is_beside_them(holdfast: Holdfast, tmp_path: Path) -> None:
     folder = tmp_path / "new"
     created = holdfast("create", str(folder), "--template", "check_expenses")
@@ -97,6 +98,7 @@ def test_files_that_are_created_name_the_schema_that_is_beside_them(holdfast: Ho
     assert jsonschema_rs.validator_for(schema).is_valid(read_yaml(folder / "check_expenses.yaml"))
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_schema_of_each_kind(holdfast: Holdfast) -> None:
     titles = [holdfast("schema", kind).json["title"] for kind in FileKind]
     assert titles == ["Holdfast blueprint", "Holdfast tests", "Holdfast answers", "holdfast.toml"]

@@ -116,6 +116,7 @@ async def test_a_decline_is_typed(house: Harness, key: str, asking: Any) -> None
         await call
 
 
+@pytest.mark.slow
 async def test_a_timeout_is_typed_or_takes_the_default(house: Harness, key: str, asking: Any) -> None:
     with pytest.raises(AskExpired):
         await asking(timeout=timedelta(seconds=1))

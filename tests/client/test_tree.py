@@ -119,6 +119,7 @@ class Dropping(Interceptor):
         return Outbound(next)
 
 
+@pytest.mark.slow
 async def test_where_the_server_goes_on_dropping_an_update_no_worker_takes_it(temporal: Client) -> None:
     client = Client(**{**temporal.config(), "interceptors": [Dropping()]})
     handle = await client.start_workflow("Unserved", id="dropped", task_queue="nowhere")

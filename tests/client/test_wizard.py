@@ -142,6 +142,7 @@ def test_every_answer_of_the_wizard_has_its_place() -> None:
     assert asked == set(WizardAnswers.model_fields)
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("pattern", TYPED)
 def test_what_the_wizard_writes_runs_as_it_is(holdfast: Holdfast, pattern: str) -> None:

@@ -66,6 +66,7 @@ async def test_without_a_worker_the_workflows_own_queue_is_named(nobody: Harness
     await nobody.client.get_workflow_handle(run).terminate()
 
 
+@pytest.mark.slow
 async def test_the_client_script_says_what_is_missing_in_each_of_its_uses(
     nobody: Harness, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +102,7 @@ async def test_a_worker_that_polls_is_busy_and_not_absent(house: Harness) -> Non
     assert await house.output(run) == "yes"
 
 
+@pytest.mark.slow
 async def test_a_workflow_task_that_fails_is_told_with_its_failure(nobody: Harness) -> None:
     queue = nobody.runs.task_queue
     async with Worker(nobody.client, task_queue=queue, workflows=[Broken], workflow_runner=UnsandboxedWorkflowRunner()):
@@ -116,6 +118,7 @@ async def test_a_workflow_task_that_fails_is_told_with_its_failure(nobody: Harne
         await nobody.client.get_workflow_handle(run).terminate()
 
 
+@pytest.mark.slow
 async def test_a_version_that_is_not_current_is_told_and_can_be_made_current(nobody: Harness, queue: str) -> None:
     settings = WorkerSettings(build_id="b1", deployment=queue)
     async with worker_for(nobody.client, queue, settings=settings):
@@ -206,6 +209,7 @@ async def test_owners_that_were_listed_are_remembered_without_a_file(nobody: Har
         assert await nobody.output(run) == "yes"
 
 
+@pytest.mark.slow
 async def test_an_answer_that_no_worker_confirmed_is_not_called_unsent(
     nobody: Harness, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

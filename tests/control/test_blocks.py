@@ -52,6 +52,7 @@ async def test_what_follows_a_failure_comes_after_the_undos(house: Harness, on_e
     assert read_done(house.folder) == ["a", "una", "after"]
 
 
+@pytest.mark.slow
 async def test_a_cancel_runs_the_undos_and_the_end_and_nothing_else(house: Harness) -> None:
     last = [plain(house, "end"), repeat(plain(house, "more"), most=2)]
     run = await house.start(
@@ -126,6 +127,7 @@ async def test_or_goes_on_with_the_next_and_tells(house: Harness) -> None:
     assert told == ["tool_error", None]
 
 
+@pytest.mark.slow
 async def test_also_after_a_cancel(house: Harness) -> None:
     (house.folder / "shut").touch()
     run = await house.start(written(block(do(house, "a"), do(house, "b", undo="cannot_undo"), ASK)))
@@ -188,6 +190,7 @@ async def test_what_was_cut_off_is_told_while_undos_run(house: Harness) -> None:
     assert (step.mark, step.error.type) == ("cancelled", "outcome_unknown")
 
 
+@pytest.mark.slow
 async def test_a_pause_holds_the_undos(house: Harness) -> None:
     run = await house.start(written(block(do(house, "a"), ASK)))
     await house.one(run)
@@ -200,6 +203,7 @@ async def test_a_pause_holds_the_undos(house: Harness) -> None:
     assert read_done(house.folder) == ["a", "una"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cancels", [True, False], ids=["cancelled", "answered"])
 async def test_a_pause_holds_what_is_done_in_any_case(house: Harness, cancels: bool) -> None:
     run = await house.start(written(block(plain(house, "a"), ASK, **{"finally": [plain(house, "end")]})))
@@ -216,6 +220,7 @@ async def test_a_pause_holds_what_is_done_in_any_case(house: Harness, cancels: b
     assert read_done(house.folder) == ["a", "end"]
 
 
+@pytest.mark.slow
 async def test_what_is_done_in_any_case_may_ask(house: Harness) -> None:
     last = [{"kind": "hitl", "name": "why", "message": "Why?"}, {**plain(house, "{{ previous_step }}"), "name": "told"}]
     run = await house.start(written(block(do(house, "a"), ASK, **{"finally": last})))
@@ -236,6 +241,7 @@ async def _closed(house: Harness, run: str) -> bool:
     return not await house.runs.questions(run)
 
 
+@pytest.mark.slow
 async def test_a_block_in_a_loop_that_is_cancelled_after_a_boundary(house: Harness) -> None:
     run = await house.start(written(repeat(block(do(house, "a"), ASK))))
     await house.answered(run, "1", "2")
@@ -244,6 +250,7 @@ async def test_a_block_in_a_loop_that_is_cancelled_after_a_boundary(house: Harne
     assert read_done(house.folder) == ["a", "a", "a", "una"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("on_deadline", "output"), [("fail", None), ("finish", "end: null")])
 async def test_a_deadline_ends_a_block(house: Harness, on_deadline: str, output: Any) -> None:
     slow = block(do(house, "a"), ASK, deadline="1s", on_deadline=on_deadline)
@@ -254,6 +261,7 @@ async def test_a_deadline_ends_a_block(house: Harness, on_deadline: str, output:
     assert output is not None or result.error.type == "deadline_passed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "output"), [("more", "yes"), ("finish", None), ("fail", "deadline_passed")], ids=str
 )
@@ -272,6 +280,7 @@ async def test_a_person_may_give_more_time(house: Harness, answer: str, output: 
     assert (result.output if result.error is None else result.error.type) == output
 
 
+@pytest.mark.slow
 async def test_work_that_ends_while_a_person_is_asked_needs_no_more_time(house: Harness) -> None:
     run = await house.start(written(block(ASK, deadline="1s", on_deadline="ask")))
     await house.asked(run, 2)
@@ -281,6 +290,7 @@ async def test_work_that_ends_while_a_person_is_asked_needs_no_more_time(house: 
     assert (await house.types(run)).count("question.superseded") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("on_deadline", ["fail", "finish"])
 async def test_a_loop_and_a_run_have_deadlines(house: Harness, on_deadline: str) -> None:
@@ -295,6 +305,7 @@ async def test_a_loop_and_a_run_have_deadlines(house: Harness, on_deadline: str)
     assert await still_running(house, run) == []
 
 
+@pytest.mark.slow
 async def test_the_output_of_a_run_that_its_deadline_finishes_is_rendered(house: Harness) -> None:
     first = {"name": "first", "input": "so far", "sink_to": "found"}
     ended = {"deadline": "1s", "on_deadline": "finish", "output": {"found": "{{ context.found }}"}}
@@ -307,6 +318,7 @@ async def test_a_deadline_that_is_no_time_fails_the_block(house: Harness) -> Non
     assert (await house.result(run)).error.type == "bad_time"
 
 
+@pytest.mark.slow
 async def test_a_step_that_is_repeated_by_a_person_is_undone_as_often_as_it_was_done(house: Harness) -> None:
     run = await house.start(written(block(do(house, "a"), BOOM, on_error="ask")))
     await house.answer(run, {"action": "retry"})

@@ -51,6 +51,7 @@ async def test_or_when_the_loop_itself_fails_after_boundaries(house: Harness) ->
     assert read_done(house.folder) == ["a", "b1", "b2", "b3", "unb3", "unb2", "unb1", "una"]
 
 
+@pytest.mark.slow
 async def test_or_is_cancelled_while_it_waits(house: Harness) -> None:
     run = await house.start(written(block(do(house, "a"), repeat(do_each(house, "b"), ASK))))
     await house.answered(run, "1", "2")
@@ -121,6 +122,7 @@ async def test_a_map_in_pages_that_fails_or_is_cancelled(house: Harness) -> None
     assert read_done(house.folder) == [f"i{n}" for n in range(1, 6)] + [f"uni{n}" for n in range(5, 0, -1)]
 
 
+@pytest.mark.slow
 async def test_what_a_machine_did_is_undone(house: Harness) -> None:
     states = {
         "draft": {"steps": [do_each(house, "d")], "next": "check"},
@@ -155,6 +157,7 @@ async def test_a_loop_that_lost_a_race_is_undone_at_once(house: Harness) -> None
     assert read_done(house.folder) == ["b1", "b2", "unb2", "unb1", "after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_deadline", ["fail", "finish"])
 async def test_a_loop_that_its_deadline_ends_is_undone_with_the_block(house: Harness, on_deadline: str) -> None:
     loop = repeat(do_each(house, "b"), ASK)
@@ -203,6 +206,7 @@ async def test_of_an_import_that_is_cancelled_half_done_a_person_says_whether_it
     assert read_done(house.folder) == ["a", "una"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acts", [True, False])
 async def test_and_of_an_agent_that_has_called_a_tool(house: Harness, acts: bool) -> None:
     did = call("does", folder=str(house.folder), what="a")

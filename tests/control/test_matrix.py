@@ -40,6 +40,7 @@ async def test_a_pause_in_each_round_holds_what_follows_the_answer(house: Harnes
     assert await has_continued(house, f"{rounds.run}/loop:rounds")
 
 
+@pytest.mark.slow
 @pytest.mark.matrix
 @pytest.mark.parametrize("answers", range(ROUNDS))
 @every_control

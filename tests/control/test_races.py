@@ -76,6 +76,7 @@ async def test_an_expression_on_the_outputs_so_far(house: Harness) -> None:
     assert await house.output(run) == {"winner": ["b"], "outputs": {"b": "yes"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loser", "reason"),
     [
@@ -101,6 +102,7 @@ async def _has_one(house: Harness, run: str) -> bool:
     return len(await house.runs.questions(run)) == 1
 
 
+@pytest.mark.slow
 async def test_a_timer_wins_also_where_it_passes_nothing_on(house: Harness) -> None:
     run = await house.start(written(race({"hand": ask("h"), "late": {"kind": "timer", "name": "t", "for": "1s"}})))
     assert await house.output(run) == {"winner": ["late"], "outputs": {"late": None}}
@@ -138,6 +140,7 @@ async def test_a_loop_that_has_continued_as_new_is_superseded_with_its_question(
     assert "another branch came first" in refusal.message or refusal.code == "run_closed"
 
 
+@pytest.mark.slow
 async def test_a_call_under_way_is_cancelled_and_waited_for(house: Harness) -> None:
     hang = {"name": "hang", "uses": "waits_to_be_cancelled", "input": {"folder": str(house.folder), "name": "calls"}}
     run = await house.start(written(race({"lost": [hang], "won": ask("h")}), ask("last")))
@@ -152,6 +155,7 @@ async def test_a_call_under_way_is_cancelled_and_waited_for(house: Harness) -> N
     assert calls(house.folder, "calls") == 1
 
 
+@pytest.mark.slow
 async def test_a_race_in_a_loop_over_boundaries(house: Harness) -> None:
     run = await house.start(written(repeat(race({"a": ask("x"), "b": ask("y")}, reduce="keys"), most=3)))
     for name in "xyx":
@@ -160,6 +164,7 @@ async def test_a_race_in_a_loop_over_boundaries(house: Harness) -> None:
     assert await house.output(run) == ["a"]
 
 
+@pytest.mark.slow
 async def test_a_pause_holds_the_losers_and_the_winner(house: Harness) -> None:
     run = await house.start(written(race({"a": [ask("x"), gives("more", 1)], "b": repeat(ask("y"))})))
     await house.asked(run, 2)
@@ -170,6 +175,7 @@ async def test_a_pause_holds_the_losers_and_the_winner(house: Harness) -> None:
     assert await house.output(run) == {"winner": ["a"], "outputs": {"a": 1}}
 
 
+@pytest.mark.slow
 async def test_a_cancel_while_losers_end(house: Harness) -> None:
     hang = {"name": "hang", "uses": "hangs_once", "input": {"folder": str(house.folder), "name": "calls"}}
     (house.folder / "hang").touch()
@@ -210,6 +216,7 @@ async def test_a_name_of_no_branch_is_an_error(house: Harness, chosen: Any) -> N
     assert error.type == "unknown_branch"
 
 
+@pytest.mark.slow
 async def test_first_of_those_that_are_chosen(house: Harness) -> None:
     branches = {"a": ask("x"), "b": ask("y"), "c": ask("z")}
     run = await house.start(written(race(branches, choose=["a", "c"])))

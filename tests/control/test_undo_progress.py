@@ -62,6 +62,7 @@ async def test_what_nobody_is_asked_any_more_is_shown_as_cancelled(house: Harnes
     assert {step.name: step.mark for step in all_.steps} == {"a": "completed", "b": "completed", "ask": "cancelled"}
 
 
+@pytest.mark.slow
 async def test_an_undo_was_not_at_work_when_its_run_was_cancelled(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ async def test_an_undo_was_not_at_work_when_its_run_was_cancelled(
     assert (cancelled.status, cancelled.left, cancelled.undone) == ("cancelled", [], [])
 
 
+@pytest.mark.slow
 async def test_what_is_not_undone_is_listed_before_it_is_terminated(house: Harness) -> None:
     run = await undoing(house)
     warned: list[Any] = []
@@ -101,6 +103,7 @@ async def test_what_is_not_undone_is_listed_before_it_is_terminated(house: Harne
     ]
 
 
+@pytest.mark.slow
 async def test_what_loops_in_it_have_done_comes_first(house: Harness) -> None:
     run = await house.start(written(block(do(house, "a"), repeat(do(house, "b"), ASK))))
     await house.answered(run, "1")

@@ -65,6 +65,7 @@ def test_every_promise_holds_under_every_schedule(batch: int) -> None:
         assert failure is None, f"{failure.reason}: python -m drills.simulate --seed {seed}"
 
 
+@pytest.mark.slow
 def test_a_schedule_whose_replays_are_spared_is_judged_as_the_others_are() -> None:
     [mistake] = [each for each in BREAKS if each.name == "events are numbered anew at continue-as-new"]
     forget_prepared()
@@ -78,6 +79,7 @@ def test_a_schedule_whose_replays_are_spared_is_judged_as_the_others_are() -> No
     assert "go on from" in failure.reason
 
 
+@pytest.mark.slow
 def test_a_cheap_search_leaves_out_large_blueprints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "is_small", lambda seed: seed != 0)
     first, second = run_batches(split_seeds(0, 2 * SCHEDULES), 1, cheap=True)
@@ -85,6 +87,7 @@ def test_a_cheap_search_leaves_out_large_blueprints(monkeypatch: pytest.MonkeyPa
     assert (second.seeds, second.left_out) == (SCHEDULES, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("name", QUICKLY_FOUND)
 def test_a_break_that_is_planted_on_purpose_is_found(name: str) -> None:

@@ -38,6 +38,7 @@ def test_every_update_says_what_it_is_for() -> None:
     assert [handler.takes for handler in silent if not handler.definition.description] == []
 
 
+@pytest.mark.slow
 def test_no_handler_is_set_at_run_time() -> None:
     """Such a handler gets what comes with a history's first task in another order, and has no description."""
     setters = {name for name in dir(workflow) if name.startswith("set_") and name.endswith("_handler")}

@@ -67,6 +67,7 @@ async def test_an_answer_that_does_not_fit_is_refused_with_the_reason(house: Har
     assert (await house.output(run))["length"] == 100
 
 
+@pytest.mark.slow
 async def test_what_was_understood_is_shown_and_corrected(house: Harness) -> None:
     run = await house.start(clarify(confirm=True), "tea")
     await house.answered(run, "all", 100)
@@ -77,6 +78,7 @@ async def test_what_was_understood_is_shown_and_corrected(house: Harness) -> Non
     assert await house.output(run) == {"audience": "x", "length": 101}
 
 
+@pytest.mark.slow
 async def test_what_is_rejected_is_changed_with_the_values_so_far_at_hand(house: Harness) -> None:
     run = await house.start(clarify(confirm=True, known={"audience": "all"}, max_questions=1), "tea")
     await house.answered(run, 100, {"verdict": "rejected", "reason": "too short"})
@@ -160,6 +162,7 @@ def worded(house: Harness, *replies: Any, **more: Any) -> str:
     return clarify(agent={"model": "scripted:replies.yaml"}, **more)
 
 
+@pytest.mark.slow
 async def test_a_model_words_the_questions_and_reads_free_text(house: Harness) -> None:
     asks = {"facts": {}, "question": "For whom, and how long?", "options": ["team, 200", "all, 300"]}
     read = {"facts": {"audience": "the team", "length": 200}, "summary": "A brief of 200 words for the team."}
@@ -174,6 +177,7 @@ async def test_a_model_words_the_questions_and_reads_free_text(house: Harness) -
     assert (await house.runs.state(run)).usage.requests == 2
 
 
+@pytest.mark.slow
 async def test_what_a_model_asks_twice_or_forgets_to_ask_is_asked_plainly(house: Harness) -> None:
     same = {"facts": {"audience": "all"}, "question": "Who?"}
     run = await house.start(worded(house, {"facts": {}, "question": "Who?"}, same, {"facts": {}}), "tea")
@@ -184,6 +188,7 @@ async def test_what_a_model_asks_twice_or_forgets_to_ask_is_asked_plainly(house:
     assert await house.output(run) == {"audience": "all", "length": 100}
 
 
+@pytest.mark.slow
 async def test_facts_of_a_model_that_do_not_fit_are_given_back_to_it_and_then_asked(house: Harness) -> None:
     wrong = {"facts": {"audience": "all", "length": "long"}}
     run = await house.start(worded(house, wrong, wrong, {**wrong, "question": None}, {"facts": {}}), "tea")

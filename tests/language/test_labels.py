@@ -60,6 +60,7 @@ async def test_an_agent_asks_with_the_label_of_its_item(house: Harness) -> None:
     assert await house.output(run) == ["done"]
 
 
+@pytest.mark.slow
 async def test_show_progress_and_temporal_name_the_item_and_count(house: Harness) -> None:
     run = await house.start(ASK % DIRECT, BILLS)
     await house.answered(run, "yes")

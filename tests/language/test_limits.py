@@ -69,6 +69,7 @@ async def test_what_was_granted_in_a_loop_that_fails_after_it_counts_for_the_run
     assert (await house.runs.state(run)).usage.requests == 4
 
 
+@pytest.mark.slow
 async def test_what_two_loops_at_once_were_granted_counts_twice_for_the_run(house: Harness) -> None:
     # Both begin with the same limit, and continue as new after each iteration: 3 + 3 + 3 calls are allowed, 8 are made.
     loop = "{kind: loop, name: l, loop: {max_loops: 4, checkpoint_every: 1, body: {name: a, agent: a}}}"
@@ -81,6 +82,7 @@ async def test_what_two_loops_at_once_were_granted_counts_twice_for_the_run(hous
     assert (await house.runs.state(run)).usage.requests == 9
 
 
+@pytest.mark.slow
 async def test_a_limit_that_is_raised_in_a_run_and_in_its_loop_counts_both_grants(house: Harness) -> None:
     loop = "{kind: loop, name: l, loop: {max_loops: 4, checkpoint_every: 1, body: {name: a, agent: a}}}"
     agents = ", ".join(f"{{name: a{n}, agent: a}}" for n in range(4))
@@ -266,6 +268,7 @@ async def test_two_blueprints_of_one_name_share_nothing_if_their_steps_differ(ho
         assert await house.output(await house.start(f"steps: [{step.replace('WORD', word)}]")) == word
 
 
+@pytest.mark.slow
 async def test_a_value_is_met_in_every_iteration_and_item(house: Harness) -> None:
     text = cached(house, key="always")
     steps = yaml.safe_load(text)["steps"]

@@ -213,6 +213,7 @@ async def test_every_list_may_have_needs(house: Harness, kind: str) -> None:
     assert await house.output(await house.start(text)) == ([3, 3] if kind == "map" else 3)
 
 
+@pytest.mark.slow
 async def test_a_body_with_needs_goes_on_over_continue_as_new(house: Harness) -> None:
     body = [
         ask("a", message="a{{ iteration }}", sink_to="a"),
@@ -227,6 +228,7 @@ async def test_a_body_with_needs_goes_on_over_continue_as_new(house: Harness) ->
     assert await house.output(run) == ["x1y1", "x2y2", "x3y3"]
 
 
+@pytest.mark.slow
 async def test_a_cancel_ends_what_is_under_way(house: Harness) -> None:
     run = await house.start(listed(ask("a"), ask("b"), ask("c", "a", "b")))
     await house.asked(run, 2)

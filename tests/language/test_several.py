@@ -118,6 +118,7 @@ async def test_items_at_once_have_forks_that_are_joined_in_order(house: Harness)
     assert set(by.values()) == {0}
 
 
+@pytest.mark.slow
 async def test_two_items_at_once_that_change_one_path_are_an_error_that_names_both(house: Harness) -> None:
     body = {"name": "a", "input": "{{ item }}", "sink_to": "last.one"}
     for count in (3, 120):

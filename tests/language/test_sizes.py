@@ -75,6 +75,7 @@ async def test_branches_that_double_their_input_in_a_loop_fail_before_they_hold_
     assert told == ("too_large", "the output of both has more than 8 MiB")
 
 
+@pytest.mark.slow
 async def test_a_context_that_grows_without_end_fails_before_it_holds_the_workflow_up(house: Harness) -> None:
     append = {"append": {"target": "context.log", "value": "{{ input }}"}}
     block = {"max_loops": 40, "checkpoint_every": 100, "state": [append], "body": [{"name": "one"}]}

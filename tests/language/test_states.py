@@ -45,6 +45,7 @@ async def test_a_value_chooses_the_state_or_the_end_that_follows(house: Harness,
     assert await has_continued(house, f"{run}/loop:claim")
 
 
+@pytest.mark.slow
 async def test_one_visit_too_many_fails_the_step(house: Harness) -> None:
     run = await house.start(CLAIM)
     await house.answered(run, "fire", "unclear", "water", "unclear", "hail")
@@ -63,6 +64,7 @@ async def test_a_value_for_which_nothing_follows_fails_the_step(house: Harness) 
     assert (error.type, "'unclear'" in error.message) == ("no_transition", True)
 
 
+@pytest.mark.slow
 async def test_a_cancel_ends_it_after_a_boundary(house: Harness) -> None:
     run = await house.start(CLAIM)
     await house.answered(run, "fire")

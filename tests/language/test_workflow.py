@@ -74,6 +74,7 @@ async def test_a_result_that_cannot_be_used_fails_the_step(
     assert (error.type, why in error.message) == ("bad_result", True)
 
 
+@pytest.mark.slow
 async def test_a_second_one_of_an_id_that_runs_fails_the_step(house: Harness, theirs: str) -> None:
     id_ = f"ship-{theirs}"
     run = await start(house, theirs, "patient", block=f", id: {id_}")
@@ -96,6 +97,7 @@ async def running(house: Harness, id_: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iteration", [1, 3])
 async def test_a_cancel_of_the_run_ends_it_before_and_after_a_continue_as_new(
     house: Harness, theirs: str, iteration: int
@@ -121,6 +123,7 @@ async def test_one_that_somebody_else_cancels_fails_the_step_and_not_the_run(hou
     ]
 
 
+@pytest.mark.slow
 async def test_one_that_takes_too_long_fails_the_step(house: Harness, theirs: str) -> None:
     assert (await failed(house, await start(house, theirs, "patient", step=", timeout: 1s"))).type == "timeout"
 
@@ -141,6 +144,7 @@ async def test_a_signal_to_nobody_fails_the_step_with_the_id(house: Harness) -> 
     assert (error.type, "'nobody-7'" in error.message) == ("workflow_not_found", True)
 
 
+@pytest.mark.slow
 async def test_while_the_run_is_paused_none_is_started_and_one_that_runs_goes_on(house: Harness, theirs: str) -> None:
     text = f"steps: [{{kind: hitl, name: ask, message: Go?}}, {START % ('ShipOrder', theirs, '', '')}]"
     run = await house.start(text)
@@ -152,6 +156,7 @@ async def test_while_the_run_is_paused_none_is_started_and_one_that_runs_goes_on
     assert (await house.output(run))["shipped"] == "yes"
 
 
+@pytest.mark.slow
 async def test_the_look_up_knows_whether_a_worker_polls_the_queue(house: Harness, theirs: str) -> None:
     polled = house.load(f"steps: [{START % ('ShipOrder', theirs, '', '')}]")
     alone = house.load(f"steps: [{START % ('ShipOrder', 'nobody-polls-it', '', '')}]")

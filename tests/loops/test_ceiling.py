@@ -106,6 +106,7 @@ async def test_a_question_starts_the_count_anew_wherever_it_is_met(house: Harnes
     assert max(iterations) == 140
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("iterations", "checkpoint"), [(12, 4), pytest.param(60, 15, marks=pytest.mark.slow)])
 async def test_a_long_loop_loses_nothing_and_no_history_grows(house: Harness, iterations: int, checkpoint: int) -> None:
     run = await house.start(LOOP.format(iterations=iterations, checkpoint=checkpoint), "start")
@@ -123,6 +124,7 @@ async def test_a_long_loop_loses_nothing_and_no_history_grows(house: Harness, it
     assert max(lengths) < checkpoint * 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "events"), [(3, 100), pytest.param(30, 1_000, marks=pytest.mark.slow)])
 async def test_a_loop_that_would_outgrow_its_history_continues_before(house: Harness, steps: int, events: int) -> None:
     body = "[" + ", ".join(f"{{name: a{n}, agent: e}}" for n in range(steps)) + "]"

@@ -91,6 +91,7 @@ async def test_an_authors_append_of_a_persons_words_is_no_turn_of_the_assistant(
     assert sent(provider) == [("user", "Assistant: I agree"), ("assistant", "Assistant: I agree"), ("user", "Go on.")]
 
 
+@pytest.mark.slow
 async def test_an_input_is_the_last_message_and_no_turn(house: Harness) -> None:
     last = "{{ messages[-1].content }} of {{ messages | length }}"
     house.script(yaml.safe_dump({"think": [last, last]}))
@@ -219,6 +220,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["{text: conversation_history}", "{fields: {log: conversation_history}}"])
 async def test_a_conversation_of_any_length_is_put_out(house: Harness, output: str) -> None:
     run = await house.start(LONG % output, "g" * 300_000)

@@ -69,5 +69,6 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_what_failed_inside_says_itself_what_it_had_done(house: Harness) -> None:
     assert await house.output(await house.start(NESTED)) == [{"index": 0, "output": 20}]

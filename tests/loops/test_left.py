@@ -62,6 +62,7 @@ async def test_a_failure_in_a_nested_loop_leaves_its_context(house: Harness, kin
     assert names == [*(["seen"] * len(seen)), "add", "boom", "add", "boom", "add"]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("kind", [*KINDS[:4], "conditional"])
 async def test_a_cancelled_run_leaves_the_context_where_it_was(house: Harness, kind: str) -> None:
@@ -104,6 +105,7 @@ async def test_a_handled_failure_still_keeps_completed_iterations_only(house: Ha
     ]
 
 
+@pytest.mark.slow
 async def test_a_large_context_does_not_make_the_failure_of_nested_loops_too_large(house: Harness) -> None:
     context = {"log": [], **{f"text_{n}": "x" * 150_000 for n in range(4)}}
     nested = loop(loop(loop(ADD, BOOM), name="middle"), name="outer")

@@ -128,6 +128,7 @@ output: "{{ context }}"
     assert output == {"items": [], "pair": {"keep": 1}, "log": ["same"] * 5}
 
 
+@pytest.mark.slow
 async def test_a_question_in_an_inner_loop_goes_on_with_the_inner_and_then_the_outer_loop(house: Harness) -> None:
     run = await house.start(NESTED)
     messages = await house.answered(run, "again", "next", "next")
@@ -223,6 +224,7 @@ output: "{{ context.log }}"
     assert await house.output(run) == ["a", "even", "b"]
 
 
+@pytest.mark.slow
 async def test_agent_output_before_a_question_is_kept_and_the_agent_runs_once(house: Harness) -> None:
     house.script("draft: [first, second]\n")
     run = await house.start(
@@ -308,6 +310,7 @@ steps:
     assert await house.output(run) == {"log": [1, 2], "error": "expression_error", "status": "failed", "done": [1, 2]}
 
 
+@pytest.mark.slow
 async def test_a_loop_continues_as_new_and_stays_the_same_loop(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP.replace("max_loops: 5", "max_loops: 9\n      checkpoint_every: 2"), "start")
     messages = await house.answered(run, *"abcde", "stop")
@@ -361,6 +364,7 @@ output: ["{{{{ context.n }}}}", "{{{{ steps.count.error }}}}"]
     assert error["message"].startswith("the iterations are done, but the output of the loop failed: ")
 
 
+@pytest.mark.slow
 async def test_a_run_whose_output_cannot_be_rendered_says_that_its_steps_are_done(house: Harness) -> None:
     run = await house.start('steps: [{name: a, input: 1, sink_to: n}]\noutput: "{{ context.missing.x }}"')
     result = await house.result(run)

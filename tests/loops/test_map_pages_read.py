@@ -63,6 +63,7 @@ async def test_a_page_that_waits_is_read_as_well(house: Harness) -> None:
     await house.output(run)
 
 
+@pytest.mark.slow
 async def test_items_before_those_that_were_read_are_counted(house: Harness) -> None:
     span, _ = await last_items(house, await ended(house, 30), 3)
     assert span.earlier == 27

@@ -63,6 +63,7 @@ async def test_a_slow_delivery_holds_up_no_other(office: Office) -> None:
     assert await round_ == 4
 
 
+@pytest.mark.slow
 async def test_what_comes_while_a_slow_delivery_goes_on_is_sent_beside_it(office: Office) -> None:
     ops = slow(office, "q1")
     notifier = office.notifier
@@ -121,6 +122,7 @@ async def test_what_is_refused_for_an_hour_holds_back_its_question_no_longer(off
     assert ops.kinds == ["answered"]
 
 
+@pytest.mark.slow
 async def test_a_channel_that_takes_nothing_rests_and_the_rest_is_not_tried(office: Office) -> None:
     ops, other = office.channel("ops"), office.channel("other")
     ops.failures = [REFUSED] * 100
@@ -144,6 +146,7 @@ async def test_a_channel_that_is_back_gets_all_that_waits_at_once(office: Office
     assert (await notifier.round(), len(ops.got)) == (40, 40)
 
 
+@pytest.mark.slow
 async def test_a_channel_that_fails_is_tried_before_the_pauses_of_its_notices_are_over(office: Office) -> None:
     ops = office.channel("ops")
     office.ask("q1")
@@ -153,6 +156,7 @@ async def test_a_channel_that_fails_is_tried_before_the_pauses_of_its_notices_ar
     assert (await notifier.round(), len(ops.got)) == (1, 1)
 
 
+@pytest.mark.slow
 async def test_a_channel_that_fails_is_tried_with_what_was_tried_least(office: Office) -> None:
     ops = office.channel("ops")
     office.ask("bad")

@@ -70,6 +70,7 @@ async def test_a_run_that_was_parked_before_is_told_of_once(house: Harness, tell
     await house.answer(run, "Rome")
 
 
+@pytest.mark.slow
 async def test_an_answer_is_told_and_no_history_knows_of_it(house: Harness, telling: Telling) -> None:
     run = await house.start(ASK)
     await telling.until_told(run, "holdfast.question.asked")
@@ -81,6 +82,7 @@ async def test_an_answer_is_told_and_no_history_knows_of_it(house: Harness, tell
     assert not any(event.HasField("activity_task_scheduled_event_attributes") for event in history.events)
 
 
+@pytest.mark.slow
 async def test_a_failed_run_is_told_with_its_reason(house: Harness, telling: Telling) -> None:
     run = await house.start(REFUSED)
     await house.decline(run, "no paper")

@@ -51,6 +51,7 @@ def around(kind: str, body: list[Any]) -> list[Any]:
     return [{"kind": "map", "name": "m", "map": {"iterable_input": "[1]", "body": body}}]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("kind", ["line", "loop", "branch", "map"])
 async def test_a_retry_of_a_fork_does_what_only_the_run_before_the_fork_had_done(house: Harness, kind: str) -> None:
@@ -85,6 +86,7 @@ async def test_a_fork_of_a_fork_meets_what_the_fork_did(house: Harness, at: str)
     assert await house.output(await fork(house, last, "end")) == output
 
 
+@pytest.mark.slow
 async def test_a_fork_of_a_retry_meets_what_both_did(house: Harness) -> None:
     (house.folder / "broken").touch()
     run = await house.start(

@@ -89,6 +89,7 @@ async def test_a_fork_of_what_does_something_else_before_its_place_is_stopped(ho
     await stop(house, await fork_completed(house, CHANGES[change]))
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("going_on", [retry_failed, retry_cancelled])
 @pytest.mark.parametrize("change", CHANGES)
@@ -109,6 +110,7 @@ FAILED: dict[str, Change] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("change", FAILED)
 async def test_a_retry_in_which_the_failed_step_has_another_name_or_place_is_stopped(
@@ -150,6 +152,7 @@ async def test_another_timeout_in_what_is_met_changes_nothing(house: Harness) ->
     assert (await house.output(forked.run), paid(house)) == ({"paid": 1, "to": "bob"}, 3)
 
 
+@pytest.mark.slow
 async def test_a_changed_blueprint_may_have_another_name(house: Harness) -> None:
     """A file's name is that of its blueprint; the addresses of the new run are those of the old one."""
     steps = [*write(house), {"name": "end"}]
@@ -161,6 +164,7 @@ async def test_a_changed_blueprint_may_have_another_name(house: Harness) -> None
     assert (await house.output(forked.run), paid(house)) == ("new", 3)
 
 
+@pytest.mark.slow
 async def test_what_is_changed_from_the_place_on_is_done(house: Harness) -> None:
     """In the same iteration, and behind the loop."""
     rounds = [pay(house.folder, "bob", "pay_round"), {"name": "said", "input": "old"}]
@@ -174,6 +178,7 @@ async def test_what_is_changed_from_the_place_on_is_done(house: Harness) -> None
     assert (await house.output(forked.run), paid(house)) == ({"paid": 1, "to": "eve"}, 4)
 
 
+@pytest.mark.slow
 async def test_what_an_expression_has_ended_beside_it_goes_on_once_it_is_mended(house: Harness) -> None:
     """The question in the other branch is asked again, and the last steps of the block come at its end."""
 

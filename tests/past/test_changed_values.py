@@ -69,6 +69,7 @@ async def test_a_fork_before_their_place_has_what_was_before(house: Harness) -> 
     assert output[0] == "warm 1" and output[2] == ["warm 1"] * 3
 
 
+@pytest.mark.slow
 async def test_a_fork_behind_their_place_changes_more(house: Harness) -> None:
     """Of the input it is the changed one that is changed once more."""
     run, _ = await begin_changed(house, "m")

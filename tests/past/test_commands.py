@@ -40,6 +40,7 @@ def test_what_cannot_be_retried_says_why(holdfast: Holdfast) -> None:
     assert (refused.code, "fine is complete" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_fork_begins_in_the_middle_with_another_value(holdfast: Holdfast) -> None:
     """The question before the place is not asked again."""
     said = {"name": "said", "input": "{{ context.word }}"}
@@ -76,6 +77,7 @@ async def test_the_page_of_a_failed_run_goes_on_with_it(house: Harness) -> None:
     assert paid(house) == 1
 
 
+@pytest.mark.slow
 async def test_a_run_begins_from_here(house: Harness) -> None:
     """The link at a step leads to a page that says what happens; its button begins the run."""
     run = await house.start(yaml.safe_dump({"steps": [pay(house.folder, "ana"), pay(house.folder, "bob", "again")]}))
@@ -96,6 +98,7 @@ async def test_a_run_begins_from_here(house: Harness) -> None:
     assert paid(house) == 3
 
 
+@pytest.mark.slow
 async def test_the_page_leads_only_to_places_where_a_run_may_begin(house: Harness) -> None:
     """Neither inside a plan nor in a branch that has lost."""
     plan = {"goal": "Meet", "steps": [{"id": "day", "instruction": "Which day?", "pause_for_response": True}]}

@@ -34,6 +34,7 @@ async def test_of_a_call_in_its_middle_a_person_says_what_came_of_it(house: Harn
     assert (await house.output(new), paid(house), calls(house.folder, "slow")) == ("it was", 1, 1)
 
 
+@pytest.mark.slow
 async def test_a_call_of_unknown_outcome_is_asked_about_before_it_is_made_again(house: Harness) -> None:
     """A person let the run fail, as nobody knew whether the call had taken effect."""
     (house.folder / "hang").touch()
@@ -49,6 +50,7 @@ async def test_a_call_of_unknown_outcome_is_asked_about_before_it_is_made_again(
     assert (await house.output(new), calls(house.folder, "slow")) == ("it was", 1)
 
 
+@pytest.mark.slow
 async def test_a_cancelled_run_asks_again_what_was_open(house: Harness) -> None:
     run = await house.start(yaml.safe_dump({"steps": [pay(house.folder, "ana"), ASK]}))
     await house.one(run)
@@ -58,6 +60,7 @@ async def test_a_cancelled_run_asks_again_what_was_open(house: Harness) -> None:
     assert (await house.output(new), paid(house)) == (True, 1)
 
 
+@pytest.mark.slow
 async def test_a_lost_race_is_not_run_again(house: Harness) -> None:
     """The branch that lost was asking when the other paid; it asks nobody in the retry."""
     race = {
@@ -72,6 +75,7 @@ async def test_a_lost_race_is_not_run_again(house: Harness) -> None:
     assert "question.asked" not in await house.types(new)
 
 
+@pytest.mark.slow
 async def test_a_race_lost_in_the_task_of_a_failure_is_not_run_again(house: Harness) -> None:
     """The branch that lost was asking as the expression behind the race failed."""
     branches = {"asks": [ASK], "quick": [mend(house.folder)]}
@@ -87,6 +91,7 @@ async def test_a_race_lost_in_the_task_of_a_failure_is_not_run_again(house: Harn
     assert "question.asked" not in await house.types(new)
 
 
+@pytest.mark.slow
 async def test_facts_that_a_person_gave_are_not_asked_for_again(house: Harness) -> None:
     facts = {"type": "object", "required": ["who", "size"], "properties": {"who": {}, "size": {"type": "integer"}}}
     clarify = {"kind": "clarify", "name": "facts", "goal": "A brief", "schema": facts, "confirm": False}
@@ -97,6 +102,7 @@ async def test_facts_that_a_person_gave_are_not_asked_for_again(house: Harness) 
     assert (outcome.output, outcome.context) == ("mended 1", {"kept": {"who": "ana", "size": 3}})
 
 
+@pytest.mark.slow
 async def test_a_timer_that_has_passed_is_not_waited_for_again(house: Harness) -> None:
     run = await fail(house, [{"kind": "timer", "name": "wait", "for": "1s"}, mend(house.folder)])
     new = await retry(house, run)
@@ -105,6 +111,7 @@ async def test_a_timer_that_has_passed_is_not_waited_for_again(house: Harness) -
     assert not any(event.HasField("timer_started_event_attributes") for event in history.events)
 
 
+@pytest.mark.slow
 async def test_an_answer_of_several_people_is_met_whole(house: Harness) -> None:
     asks: dict[str, Any] = {**ASK, "quorum": 2}
     seen = {"name": "seen", "input": "{{ steps.ask.reply.by }}", "sink_to": "by"}
@@ -119,6 +126,7 @@ async def test_an_answer_of_several_people_is_met_whole(house: Harness) -> None:
     assert (outcome.output, outcome.context) == ("mended 1", {"by": ["user:ana", "user:bob"]})
 
 
+@pytest.mark.slow
 async def test_a_plan_goes_on_where_it_failed(house: Harness) -> None:
     folder = str(house.folder)
     plan = {
@@ -181,6 +189,7 @@ async def test_hundreds_of_calls_are_met_bit_by_bit(house: Harness) -> None:
     assert (await house.output(new), paid(house)) == ("mended 1", 225)
 
 
+@pytest.mark.slow
 async def test_what_was_undone_before_the_failure_is_met_with_its_undo(house: Harness) -> None:
     whole = block(do(house, "book"), BOOM, on_error="continue")
     run = await fail(house, [whole, mend(house.folder)])
@@ -194,6 +203,7 @@ async def test_a_run_whose_failure_undid_what_it_had_done_is_not_gone_on_with(ho
         await retry(house, run)
 
 
+@pytest.mark.slow
 async def test_winners_keep_their_order(house: Harness) -> None:
     """The branch that is declared last was answered first."""
     branches = {name: [{"kind": "hitl", "name": f"ask_{name}", "message": name}] for name in "abc"}

@@ -82,6 +82,7 @@ async def test_a_fork_pays_only_what_comes_after(house: Harness, at: str) -> Non
     assert paid(house) - 7 == count_payments(events, forked.at)
 
 
+@pytest.mark.slow
 async def test_the_context_is_changed_at_the_place_and_not_before(house: Harness) -> None:
     run = await house.start(all_kinds(house))
     await house.output(run)
@@ -90,6 +91,7 @@ async def test_the_context_is_changed_at_the_place_and_not_before(house: Harness
     assert paid(house) == 8
 
 
+@pytest.mark.slow
 async def test_another_branch_is_met_and_asks_nobody(house: Harness) -> None:
     branches = {"a": [pay(house.folder, "ana", "a_pays")], "b": [ASK, pay(house.folder, "bob", "b_pays")]}
     steps = [{"kind": "parallel", "name": "p", "branches": branches}, pay(house.folder, "eve", "last")]
@@ -136,6 +138,7 @@ async def test_a_run_that_waits_is_forked_before_its_question(house: Harness) ->
     assert paid(house) == 3
 
 
+@pytest.mark.slow
 async def test_a_failed_run_is_forked_before_its_failure(house: Harness) -> None:
     run = await fail(house, [pay(house.folder, "ana"), pay(house.folder, "bob", "again"), mend(house.folder)])
     (house.folder / "broken").unlink()
@@ -155,6 +158,7 @@ async def test_a_question_inside_a_clarification_is_no_place(house: Harness) -> 
             await house.runs.fork(run, place)
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_forked_says_so(house: Harness) -> None:
     run = await house.start(yaml.safe_dump({"steps": [loop([{"name": "x"}])]}))
     await house.output(run)
@@ -164,6 +168,7 @@ async def test_what_cannot_be_forked_says_so(house: Harness) -> None:
         await house.runs.fork(run, "x")
 
 
+@pytest.mark.slow
 async def test_a_step_of_a_plan_that_stands_in_several_items_is_no_place(house: Harness) -> None:
     steps = [{"id": "1", "instruction": "ASK_INFO: Who?", "pause_for_response": True, "loopover": ["a", "b"]}]
     run = await house.start(json.dumps({"goal": "Ask", "agent": "echo", "steps": steps, "max_parallel": 2}))
@@ -193,6 +198,7 @@ output: ["{{ steps.first.output }}", "{{ context.all }}", "{{ steps.last.output 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(
     ("at", "output"),
@@ -287,6 +293,7 @@ def undone(house: Harness) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "again"),
     [
@@ -314,6 +321,7 @@ async def test_a_fork_between_a_step_and_its_undo_is_refused(house: Harness) -> 
         await house.runs.fork(run, "boom")
 
 
+@pytest.mark.slow
 async def test_a_branch_that_had_lost_is_open_again_where_the_fork_decides_the_race_in_another_way(
     house: Harness,
 ) -> None:

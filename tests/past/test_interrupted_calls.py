@@ -74,6 +74,7 @@ def graph(house: Harness, name: str) -> dict[str, Any]:
     return {"name": "graph", "uses": f"tests.graphs:{name}", "input": {"folder": str(house.folder), "log": []}}
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("name", ["asking", "owned", "refusing_async"])
 async def test_a_retry_takes_the_checkpoints_over_from_any_checkpointer(house: Harness, name: str) -> None:
@@ -86,6 +87,7 @@ async def test_a_retry_takes_the_checkpoints_over_from_any_checkpointer(house: H
     assert calls(house.folder, "first") == 1
 
 
+@pytest.mark.slow
 async def test_a_graph_whose_node_failed_goes_on_from_that_node(house: Harness) -> None:
     run = await house.start(yaml.safe_dump({"steps": [graph(house, "failing")]}))
     assert (await house.result(run)).status == "failed"
@@ -94,6 +96,7 @@ async def test_a_graph_whose_node_failed_goes_on_from_that_node(house: Harness) 
     assert calls(house.folder, "first") == 1
 
 
+@pytest.mark.slow
 async def test_a_fork_beside_a_graph_that_has_gone_on_since_is_refused(house: Harness) -> None:
     """What was answered in the other run in the meantime is no answer in this one."""
     branches = {"graph": [graph(house, "asking_thrice")], "other": [{"name": "later", "input": 1}]}

@@ -86,6 +86,7 @@ async def test_an_agent_hears_it_in_the_loop_that_it_drove_later(house: Harness,
     await check_retry(house, plan, limits, 2, (2, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("limits", LIMITS)
 async def test_what_had_failed_in_a_plan_that_was_cancelled_is_made_again(house: Harness, limits: str) -> None:

@@ -78,6 +78,7 @@ async def test_a_fork_with_changed_values_becomes_no_test(house: Harness) -> Non
         await CaseRecorder(house.runs.tree, await house.runs.state(forked.run)).record("x")
 
 
+@pytest.mark.slow
 async def test_what_was_called_in_the_workflow_s_own_task_is_recorded(house: Harness, stage: TestEnvironment) -> None:
     """Of such calls the history has no request."""
     kept = {"kind": "cache", "name": "kept", "ttl": "1d", "wrapped_step": {"name": "inner", "input": "x"}}

@@ -50,6 +50,7 @@ NESTED: dict[str, tuple[Callable[[list[Any]], dict[str, Any]], str, int]] = {
 """By kind: the step around a body, when the step in it fails, and the rounds of the body."""
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("kind", NESTED)
 async def test_a_nested_step_goes_on_where_it_failed(house: Harness, kind: str) -> None:
@@ -64,6 +65,7 @@ async def test_a_nested_step_goes_on_where_it_failed(house: Harness, kind: str) 
     assert (await finish(house, new), paid(house)) == ("done", 2 * rounds)
 
 
+@pytest.mark.slow
 async def test_a_retry_that_fails_is_retried(house: Harness) -> None:
     """The second failure is another one: what the first run and the second did is met."""
     second = {**mend(house.folder, "second"), "name": "mend_again"}
@@ -90,6 +92,7 @@ async def test_the_same_retry_twice_is_one_run(house: Harness) -> None:
     assert not (await house.runs.retry(run)).is_new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [1_000, 10])
 async def test_an_agent_goes_on_in_its_conversation(house: Harness, events: int) -> None:
     """The agent's turns, its calls and what it was allowed are met; the tool that failed is called again.
@@ -115,6 +118,7 @@ async def test_an_agent_goes_on_in_its_conversation(house: Harness, events: int)
     assert (len(await house.histories(new)) > 1) == (events == 10)
 
 
+@pytest.mark.slow
 async def test_a_question_that_expired_is_asked_again(house: Harness) -> None:
     expiring = {**ASK, "timeout": "1s", "on_timeout": "fail"}
     steps = [pay(house.folder, "ana"), expiring, pay(house.folder, "bob", "again")]
@@ -125,6 +129,7 @@ async def test_a_question_that_expired_is_asked_again(house: Harness) -> None:
     assert (await house.output(new), paid(house)) == ({"paid": 1, "to": "bob"}, 2)
 
 
+@pytest.mark.slow
 async def test_a_failure_that_was_handled_is_met(house: Harness) -> None:
     """A step and a loop failed, and the run went on: neither is tried again."""
     broken = {"name": "never", "uses": "fails_always"}
@@ -155,6 +160,7 @@ async def test_a_mended_blueprint_goes_on(house: Harness) -> None:
     assert (await house.output(new), paid(house)) == (1, 1)
 
 
+@pytest.mark.slow
 async def test_a_mended_step_stops_before_it_once_more(house: Harness) -> None:
     bad = {"name": "bad", "input": "{{ 1 / 0 }}", "interrupt_before": True, "needs": ["one"]}
     steps: list[Any] = [{"name": "one"}, bad]
@@ -176,6 +182,7 @@ async def test_a_blueprint_that_did_something_else_before_is_stopped(house: Harn
     assert (outcome.error.type, paid(house)) == ("past_differs", 1)
 
 
+@pytest.mark.slow
 async def test_a_run_that_has_the_name_of_a_retry_is_in_nobodys_way(house: Harness) -> None:
     run = await fail(house, [pay(house.folder, "ana"), mend(house.folder)])
     other = await house.start("steps: [{name: other}]", run=f"{run}~2")
@@ -195,6 +202,7 @@ class UnopenedArchive:
         raise AssertionError(f"the archive was asked for {name}")
 
 
+@pytest.mark.slow
 async def test_neither_a_retry_nor_a_fork_opens_an_archive_of_what_temporal_has(house: Harness) -> None:
     steps = [loop([pay(house.folder, "ana"), mend(house.folder, when="iteration == 2")], checkpoint_every=1)]
     run = await fail(house, [*steps, {"name": "end", "input": "done"}])

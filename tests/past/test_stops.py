@@ -73,6 +73,7 @@ def lines(house: Harness) -> list[dict[str, Any]]:
 WAYS = {"b": ["b", "both"], "x": ["x", "y", "both"], "both": ["both"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize(("at", "again"), list(WAYS.items()))
 @pytest.mark.matrix

@@ -43,6 +43,7 @@ async def test_of_a_fork_that_begins_in_a_continued_loop_nothing_differs(house: 
     assert (list(compared.differences), paid(house)) == ([], 5)
 
 
+@pytest.mark.slow
 async def test_no_fork_begins_in_a_branch_that_has_lost(house: Harness) -> None:
     race = {
         "kind": "parallel",
@@ -58,6 +59,7 @@ async def test_no_fork_begins_in_a_branch_that_has_lost(house: Harness) -> None:
     assert paid(house) == 2
 
 
+@pytest.mark.slow
 async def test_a_deadline_that_has_passed_is_not_waited_for_again(house: Harness) -> None:
     """The block had been ended by it, and the run went on."""
     waits = block(pay(house.folder, "ana"), ASK, deadline="1s", on_deadline="finish")
@@ -68,6 +70,7 @@ async def test_a_deadline_that_has_passed_is_not_waited_for_again(house: Harness
     assert not any(event.HasField("timer_fired_event_attributes") for event in history.events)
 
 
+@pytest.mark.slow
 async def test_a_fork_inside_a_block_that_a_deadline_ended_has_time_again(house: Harness) -> None:
     waits = block(pay(house.folder, "ana"), pay(house.folder, "bob", "again"), ASK, deadline="2s", on_deadline="finish")
     run = await house.start(yaml.safe_dump({"steps": [waits, {"name": "end", "input": "done"}]}))
@@ -92,6 +95,7 @@ async def test_a_loop_of_a_plan_that_was_cancelled_goes_on(house: Harness) -> No
     assert ((await house.result(new)).status, paid(house)) == ("completed", 2)
 
 
+@pytest.mark.slow
 async def test_what_a_block_did_last_before_a_cancel_came_is_met(house: Harness) -> None:
     """Its steps had completed, so that its end is the one that the retry comes to."""
     last = [ASK, pay(house.folder, "ana")]
@@ -104,6 +108,7 @@ async def test_what_a_block_did_last_before_a_cancel_came_is_met(house: Harness)
     assert (read_done(house.folder), paid(house)) == (["take"], 1)
 
 
+@pytest.mark.slow
 async def test_a_failure_of_what_a_block_does_last_undoes_nothing(house: Harness) -> None:
     """Its steps had completed; the retry does again what had failed."""
     last = [pay(house.folder, "ana"), mend(house.folder)]

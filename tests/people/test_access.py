@@ -177,6 +177,7 @@ async def test_lists_show_what_one_may_see_below_a_run_too(house: Harness) -> No
     assert await shown("hana") == (False, False)
 
 
+@pytest.mark.slow
 async def test_a_page_of_runs_is_filled_with_those_that_one_may_see(house: Harness) -> None:
     """The list reads on behind the runs that it leaves out."""
     by_blueprint = {"hid-*": AccessPolicy(see=["group:hr"])}
@@ -242,6 +243,7 @@ async def test_a_cancel_is_refused_to_who_may_not_steer(house: Harness, force: b
 INBOX = Key("inbox", "secret", proves="person")
 
 
+@pytest.mark.slow
 async def test_a_worker_refuses_who_has_signed_in_and_may_not(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever holds the inbox's key and asks no server meets the same rules in the workflow."""
     monkeypatch.setattr(guard.DEPLOYMENT, "keys", [INBOX])

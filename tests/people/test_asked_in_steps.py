@@ -136,6 +136,7 @@ async def test_nobody_is_asked_about_a_failure_where_those_who_may_decide_are_un
     assert (error.type, "question.asked" in await house.types(run)) == ("bad_assignees", False)
 
 
+@pytest.mark.slow
 async def test_a_default_that_came_out_as_no_answer_fails_the_step_before_anybody_is_asked(house: Harness) -> None:
     run = await house.start(
         "steps: [{kind: hitl, name: colour, message: Which?, ask: decision, options: [red, green], timeout: 9d, "

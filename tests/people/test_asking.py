@@ -121,6 +121,7 @@ async def refused_signals(house: Harness, run: str) -> list[RefusedSignal]:
     return [signal for view in (await house.runs.state(run)).views for signal in view.refused]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["update", "signal"])
 async def test_the_key_of_a_refused_signal_answers_no_other_question(house: Harness, by: str) -> None:
     body = "{kind: hitl, name: pick, ask: decision, message: Which?, options: [a, b]}"
@@ -245,6 +246,7 @@ async def test_a_declined_question_goes_on_as_the_author_said(house: Harness, on
     assert outcome.error is None or "user:ana declined ask: no time" in outcome.error.message
 
 
+@pytest.mark.slow
 async def test_a_cancelled_run_closes_its_questions_and_takes_no_answer(house: Harness) -> None:
     run = await house.start(MORE_OR_STOP, "start")
     question = await house.one(run)

@@ -116,6 +116,7 @@ async def test_only_who_may_answer_may_claim_and_only_by_name(house: Harness) ->
     await house.answer(run, "go", question, by="ana")
 
 
+@pytest.mark.slow
 async def test_a_release_lets_others_answer(house: Harness) -> None:
     run = await house.start(EDITORS)
     await house.one(run)
@@ -269,6 +270,7 @@ async def test_a_delegate_counts_once_in_a_quorum(house: Harness) -> None:
 # Reassignment
 
 
+@pytest.mark.slow
 async def test_who_may_steer_reassigns_a_question(house: Harness) -> None:
     run = await house.start(STEERED)
     await house.one(run)
@@ -305,6 +307,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_an_escalation_ends_claim_and_delegation(later: Harness) -> None:
     run = await later.start(ESCALATED)
     await until(lambda: later.runs.questions(run), "the question")

@@ -68,6 +68,7 @@ async def test_only_a_yes_pays(house: Harness, spelling: str, end: str) -> None:
     assert paid == ("paid" if end == "yes" else "kept")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"on_timeout": "skip"}, {"default": False}, {"default": "no, too late"}])
 async def test_an_expired_permission_pays_nothing(later: Harness, more: dict[str, Any]) -> None:
     sign = {**SIGN, "timeout": "3d", **more}
@@ -219,6 +220,7 @@ async def test_what_nobody_answered_opens_no_question_to_everybody(
     assert error.type == "bad_assignees" and "gives nobody" in error.message
 
 
+@pytest.mark.slow
 async def test_a_list_that_gives_nobody_to_exclude_is_one(house: Harness) -> None:
     steps = [{**FIRST, "not_by": "{{ input.authors }}"}]
     run = await house.start(yaml.safe_dump({"steps": steps}), {"authors": []})

@@ -61,6 +61,7 @@ async def test_a_late_answer_is_told_that_the_question_has_expired(house: Harnes
     await house.answer(run, "end")
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("lead", [0.0, 0.005, 0.01, 0.02])
 async def test_an_answer_and_a_deadline_in_the_same_moment_agree_on_who_won(house: Harness, lead: float) -> None:

@@ -243,6 +243,7 @@ def receipt() -> Iterator[None]:
     del QUESTION_KINDS["receipt"]
 
 
+@pytest.mark.slow
 def test_a_kind_of_ours_is_known_everywhere_from_its_class(receipt: None) -> None:
     text = "steps: [{kind: hitl, name: note, ask: receipt, message: The bridge is closed.}]"
     assert "asks a person to say that it was read" in explain(loads(text)).text

@@ -122,6 +122,7 @@ async def test_the_embedded_inbox_guards_no_run(house: Harness) -> None:
     await house.answer(run, "go", question)
 
 
+@pytest.mark.slow
 async def test_everything_is_sent_in_the_name_of_the_sender(house: Harness) -> None:
     guard.DEPLOYMENT.keys = [replace(INBOX, scope=frozenset(["answer"]))]  # who started a run may steer it
     runs = of_inbox(house, ANA, keys=list(guard.DEPLOYMENT.keys))
@@ -184,6 +185,7 @@ async def test_groups_of_anybody_else_are_refused(house: Harness, keys: list[Key
     await house.runs.control.cancel(run)
 
 
+@pytest.mark.slow
 async def test_proved_groups_say_who_may_steer(house: Harness) -> None:
     run = await house.start(f"access: {{steer: ['group:ops']}}\n{ONE}")
     await house.one(run)
@@ -232,6 +234,7 @@ async def test_a_service_may_decline(house: Harness) -> None:
     await house.result(run)
 
 
+@pytest.mark.slow
 async def test_a_consent_without_the_digest_of_what_was_shown_is_unseen(house: Harness) -> None:
     unseen = []
     for digest in (True, False):
@@ -255,6 +258,7 @@ async def test_an_answer_that_is_no_consent_is_not_unseen(house: Harness) -> Non
 SIGNED = "steps: [{kind: hitl, name: ask, message: Go?, proof: person}]"
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("proof", ["link", "client", "assistant", "service"])
 async def test_a_step_with_proof_refuses_less_than_a_sign_in(house: Harness, proof: Proof) -> None:
@@ -304,6 +308,7 @@ def test_what_is_no_token_proves_nothing(token: str | None) -> None:
     assert proof_in(token) == "nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proof", ["client", "link", None])
 async def test_nobody_takes_or_gives_away_a_step_with_proof_without_a_sign_in(
     house: Harness, proof: Proof | None

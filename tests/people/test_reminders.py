@@ -112,6 +112,7 @@ async def test_who_was_asked_before_the_rung_may_answer_no_more(later: Harness, 
     await later.answer(run, "go", question, by="user:bob", key="k")
 
 
+@pytest.mark.slow
 async def test_behind_the_last_rung_a_later_timeout_ends_the_wait_with_the_default_if_there_is_one(
     later: Harness,
 ) -> None:
@@ -122,6 +123,7 @@ async def test_behind_the_last_rung_a_later_timeout_ends_the_wait_with_the_defau
     assert [event.type for event in await events(later, bare)].count("question.escalated") == 2
 
 
+@pytest.mark.slow
 async def test_an_answer_ends_reminders(later: Harness, skipping: WorkflowEnvironment) -> None:
     run = await started(later, skipping, "remind_every: 1h")
     await pass_time(skipping, later, run, hours=2.5)
@@ -135,6 +137,7 @@ async def _reminded(house: Harness, run: str, times: int) -> bool:
     return [question.reminders for question in await house.runs.questions(run)] == [times]
 
 
+@pytest.mark.slow
 async def test_what_passed_while_no_worker_was_there_is_caught_up_with_once(
     skipping: WorkflowEnvironment, tmp_path: Path
 ) -> None:
@@ -162,6 +165,7 @@ async def test_what_passed_while_no_worker_was_there_is_caught_up_with_once(
         await house.replay()
 
 
+@pytest.mark.slow
 async def test_a_worker_that_starts_in_between_goes_on_with_the_same_timetable(
     skipping: WorkflowEnvironment, tmp_path: Path
 ) -> None:

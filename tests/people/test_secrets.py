@@ -108,6 +108,7 @@ async def test_the_client_sends_no_secret_by_signal(house: Harness, store: Secre
     await house.answer(run, VALUE, question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remembered", [True, False])
 async def test_where_no_worker_is_nothing_is_sent(house: Harness, tmp_path: Path, remembered: bool) -> None:
     question = await house.one(await house.start(ONE))
@@ -163,6 +164,7 @@ async def test_a_value_that_is_gone_is_unknown(house: Harness) -> None:
     assert error.type == "unknown_secret"
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("how", ["return", "key", "json", "raise", "cause", "details", "interrupt", "many"])
 async def test_a_tool_that_gives_a_secret_away_fails(

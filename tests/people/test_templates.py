@@ -61,6 +61,7 @@ async def test_times_and_people_of_an_escalation_come_from_templates(house: Harn
     assert question.assignees == ["user:ana"]
 
 
+@pytest.mark.slow
 async def test_an_escalation_of_a_template_comes_in_time(later: Harness) -> None:
     run = await later.start(ASK % LADDER, {"days": 2, "hours": "3h", "heads": ["group:heads"]})
     assert (await later.output(run))["error"]["type"] == "question_expired"

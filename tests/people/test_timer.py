@@ -66,6 +66,7 @@ async def test_what_is_no_time_fails_the_step_with_the_key_and_the_value(
     assert f"'{key}' of rest: {value!r}" in failed.data.message
 
 
+@pytest.mark.slow
 async def test_a_timer_of_each_iteration_survives_a_continue_as_new(later: Harness) -> None:
     run = await later.start(ROUNDS)
     await later.output(run)
@@ -104,6 +105,7 @@ async def test_a_cancel_ends_a_timer_in_a_loop_after_a_continue_as_new(house: Ha
     assert (await house.result(run)).status == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_timer_goes_on_with_another_worker(house: Harness) -> None:
     text = TIMER % "for: 3s"
     other = Harness(house.client, f"{house.runs.tree.task_queue}-other", house.folder)
@@ -115,6 +117,7 @@ async def test_a_timer_goes_on_with_another_worker(house: Harness) -> None:
         assert (await other.runs.watch.events(run))[-1].time >= moment
 
 
+@pytest.mark.slow
 async def test_a_running_timer_stands_in_the_trace_with_its_end(house: Harness) -> None:
     run = await house.start(TIMER % "for: 1d")
     moment = await resting(house, run)

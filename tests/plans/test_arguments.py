@@ -27,6 +27,7 @@ async def test_arguments_are_no_templates(plans: Plans) -> None:
     assert output["steps"]["1"]["data"]["to"] == {"{{ x }}": ["{{ input }}", "{% if"]}
 
 
+@pytest.mark.slow
 async def test_an_agent_that_is_the_tool_works_on_its_input_once_a_person_agrees(plans: Plans) -> None:
     tools = [{"name": "agent:writer", "approve": "always"}]
     written = {"goal": "A test", "agent": "worker", "steps": [step("1", "", tools=["agent:writer"])]}
@@ -43,6 +44,7 @@ async def test_an_agent_that_is_the_tool_works_on_its_input_once_a_person_agrees
     assert output["steps"]["1"]["data"] == "Dear Ana {and} Ben"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_call_is_made_as_the_plan_writes_it(plans: Plans, driver: str) -> None:
     steps = [step("list", "List"), sending(plans, to={"who": "CURRENT_ITEM", "all": "RESULT_FROM_list"})]
@@ -121,6 +123,7 @@ async def test_a_planner_is_told_what_its_tool_does_not_take(plans: Plans) -> No
         assert f"steps[1].arguments: {problem}" in errors
 
 
+@pytest.mark.slow
 async def test_a_change_with_arguments_that_no_tool_takes_is_refused(plans: Plans) -> None:
     steps = [step("0", "ASK_INFO: Go on?"), sending(plans, to="ana")]
     run = await plans.start({"steps": steps}, {})

@@ -63,6 +63,7 @@ async def test_the_approval_of_a_tool_goes_to_those_of_its_step(plans: Plans, dr
     assert (question.kind, question.assignees) == ("permission", ["user:ana"])
 
 
+@pytest.mark.slow
 async def test_an_agent_of_a_step_asks_those_of_the_step(plans: Plans) -> None:
     steps = [step("1", "Find out", agent={"model": "scripted:replies.yaml", "human": ["ask"]}, **ANA)]
     script = {"1": [ask("Which way?"), "done"]}
@@ -70,6 +71,7 @@ async def test_an_agent_of_a_step_asks_those_of_the_step(plans: Plans) -> None:
     assert (question.message, question.assignees) == ("Which way?", ["user:ana"])
 
 
+@pytest.mark.slow
 async def test_the_approval_of_a_plan_goes_to_those_of_the_step_that_runs_it(plans: Plans) -> None:
     plan = {"from": "{{ input.plan }}", "confirm": True, "agent": "clerk"}
     step_ = {"kind": "plan", "name": "work", "assignees": "{{ input.owners }}", "plan": plan}
@@ -82,6 +84,7 @@ async def test_the_approval_of_a_plan_goes_to_those_of_the_step_that_runs_it(pla
     assert (await plans.harness.one(run)).assignees == ["user:ana"]
 
 
+@pytest.mark.slow
 async def test_an_agent_that_leaves_the_assignees_out_of_its_change_keeps_them(plans: Plans) -> None:
     first, second = step("1"), step("2", "Send", tools=["plan_send"], agent=PAYER, dependencies=["1"])
     changed = {"goal": "A test", "steps": [first, {**second, "title": "Mail"}, step("3")]}
@@ -128,6 +131,7 @@ def test_what_names_nobody_is_found_before_the_start(more: Json, path: str, mess
     assert (found.path, message in found.message) == (path, True)
 
 
+@pytest.mark.slow
 def test_a_mistake_in_those_of_the_plan_is_found_at_its_place_in_the_file() -> None:
     with pytest.raises(BlueprintError) as caught:
         loads(json.dumps({"goal": "x", "assignees": ["ana"], "steps": [step("1")]}))

@@ -218,6 +218,7 @@ async def test_loops_in_loops_keep_their_own_items(plans: Plans, driver: str) ->
     assert output["steps"]["1"]["data"] == [["a-1 0.0", "a-2 0.1", "a-3 0.2"], ["b-1 1.0", "b-2 1.1", "b-3 1.2"]]
 
 
+@pytest.mark.slow
 async def test_a_condition_on_a_step_that_failed_lets_nothing_happen(plans: Plans, driver: str) -> None:
     steps = [
         step("1", "Send", tools=["plan_send"], optional=True),

@@ -57,6 +57,7 @@ async def test_what_is_confirmed_lists_every_tool_that_can_run(plans: Plans) -> 
     await plans.harness.result(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_tool_that_a_person_adds_to_an_approved_plan_is_approved_again(plans: Plans, driver: str) -> None:
     asks = step("1", "ASK_INFO: Go on?")

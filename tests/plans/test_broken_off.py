@@ -209,6 +209,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_a_loop_that_is_ended_by_the_failure_of_another_is_told(plans: Plans) -> None:
     """One waits for a person; the other meets the limit of the run, by which the plan fails."""
     plan = {
@@ -237,6 +238,7 @@ async def test_a_step_that_ends_the_run_is_told_with_its_own_reason(plans: Plans
     assert set(reasons(outcome.output).values()) == {"plan_failed"}
 
 
+@pytest.mark.slow
 async def test_of_a_plan_that_is_cancelled_before_it_acts_it_is_told_that_nothing_was_called(plans: Plans) -> None:
     steps = [step("1", "CONFIRM_ACTION: Go on?"), step("2", tools=["plan_send"], dependencies=["1"])]
     run = await plans.start({"steps": steps}, {})
@@ -246,6 +248,7 @@ async def test_of_a_plan_that_is_cancelled_before_it_acts_it_is_told_that_nothin
     assert note == "no tool was called; skipped: 2 (plan_cancelled)"
 
 
+@pytest.mark.slow
 async def test_a_call_before_an_item_was_begun_anew_is_no_absence_of_calls(plans: Plans) -> None:
     steps = [step("s", tools=["plan_send"], condition="CURRENT_ITEM equals a")]
     plan = {"steps": steps, "loop_blocks": {"all": loop(["a"], "s", on_item_error="ask")}}
@@ -256,6 +259,7 @@ async def test_a_call_before_an_item_was_begun_anew_is_no_absence_of_calls(plans
     assert (told["status"], told["called"], "note" in output) == ("skipped", ["plan_send"], False)
 
 
+@pytest.mark.slow
 async def test_of_a_loop_that_hands_over_nothing_it_is_told_that_its_items_are_not_known(plans: Plans) -> None:
     run = await plans.start(ITEMS, sends_and_asks(plans, "engine"))
     await plans.harness.one(run)

@@ -116,6 +116,7 @@ async def test_a_step_is_finished_once_and_only_when_something_came_out(plans: P
     assert plans.tools() == ["update"]
 
 
+@pytest.mark.slow
 async def test_the_state_can_be_looked_at(plans: Plans) -> None:
     keys = [call("get_state", key=key) for key in ("progress", "steps", "results", "active_loops", "summary")]
     plan = {"steps": [step("1"), step("2", condition="RESULT_FROM_1 equals no"), step("3")]}

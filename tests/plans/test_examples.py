@@ -72,6 +72,7 @@ async def test_the_reminders_are_sent_without_a_model(house: Harness, language: 
     assert [one["text"] for one in output["steps"]["2"]["data"]] == ["See you on Friday"] * 2
 
 
+@pytest.mark.slow
 async def test_a_goal_is_made_clear_planned_agreed_to_and_worked_off(house: Harness) -> None:
     run = await house.runs.start(
         load(ROOT / "examples" / "reach_goal" / "reach_goal.yaml"), "Invite Ana and Ben to the demo"

@@ -49,6 +49,7 @@ async def test_a_persons_change_takes_no_approval_away_either(plans: Plans, inst
     await refuses_leave(plans, run)
 
 
+@pytest.mark.slow
 async def test_an_authors_function_stays_allowed_when_another_step_is_changed(plans: Plans) -> None:
     note = step("2", "Note", tools=["tests.plans.plan_tools:note"], dependencies=["1"])
     steps = [step("1", "ASK_INFO: Go on?"), note]
@@ -67,6 +68,7 @@ GUARDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(
     "new",
@@ -141,6 +143,7 @@ async def test_a_step_of_a_read_plan_that_names_another_agent_is_under_the_rules
     await refuses_leave(plans, await plans.harness.start(READ, plan))
 
 
+@pytest.mark.slow
 async def test_a_step_that_is_reworded_keeps_the_tools_of_its_own_agent(plans: Plans) -> None:
     asks = step("1", "ASK_INFO: Go on?")
     own = {"model": PAYER["model"], "tools": ["plan_send"]}
@@ -209,6 +212,7 @@ async def test_after_an_unclear_answer_a_clear_yes_counts(plans: Plans, driver: 
     assert "note" not in output
 
 
+@pytest.mark.slow
 async def test_a_plain_question_on_which_a_yes_depends_is_asked_once_more_too(plans: Plans) -> None:
     steps = [
         step("1", "Les envoyer ?", pause_for_response=True),

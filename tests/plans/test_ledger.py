@@ -87,6 +87,7 @@ async def test_what_the_plan_before_has_done_is_asked_about(
     assert output["status"] == "completed" and "ledger" not in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_import_that_failed_on_its_way_is_asked_about(plans: Plans, driver: str) -> None:
     """It had written to Ana when it failed at Ben: what it did may stand, and the plan goes on without it."""
@@ -126,6 +127,7 @@ async def test_the_agents_of_the_second_plan_have_workflows_of_their_own(plans: 
     assert results.count("tool.called") == 2
 
 
+@pytest.mark.slow
 async def test_the_planner_gets_what_was_done_step_by_step(plans: Plans) -> None:
     script_for(plans, "engine", {})
     run = await plans.harness.start(replanned({"max_replans": 1}))
@@ -141,6 +143,7 @@ async def test_the_planner_gets_what_was_done_step_by_step(plans: Plans) -> None
     ]
 
 
+@pytest.mark.slow
 async def test_the_second_plan_is_shown_with_what_differs_from_the_first(plans: Plans) -> None:
     script_for(plans, "engine", {})
     run = await plans.harness.start(replanned({"max_replans": 1, "confirm": True}))
@@ -173,6 +176,7 @@ async def test_the_second_plan_is_told_apart_from_the_first(plans: Plans) -> Non
     await plans.harness.answer(run, {"verdict": "rejected"}, second)
 
 
+@pytest.mark.slow
 async def test_no_planner_is_asked_more_often_than_the_author_says(plans: Plans) -> None:
     fails = {**FAILING, "fail": [500] * 9}
     think = {"output": {"goal": "Write", "steps": [step("ben", tools=["plan_send"])]}}
@@ -183,6 +187,7 @@ async def test_no_planner_is_asked_more_often_than_the_author_says(plans: Plans)
     assert (outcome.error.type, len(plans.calls())) == ("plan_failed", 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.slow)])
 async def test_the_next_iteration_of_a_loop_knows_what_was_done(plans: Plans, rounds: int) -> None:
     """Whatever the author hands on: it is kept over continue-as-new, too."""
@@ -198,6 +203,7 @@ async def test_the_next_iteration_of_a_loop_knows_what_was_done(plans: Plans, ro
     assert [made["to"] for made in plans.calls()] == ["ana", "ben", "ben"]
 
 
+@pytest.mark.slow
 async def test_a_new_run_goes_on_from_what_a_run_gave_that_failed(plans: Plans) -> None:
     script_for(plans, "engine", {})
     first = await plans.harness.result(await plans.harness.start(replanned({})))
@@ -217,6 +223,7 @@ async def test_what_is_no_ledger_is_told(plans: Plans) -> None:
     assert "plan.done: [0].tool" in outcome.error.message
 
 
+@pytest.mark.slow
 async def test_a_plan_that_reached_its_goal_leaves_nothing_to_the_next(plans: Plans) -> None:
     """Each week the same mails: that is no repetition."""
     think = {"output": {"goal": "Write", "steps": [step("ana", tools=["plan_send"])]}}
@@ -243,6 +250,7 @@ async def run_done(plans: Plans, steps: list[Json], script: Json, done: list[Jso
     return await plans.harness.start(json.dumps({**whole, "steps": [{"kind": "plan", "name": "work", "plan": plan}]}))
 
 
+@pytest.mark.slow
 async def test_a_call_of_an_agent_that_is_a_tool_is_asked_about(plans: Plans) -> None:
     script = {
         "1": {"tool_calls": [{"name": "helper", "args": {"input": "send it"}}]},
@@ -254,6 +262,7 @@ async def test_a_call_of_an_agent_that_is_a_tool_is_asked_about(plans: Plans) ->
     assert plans.calls() == []
 
 
+@pytest.mark.slow
 async def test_a_call_of_an_object_that_is_a_tool_is_in_the_ledger_and_is_asked_about(plans: Plans) -> None:
     add = {"tool_calls": [{"name": "t_plain_add", "args": {"a": 1, "b": 2}}]}
     script = {"1": {"tool_calls": [{"name": "helper", "args": {"input": "add"}}]}, "helper": [add, "told"]}
@@ -300,6 +309,7 @@ async def test_a_failed_call_does_not_hide_an_equal_one_that_may_have_acted() ->
     lost.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "data"), [(False, "none"), (True, "42 is the answer to add")])
 async def test_a_function_that_is_an_agent_is_asked_about(plans: Plans, answer: bool, data: str) -> None:
     source = "tests.team_agents:prophet"
@@ -314,6 +324,7 @@ async def test_a_function_that_is_an_agent_is_asked_about(plans: Plans, answer: 
     assert (done["data"], source in done.get("called", [])) == (data, answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_of_a_loop_is_asked_about(plans: Plans, driver: str) -> None:
     send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "CURRENT_ITEM"})
@@ -366,6 +377,7 @@ async def test_a_tool_that_may_run_twice_is_not_asked_about(plans: Plans) -> Non
     assert plans.tools() == ["list"]
 
 
+@pytest.mark.slow
 async def test_an_approval_that_is_asked_anyway_says_what_was_done(plans: Plans) -> None:
     """One question, not two; and a tool that was allowed for the rest of the run is asked about all the same."""
     send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "ana"})
@@ -380,6 +392,7 @@ async def test_an_approval_that_is_asked_anyway_says_what_was_done(plans: Plans)
     assert plans.tools() == ["send"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "sent"), [(False, ["ana", "ben", "ben"]), (True, ["ana", "ben", "ana", "ben"])], ids=["no", "yes"]
 )
@@ -397,6 +410,7 @@ async def test_an_item_that_is_begun_anew_repeats_no_call_unasked(plans: Plans, 
     assert ([made["to"] for made in plans.calls()], output["status"]) == ([*sent, "ana", "ben"], "completed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_an_item_that_is_begun_anew_as_another_repeats_no_call_unasked(plans: Plans, driver: str) -> None:
     steps = [step("1", tools=["plan_send"]), step("2", tools=["plan_send"], dependencies=["1"])]
@@ -478,6 +492,7 @@ async def test_a_french_plan_names_the_item_of_a_loop_in_french(plans: Plans) ->
     assert [entry["item"] for entry in output] == ["élément 1 de all"]
 
 
+@pytest.mark.slow
 async def test_a_french_plan_asks_in_french_whether_a_call_is_made_again(plans: Plans) -> None:
     script_for(plans, "engine", {})
     text = (plans.harness.folder / "replies.yaml").read_text()
@@ -488,6 +503,7 @@ async def test_a_french_plan_asks_in_french_whether_a_call_is_made_again(plans: 
     assert question.message.startswith(asked)
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(("answer", "sent"), [(False, ["ana"]), (True, ["ana", "ana"])])

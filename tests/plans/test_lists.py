@@ -79,6 +79,7 @@ async def test_who_does_not_say_the_items_ends_the_loop(plans: Plans, action: An
     assert (await plans.harness.result(run)).output["loops"]["all"]["status"] == status
 
 
+@pytest.mark.slow
 async def test_an_agent_that_drives_finishes_such_a_step_with_a_list(plans: Plans) -> None:
     turns = [
         finish("1", PROSE),
@@ -119,6 +120,7 @@ async def test_what_a_person_says_is_split_or_asked_about(plans: Plans) -> None:
     assert (greeted(output), statuses(output)["2"]) == (["Greet Ana"], "completed")
 
 
+@pytest.mark.slow
 async def test_a_loop_does_not_carry_what_the_only_tool_of_a_step_gave_twice(plans: Plans) -> None:
     args = {"log": str(plans.log), "events": ["MARK"]}
     plan = {"steps": [step("1", tools=["plan_list"], arguments=args)], "loop_blocks": {"all": loop(["a"], "1")}}

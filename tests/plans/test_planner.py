@@ -115,6 +115,7 @@ async def test_an_approval_of_a_planners_is_asked_of_a_person(
     assert output["steps"]["3"].get("reason") == (None if sent else "declined")
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(
     "who", [{"type": "human"}, {"type": "Ask"}, {"type": "ask_user"}, {"assigned_to": "human"}, {"owner": "User"}]
@@ -271,6 +272,7 @@ async def test_a_planner_is_told_of_a_tool_that_the_agent_does_not_have(
     assert plans.tools() == ["send"]
 
 
+@pytest.mark.slow
 async def test_who_agrees_sees_the_tools_of_each_step_and_which_need_approval(plans: Plans) -> None:
     plan = {"goal": "Send", "steps": [step("1", "Send", tools=["plan_send", "plan_list", "plan_read"]), step("2")]}
     tools = "{name: plan_send, approve: always}, plan_list, plan_read"
@@ -283,6 +285,7 @@ async def test_who_agrees_sees_the_tools_of_each_step_and_which_need_approval(pl
     await plans.harness.result(run)
 
 
+@pytest.mark.slow
 async def test_a_plan_cannot_be_edited_to_a_tool_that_the_agent_does_not_have(plans: Plans) -> None:
     run = await planned(plans, [SENDS], tools="plan_send", more="confirm: true")
     edited = {"goal": "Send", "steps": [step("1", "Clean up", tools=["rm_rf"])]}
@@ -322,6 +325,7 @@ async def test_a_change_brings_in_no_tool_that_no_worker_has(plans: Plans, drive
     await plans.harness.output(run)
 
 
+@pytest.mark.slow
 async def test_a_tool_of_the_authors_that_no_worker_has_keeps_nobody_from_changing_the_rest(plans: Plans) -> None:
     steps = [step("1", "ASK_INFO: Go on?"), step("2", "Clean", tools=["rm_rf"])]
     turns = [ask("Go on?"), finish("1"), call("update_state", step_2_status="skipped"), finish("3")]
@@ -332,6 +336,7 @@ async def test_a_tool_of_the_authors_that_no_worker_has_keeps_nobody_from_changi
     assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "skipped", "3": "completed"}
 
 
+@pytest.mark.slow
 async def test_an_agent_brings_in_no_tool_that_no_worker_has_and_learns_what_new_ones_take(plans: Plans) -> None:
     steps = [step("1")]
     agent = {"model": "scripted:replies.yaml", "tools": ["plan_send", "rm_rf"]}

@@ -63,6 +63,7 @@ async def test_a_plan_is_shown_in_words_wherever_it_is_reviewed(plans: Plans) ->
     await plans.harness.result(run)
 
 
+@pytest.mark.slow
 async def test_after_a_revision_it_is_told_what_has_changed(plans: Plans) -> None:
     run = await planned(plans, [FIRST, SECOND], tools=TOOLS, more=CONFIRM)
     question = await plans.harness.one(run)
@@ -101,6 +102,7 @@ async def test_what_is_typed_is_a_verdict(plans: Plans, words: str, verdict: str
     await plans.harness.result(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "asked", "told"),
     [
@@ -125,6 +127,7 @@ def test_other_reviews_take_no_sentence() -> None:
 REPLY = "{{ steps.work.reply.verdict }} by {{ steps.work.reply.by }}: {{ steps.work.reply.reason or '' }}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(
     ("answer", "fail", "reply"),
@@ -154,6 +157,7 @@ def test_a_plan_that_nobody_confirms_has_no_reply() -> None:
         loads(json.dumps({"steps": [{"kind": "plan", "name": "work", "plan": plan}], "output": REPLY}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["update", "api"])
 async def test_a_sentence_sends_the_plan_back_at_every_door(plans: Plans, door: str) -> None:
     """As it is typed: a program, too, may pass on what a person has said."""
@@ -174,6 +178,7 @@ async def test_a_sentence_sends_the_plan_back_at_every_door(plans: Plans, door: 
     await plans.harness.result(run)
 
 
+@pytest.mark.slow
 async def test_the_api_tells_a_proposal_in_words(plans: Plans) -> None:
     run = await planned(plans, [FIRST], tools=TOOLS, more=CONFIRM)
     question = await plans.harness.one(run)

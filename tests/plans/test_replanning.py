@@ -82,6 +82,7 @@ async def test_the_output_of_a_failed_plan_is_read_by_the_steps_after_it(plans: 
     assert error["output"]["steps"]["2"]["called"] == ["plan_send"]
 
 
+@pytest.mark.slow
 async def test_a_fallback_reads_what_was_done(plans: Plans) -> None:
     rule = '{fallback: {name: tell, uses: flujo.builtins.passthrough, input: "{{ error.output.steps }}"}}'
     run = await plans.harness.start(failing(plans, "engine", rule))
@@ -94,6 +95,7 @@ async def test_a_fallback_reads_what_was_done(plans: Plans) -> None:
     assert "ana" in str(told)
 
 
+@pytest.mark.slow
 async def test_who_decides_about_a_failed_plan_sees_what_was_done(plans: Plans) -> None:
     run = await plans.harness.start(failing(plans, "engine", "ask"))
     question = await plans.harness.one(run)
@@ -111,6 +113,7 @@ async def test_a_failed_agent_tells_which_tools_it_called(house: Harness) -> Non
     assert outcome.output == {"called": ["look_up"]}
 
 
+@pytest.mark.slow
 async def test_the_calls_of_an_agent_that_is_a_tool_are_in_the_result(plans: Plans) -> None:
     helper = {"model": "scripted:replies.yaml", "tools": ["plan_send"], "description": "Helps"}
     plan = {"goal": "Help", "agent": "clerk", "steps": [step("1", tools=["agent:helper"])]}
@@ -140,6 +143,7 @@ def test_a_field_that_no_error_has_is_told_when_the_blueprint_is_read(read: str,
     assert (problem.path, problem.hint) == ("steps[1].input", hint)
 
 
+@pytest.mark.slow
 def test_a_fallback_knows_the_fields_of_its_error() -> None:
     after = {"name": "b", "uses": "flujo.builtins.passthrough", "input": "{{ error.tpye }}"}
     first = {"name": "a", "uses": "flujo.builtins.passthrough", "on_error": {"fallback": after}}

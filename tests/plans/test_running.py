@@ -50,6 +50,7 @@ async def test_an_object_with_one_list_is_that_list_and_with_two_an_error(plans:
     assert statuses(output)["2"] == "skipped"
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(
     ("value", "items"),
@@ -74,6 +75,7 @@ async def test_a_list_that_is_too_long_fails_the_loop(plans: Plans) -> None:
     assert output["loops"]["all"]["error"]["type"] == "loop_too_large"
 
 
+@pytest.mark.slow
 async def test_texts_that_their_values_make_too_long_fail_their_loop_or_step_alone(plans: Plans) -> None:
     long = "RESULT_FROM_1 " * 900
     steps = [step("1"), step("2", "CURRENT_ITEM"), step("3", long), step("4", "Go on")]
@@ -125,6 +127,7 @@ async def test_a_person_decides_on_a_failing_item(plans: Plans) -> None:
     assert len(plans.calls()) == 3
 
 
+@pytest.mark.slow
 async def test_a_question_in_a_loop_knows_its_item(plans: Plans) -> None:
     steps = [
         step("1", "CONFIRM_ACTION: Invite CURRENT_ITEM?"),
@@ -141,6 +144,7 @@ async def test_a_question_in_a_loop_knows_its_item(plans: Plans) -> None:
     assert [one["steps"]["2"]["status"] for one in items] == ["completed", "skipped"]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(
     ("size", "parts", "rounds"), [(60, 3, 10), pytest.param(1_000, 20, 50, marks=pytest.mark.slow)]
@@ -217,6 +221,7 @@ async def test_the_next_item_begins_when_any_has_ended_and_in_a_new_history_when
     assert len(histories) == 2
 
 
+@pytest.mark.slow
 async def test_an_item_that_ends_while_the_run_is_paused_is_followed_after_the_pause(plans: Plans) -> None:
     blocks = {"all": loop(["a", "b", "c"], "1", max_parallel=2)}
     run = await plans.start({"steps": [step("1", "ASK_INFO: Who is CURRENT_ITEM?")], "loop_blocks": blocks}, {})
@@ -315,6 +320,7 @@ async def test_an_answer_that_is_no_option_is_refused_and_the_question_stays(pla
     }
 
 
+@pytest.mark.slow
 async def test_an_agent_of_a_plan_may_ask_before_it_calls(plans: Plans) -> None:
     replies = [
         {"tool_calls": [{"name": "request_user_info", "args": {"question": "To whom?"}}]},
@@ -380,6 +386,7 @@ async def test_what_is_no_plan_fails_the_step_with_all_that_is_wrong(plans: Plan
     assert "steps[0].instruction: there is no step or loop '9'" in outcome.error.message
 
 
+@pytest.mark.slow
 async def test_a_person_confirms_a_plan_or_changes_it(plans: Plans) -> None:
     run = await planned(plans, {"goal": "Invite", "steps": [step("1", "Write")]}, confirm="true")
     question = await plans.harness.one(run)
@@ -402,6 +409,7 @@ async def test_a_rejected_plan_runs_nothing(plans: Plans) -> None:
     assert "too short" in outcome.error.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_person_changes_what_is_left_of_a_plan(plans: Plans, driver: str) -> None:
     steps = [step("1"), step("2", "ASK_INFO: Go on?"), step("3")]

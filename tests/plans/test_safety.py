@@ -63,6 +63,7 @@ async def test_a_plan_that_is_read_calls_no_function_by_its_module(plans: Plans)
     assert plans.calls() == []
 
 
+@pytest.mark.slow
 async def test_find_tool_lends_no_tool_to_a_step_that_lacks_none(plans: Plans) -> None:
     turns = [
         call("find_tool", instruction="plan send a mail"),
@@ -127,6 +128,7 @@ async def test_the_model_takes_no_question_away(plans: Plans) -> None:
     assert statuses(await plans.harness.output(run)) == {"1": "completed", "2": "completed", "3": "completed"}
 
 
+@pytest.mark.slow
 async def test_what_has_run_is_put_into_no_loop(plans: Plans) -> None:
     steps = [step("1", tools=["plan_send"]), step("2", "ASK_INFO: Go on?")]
     run = await plans.start({"steps": steps}, {"1": plans.wants("plan_send", to="a")})

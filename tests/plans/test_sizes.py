@@ -94,6 +94,7 @@ async def test_a_large_loop_that_is_cancelled_tells_its_items_without_their_valu
     assert done == [("completed", None)] * 6
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize(("count", "kept"), [(20, True), (70, False)])
 async def test_a_loop_does_not_carry_what_a_ledger_would_leave_out(plans: Plans, count: int, kept: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import until
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
@@ -54,6 +56,7 @@ async def test_a_step_ends_by_the_last_call_of_its_tool(plans: Plans) -> None:
     assert (output["steps"]["1"]["data"], output["steps"]["1"]["response"]) == ({"message_id": "m3", "to": "b"}, "done")
 
 
+@pytest.mark.slow
 async def test_an_agent_that_may_ask_asks_before_it_calls_and_is_told_more(plans: Plans) -> None:
     replies = [call("request_user_info", question="To whom?"), plans.wants("plan_send", to="ana")]
     run = await plans.start({"steps": [step("1", tools=["plan_send"])], "agent": CLERK}, {"1": replies})
@@ -65,6 +68,7 @@ async def test_an_agent_that_may_ask_asks_before_it_calls_and_is_told_more(plans
     assert [message["content"] for message in second["messages"][-2:]] == ["ana", "Be polite"]
 
 
+@pytest.mark.slow
 async def test_a_tool_that_is_missing_when_it_is_called_is_replaced_and_not_called_again(plans: Plans) -> None:
     steps = [step("1", "Use plan update for the event", tools=["plan_send"])]
     sends = plans.wants("plan_send", to="a", fail=[404, 0])
@@ -76,6 +80,7 @@ async def test_a_tool_that_is_missing_when_it_is_called_is_replaced_and_not_call
     assert (plans.tools(), output["steps"]["1"]["data"]) == (["send", "update"], {"updated": 1})
 
 
+@pytest.mark.slow
 async def test_a_step_whose_agent_was_terminated_fails_and_the_plan_goes_on(plans: Plans) -> None:
     steps = [step("1", tools=["plan_wait"], optional=True), step("2", "After", tools=["plan_send"])]
     script = {"1": plans.wants("plan_wait"), "2": plans.wants("plan_send", to="a")}

@@ -109,6 +109,7 @@ async def test_a_run_is_brought_up_to_date_at_once(recording: Recording) -> None
     assert recording.entries(run)[-1].type == ENDED or ENDED in [entry.type for entry in recording.entries(run)]
 
 
+@pytest.mark.slow
 async def test_a_refused_answer_is_recorded_without_its_content(recording: Recording) -> None:
     run = await recording.house.start(ASK.replace("message:", "input_schema: {type: integer}, message:"))
     question = await recording.house.one(run)
@@ -136,6 +137,7 @@ async def test_an_erased_run_is_read_from_temporal_again(recording: Recording) -
     assert (await recorded_runs(recording).outcome(run)).output == "Rome"
 
 
+@pytest.mark.slow
 async def test_a_run_that_has_not_ended_is_not_erased(recording: Recording) -> None:
     run = await recording.house.start(ASK)
     await recording.house.one(run)

@@ -161,6 +161,7 @@ def test_each_version_has_one_file_and_one_number() -> None:
     assert [script.revision for script in scripts][::-1] == VERSIONS
 
 
+@pytest.mark.slow
 def test_a_record_of_an_earlier_version_can_be_read(tmp_path: Path, later: str) -> None:
     place = f"sqlite:{tmp_path / 'record.sqlite'}"
     filled(open_store(place), 2)

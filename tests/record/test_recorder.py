@@ -231,6 +231,7 @@ async def reset(house: Harness, run: str) -> None:
     await house.client.workflow_service.reset_workflow_execution(request)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_seen_before", [True, False])
 async def test_what_follows_a_reset_is_recorded_as_it_was_and_stops_no_recorder(
     recording: Recording, is_seen_before: bool
@@ -273,6 +274,7 @@ async def test_what_follows_a_reset_is_recorded_as_it_was_and_stops_no_recorder(
     assert other and verify(recording.store, [KEY.public]).faults == []
 
 
+@pytest.mark.slow
 async def test_recording_costs_no_event_in_a_history(recording: Recording) -> None:
     run = await recording.house.start(LOOP)
     await recording.house.one(run)
@@ -342,6 +344,7 @@ async def test_of_two_recorders_one_records(recording: Recording) -> None:
     assert recording.entries(run) == []
 
 
+@pytest.mark.slow
 async def test_a_read_that_does_not_end_holds_up_no_other(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,6 +407,7 @@ def whole_answers(recording: Recording, run: str) -> list[object]:
     return [row.content for row in story(recording.entries(run)) if row.action == "accept"]
 
 
+@pytest.mark.slow
 async def test_a_long_answer_is_recorded_whole_with_its_comment(recording: Recording) -> None:
     run = await recording.house.start(LOOP)
     question = await recording.house.one(run)
@@ -424,6 +428,7 @@ async def test_of_two_signals_the_one_that_was_taken_is_recorded_whole(recording
     assert whole_answers(recording, run) == [LONG]
 
 
+@pytest.mark.slow
 async def test_the_whole_of_a_long_answer_is_erased_with_the_run(recording: Recording) -> None:
     run = await recording.ended(ASK, LONG)
     record = Record(recording.store, recording.house.client, KEY)
@@ -434,6 +439,7 @@ async def test_the_whole_of_a_long_answer_is_erased_with_the_run(recording: Reco
     assert verify(recording.store, [KEY.public]) == RecordCheck([], len(recording.entries(run)), sealed + 1, 0)
 
 
+@pytest.mark.slow
 async def test_an_open_question_can_be_shown_from_the_record_until_it_is_closed(recording: Recording) -> None:
     run = await recording.house.start(ASK)
     question = await recording.house.one(run)

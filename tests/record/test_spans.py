@@ -138,6 +138,7 @@ async def test_nothing_is_sent_while_a_person_is_awaited_and_a_failure_is_told(
     assert root.status.code == 2
 
 
+@pytest.mark.slow
 async def test_what_a_collector_does_not_take_is_sent_again(
     house: Harness, recording: Recording, receiver: tuple[Receiver, str]
 ) -> None:

@@ -52,6 +52,7 @@ def test_a_key_is_recorded_once(store: RecordStore) -> None:
     assert [recorded.offset for recorded in store.entries()] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_several_writers_leave_no_gap_in_the_numbers(store: RecordStore) -> None:
     with ThreadPoolExecutor(8) as pool:
         runs = [replace(RUN, first_run=f"first-{n}") for n in range(8)]

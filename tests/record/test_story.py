@@ -107,6 +107,7 @@ def test_a_record_is_verified_and_its_checkpoint_kept_elsewhere(recorded: Holdfa
     assert (ran.code, ran.json["ok"], ran.json["faults"]) == (0, True, [])
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_record_is_verified_where_there_is_no_temporal(recorded: Holdfast, tmp_path: Path) -> None:
     answered_run = answered(recorded)
     recorded("history", answered_run)

@@ -280,6 +280,7 @@ async def test_a_refused_form_keeps_all_but_its_secrets_and_tells_every_problem(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", [3_000_000 * "a", 600_000 * "ж"], ids=["of one byte", "of two bytes"])
 async def test_a_text_that_is_too_large_is_refused_in_its_form(house: Harness, typed: str) -> None:
     question = await started(house, "text")

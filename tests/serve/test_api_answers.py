@@ -204,6 +204,7 @@ async def test_a_body_is_measured_before_it_is_parsed(api: httpx.AsyncClient) ->
     assert told(await api.post("/api/v1/runs/any/answers", content=body, headers=headers)) == (413, "too_large")
 
 
+@pytest.mark.slow
 async def test_a_form_of_a_browser_is_no_answer(api: httpx.AsyncClient) -> None:
     response = await api.post("/api/v1/runs/any/answers", data={"answers": "x"})
     assert told(response) == (415, "unsupported_media_type")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from tests.conftest import Harness, until
@@ -30,6 +31,7 @@ async def test_a_question_is_found_by_its_id_alone(house: Harness, api: httpx.As
     assert (await api.get(f"/api/v1/questions/{question.id}")).json() == question.model_dump(mode="json")
 
 
+@pytest.mark.slow
 async def test_a_question_that_was_answered_is_unknown(house: Harness, api: httpx.AsyncClient) -> None:
     question = await house.one(await house.start(FOR_TWO))
     await house.answer(question.run, "x", question, by="user:ana")
@@ -63,6 +65,7 @@ async def test_a_question_is_handed_on(house: Harness, api: httpx.AsyncClient) -
     assert (await house.one(question.run)).assignees == ["user:bob", "user:carl"]
 
 
+@pytest.mark.slow
 async def test_the_assignees_of_a_question_are_replaced_by_who_may_steer(
     house: Harness, api: httpx.AsyncClient
 ) -> None:
@@ -84,6 +87,7 @@ steps:
 """
 
 
+@pytest.mark.slow
 async def test_the_plan_of_a_run_and_what_differs_from_another(house: Harness, api: httpx.AsyncClient) -> None:
     question = await house.one(await house.start(PLANNED))
     other = await house.start(PLANNED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from tests.conftest import Harness
@@ -35,6 +36,7 @@ async def test_a_run_is_paused_and_resumed(house: Harness, api: httpx.AsyncClien
     )
 
 
+@pytest.mark.slow
 async def test_a_run_is_cancelled_and_then_takes_no_command(house: Harness, api: httpx.AsyncClient) -> None:
     run = await house.start(TITLE)
     await house.one(run)

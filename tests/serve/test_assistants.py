@@ -171,6 +171,7 @@ async def test_a_secret_never_goes_through_an_assistant(house: Harness) -> None:
     assert result.is_error and "no assistant may see" in text(result)
 
 
+@pytest.mark.slow
 async def test_refusals_and_unfit_arguments_are_told_as_results(house: Harness) -> None:
     question = await house.one(await house.start(TITLE, {"topic": "tea"}))
     async with assistant(house) as client:

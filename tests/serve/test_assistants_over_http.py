@@ -77,6 +77,7 @@ async def test_without_a_person_no_consent_is_taken_over_http(house: Harness, mo
     assert [one.id for one in await house.runs.questions(question.run)] == [question.id]
 
 
+@pytest.mark.slow
 async def test_a_service_may_not_consent_whoever_fills_its_form(house: Harness) -> None:
     question = await house.one(await house.start(PERMIT))
     person = Asked(content={"granted": True, "scope": "once"})
@@ -87,6 +88,7 @@ async def test_a_service_may_not_consent_whoever_fills_its_form(house: Harness) 
     assert result.is_error and "is a service" in text(result) and person.shown == []
 
 
+@pytest.mark.slow
 async def test_nobody_is_shown_the_form_of_a_question_that_is_closed(house: Harness) -> None:
     question = await house.one(await house.start(PERMIT))
     person = Asked(content={"granted": True, "scope": "once"})
@@ -97,6 +99,7 @@ async def test_nobody_is_shown_the_form_of_a_question_that_is_closed(house: Harn
     assert result.is_error and "already" in text(result) and person.shown == []
 
 
+@pytest.mark.slow
 async def test_a_service_declines_without_a_person(house: Harness) -> None:
     question = await house.one(await house.start(PERMIT))
     async with office(house) as here, here.client(here.token(is_service=True)) as client:
@@ -105,6 +108,7 @@ async def test_a_service_declines_without_a_person(house: Harness) -> None:
     assert await house.output(question.run) is False
 
 
+@pytest.mark.slow
 async def test_a_client_that_listens_hears_of_new_questions(house: Harness) -> None:
     async with (
         office(house) as here,
@@ -119,6 +123,7 @@ async def test_a_client_that_listens_hears_of_new_questions(house: Harness) -> N
                 break
 
 
+@pytest.mark.slow
 async def test_every_client_of_the_older_protocol_hears_of_new_questions(house: Harness) -> None:
     heard: list[list[object]] = [[], []]
 
@@ -140,6 +145,7 @@ async def test_every_client_of_the_older_protocol_hears_of_new_questions(house: 
         await until(told, "a notice to both")
 
 
+@pytest.mark.slow
 async def test_a_token_that_is_wrong_expired_or_revoked_opens_nothing(house: Harness) -> None:
     async with office(house) as here:
         revoked, secret = here.gate.tokens.create("user:bob", scopes=ALL, life=None)
@@ -152,6 +158,7 @@ async def test_a_token_that_is_wrong_expired_or_revoked_opens_nothing(house: Har
                 assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
+@pytest.mark.slow
 async def test_a_token_that_is_revoked_ends_what_its_client_does(house: Harness) -> None:
     question = await house.one(await house.start(TITLE, {"topic": "tea"}))
     async with office(house) as here:

@@ -71,6 +71,7 @@ async def test_what_is_said_beside_a_question_is_shown_with_who_and_when(
     assert "<b>Comment</b> by ana" in people and "<q>Ask &lt;b&gt;legal" in people
 
 
+@pytest.mark.slow
 async def test_a_comment_is_in_no_history_and_closes_no_question(house: Harness, client: httpx.AsyncClient) -> None:
     question = await house.one(await house.start(ASK))
     await said(client, question, "nothing for a history")
@@ -112,6 +113,7 @@ async def test_whoever_may_only_read_reads_comments_and_writes_none(house: Harne
     assert refused.status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_comment_goes_to_a_question_that_there_is(house: Harness, client: httpx.AsyncClient) -> None:
     run = await house.start(ASK)
     assert (await client.post(f"/questions/{run}/0123456789abcdef/comments", data={"text": "x"})).status_code == 404

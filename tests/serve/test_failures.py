@@ -130,6 +130,7 @@ async def test_a_server_with_too_much_to_do_is_named_so(trouble: Trouble, path: 
     assert "overloaded" in response.text or "busy" in response.text
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("trouble", [Patience(reading=0.5)], indirect=True)
 @pytest.mark.parametrize("path", ["/", "/runs/{run}", "/api/v1/questions", "/metrics"])
@@ -146,6 +147,7 @@ async def test_what_cannot_be_sent_is_told_as_such(trouble: Trouble, path: str) 
     says_when(await trouble.client.post(f"/api/v1/{path}".format(**trouble.names), json=body), "server_error")
 
 
+@pytest.mark.slow
 async def test_what_was_typed_is_kept_while_temporal_is_down(trouble: Trouble) -> None:
     async def is_listed() -> bool:
         return trouble.names["id"] in (await trouble.get("/?for=all")).text
@@ -164,6 +166,7 @@ async def test_what_was_typed_is_kept_by_a_site_that_has_not_seen_the_question(t
     assert "Rome" in sent.text and "hush" not in sent.text
 
 
+@pytest.mark.slow
 async def test_an_answer_loses_no_form_of_another_question_of_its_run(trouble: Trouble, house: Harness) -> None:
     run = await house.start(f"steps: [{BOTH}]")
     first, second = await house.asked(run, 2)
@@ -188,6 +191,7 @@ async def test_a_page_that_was_only_read_tries_again_by_itself(trouble: Trouble)
     assert "Refresh" not in sent.headers
 
 
+@pytest.mark.slow
 async def test_after_the_fault_the_same_site_goes_on(trouble: Trouble) -> None:
     trouble.wire.status = DOWN
     says_when(await trouble.get("{question}"))

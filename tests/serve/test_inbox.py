@@ -123,6 +123,7 @@ async def test_the_nearest_deadline_comes_first(house: Harness) -> None:
         assert "Without end?" not in await listed(ana, due="7d")
 
 
+@pytest.mark.slow
 async def test_the_list_goes_on_behind_its_page_and_begins_anew_for_somebody_else(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +172,7 @@ async def test_what_has_happened_by_a_clock_that_is_ahead_is_just_now(
     assert all(">just now<" in page and ">in 5 min<" not in page for page in pages)
 
 
+@pytest.mark.slow
 async def test_a_page_with_many_questions_is_shown_part_by_part(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +192,7 @@ async def test_a_page_with_many_questions_is_shown_part_by_part(
     assert sorted(sum(seen, [])) == [f"Part {n}?" for n in range(1, 6)]
 
 
+@pytest.mark.slow
 async def test_a_workflow_without_a_worker_does_not_keep_the_list_waiting(house: Harness) -> None:
     async with worker_for(house.client, "short-lived"):
         runs = Runs(house.client, "short-lived")

@@ -148,6 +148,7 @@ async def test_the_holder_of_a_link_can_sign_in(house: Harness, question: Questi
     assert (await browser.get("/sign-in")).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("width", [360, 1400])
 async def test_a_page_of_a_link_hears_of_its_question(

@@ -76,6 +76,7 @@ async def test_another_browser_s_return_is_refused(door: Callable[..., Door]) ->
     assert (answer.status_code, "holdfast-8090=" in str(answer.headers)) == (403, False)
 
 
+@pytest.mark.slow
 async def test_a_return_counts_once(door: Callable[..., Door]) -> None:
     browser = door().browser()
     back = await led_back(browser)
@@ -106,6 +107,7 @@ async def test_a_missing_claim_is_told(door: Callable[..., Door]) -> None:
     assert (answer.status_code, "the claim nick (user_claim) names no user" in answer.text) == (403, True)
 
 
+@pytest.mark.slow
 async def test_an_address_that_is_not_verified_names_nobody(door: Callable[..., Door]) -> None:
     browser = door(user_claim="email").browser()
     assert (await browser.get(await led_back(browser, sub="8"))).status_code == 403

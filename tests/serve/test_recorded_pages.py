@@ -193,6 +193,7 @@ async def test_a_page_of_iterations_is_of_a_workflow_of_its_run(
     assert other.status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_forgotten_run_is_seen_by_those_who_could_see_it(recording: Recording) -> None:
     recording.house.runs = recording.house.runs.acting_as(Sender("user:sam", proof="person"))
     run, _ = await forgotten(recording, "access: {see: ['user:hana']}" + ASK, "Rome")

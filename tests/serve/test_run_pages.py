@@ -208,6 +208,7 @@ async def test_the_page_of_an_ended_run_tells_its_end_where_no_worker_answers(ho
     assert "it hung" in text and f"{run} has ended" in text and "waits for it" not in text
 
 
+@pytest.mark.slow
 async def test_a_page_whose_steps_no_worker_tells_in_time_has_the_rest(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +295,7 @@ async def test_pause_and_resume(house: Harness) -> None:
     assert (await house.runs.state(run)).status == "waiting"
 
 
+@pytest.mark.slow
 async def test_a_run_is_cancelled_by_post_only_after_a_page_that_says_what_it_does(house: Harness) -> None:
     run = await house.start(ASK)
     await house.one(run)
@@ -304,6 +306,7 @@ async def test_a_run_is_cancelled_by_post_only_after_a_page_that_says_what_it_do
     assert "The run was cancelled</b> by ana" in await page(house, f"/runs/{run}")
 
 
+@pytest.mark.slow
 async def test_what_is_undone_and_what_is_not_is_said_before_and_meanwhile(
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +373,7 @@ async def test_a_refused_command_says_why_and_keeps_what_was_typed(house: Harnes
     assert refused.status_code == 422 and "no agent in" in refused.text and "Is anybody there?" in refused.text
 
 
+@pytest.mark.slow
 async def test_a_watch_tells_of_each_change_until_the_end(house: Harness) -> None:
     run = await house.start(ASK)
     await house.one(run)
@@ -395,6 +399,7 @@ async def test_two_readers_of_a_run_share_one_watch(house: Harness) -> None:
     assert live._watches == {}
 
 
+@pytest.mark.slow
 async def test_a_reader_without_a_fingerprint_is_told_of_what_comes_next(house: Harness) -> None:
     run, live = await house.start(ASK), Live(house.runs)
     question, changes = await house.one(run), live.changes(run)

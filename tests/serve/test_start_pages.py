@@ -185,6 +185,7 @@ async def test_the_pages_fit_and_are_accessible(site: Site, browser: Browser) ->
         await page.close()
 
 
+@pytest.mark.slow
 async def test_a_pipeline_of_a_module_is_offered_and_started(house: Harness) -> None:
     name = "examples.python.revise_text:revise_text"
     site = site_of_house(house, serve=ServeSection(blueprints=[name]))

@@ -2,6 +2,8 @@
 
 import html
 
+import pytest
+
 from holdfast.protocol.answers import Answer
 from holdfast.server.web.addresses import question_address
 from tests.conftest import Harness
@@ -32,6 +34,7 @@ async def test_the_place_of_a_question_of_an_item_has_the_item_s_label(house: Ha
     assert "systems Billing › critical" in page and "systems 0" not in page
 
 
+@pytest.mark.slow
 async def test_the_story_says_values_in_words_and_where_a_stop_was(house: Harness) -> None:
     run = await house.start(STOPPED)
     stop = await house.one(run)

@@ -156,6 +156,7 @@ async def test_nothing_of_a_sign_in_is_kept_where_nobody_is_told(house: Harness,
     assert list_known_users(store) == []
 
 
+@pytest.mark.slow
 async def test_a_server_records_and_tells_until_it_ends(house: Harness, store: RecordStore, web: WebServer) -> None:
     site = site_with(house, notify=NotifyTable(ops=NotifySection(webhook=f"{web.url}/{TOKEN}")))
     run = await house.start(ASK)

@@ -85,6 +85,7 @@ async def test_a_copy_of_the_database_makes_no_token(door: Door, made: Made) -> 
     assert files and not any(secret.encode() in data for data in files)
 
 
+@pytest.mark.slow
 async def test_a_program_posts_more_than_a_person_and_not_without_end(door: Door, made: Made) -> None:
     token, other = made(), made()
     codes = [(await called(door, token)).status_code for _ in range(300)]

@@ -330,6 +330,7 @@ def test_the_table_has_every_door() -> None:
     assert {cell for cells in TABLE.values() for cell in cells.values()} == set(get_args(Cell))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "door", [pytest.param(door, marks=() if door in QUICK else pytest.mark.slow) for door in DOORS]
 )
@@ -367,6 +368,7 @@ async def asked_of_heads(house: Harness, site: Site) -> Question:
     return await house.one(run)
 
 
+@pytest.mark.slow
 async def test_an_assignee_sees_what_people_answered_before_and_no_more_of_the_run(house: Harness, site: Site) -> None:
     question = await asked_of_heads(house, site)
     async with client_of(site, *PEOPLE.values()) as client:
@@ -402,6 +404,7 @@ async def test_a_question_that_was_answered_goes_on_being_seen_by_those_who_were
     assert "no run" in stranger.text and pages == [200, 200, 404]
 
 
+@pytest.mark.slow
 async def test_a_link_shows_nothing_to_who_is_asked_no_more_and_a_deputy_what_is_asked(
     house: Harness, site: Site
 ) -> None:

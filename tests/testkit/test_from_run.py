@@ -97,6 +97,7 @@ async def test_replies_of_items_are_told_apart_and_secrets_are_not_written(desk:
     assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
 
 
+@pytest.mark.slow
 async def test_a_tool_that_fails_and_a_run_that_fails_are_found_again(desk: Desk, tmp_path: Path) -> None:
     blueprint = "steps: [{name: say, uses: shout, input: a}]"
     file = desk.read("tests: [{name: a run, tools: {shout: [{error: hoarse}]}, expect: {error: {}}}]", blueprint)
@@ -106,6 +107,7 @@ async def test_a_tool_that_fails_and_a_run_that_fails_are_found_again(desk: Desk
     assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
 
 
+@pytest.mark.slow
 async def test_a_call_that_was_lost_is_lost_in_the_test_too(desk: Desk, tmp_path: Path) -> None:
     lost = {"error": "its worker was lost", "type": "outcome_unknown"}
     tests = f"tests: [{{name: a run, tools: {{shout: [{lost}]}}, answers: [{{question: say, content: 'done: A'}}]}}]"
@@ -123,6 +125,7 @@ def ask_and_vanish() -> str:
     raise ApplicationError("its worker was lost", type="outcome_unknown", non_retryable=True)
 
 
+@pytest.mark.slow
 async def test_a_call_that_was_lost_after_it_had_asked_is_lost_in_the_test_too(desk: Desk, tmp_path: Path) -> None:
     answers = "[{question: sit, content: 4A}, {question: sit, content: 'done: 4A'}]"
     file = desk.read(f"tests: [{{name: a run, answers: {answers}}}]", "steps: [{name: sit, uses: ask_and_vanish}]")
@@ -132,6 +135,7 @@ async def test_a_call_that_was_lost_after_it_had_asked_is_lost_in_the_test_too(d
     assert await run_recorded(desk.stage, file, recorded, tmp_path) == []
 
 
+@pytest.mark.slow
 async def test_steps_that_need_others_may_be_done_in_another_order(desk: Desk) -> None:
     """As in a run that went on from one that had failed in the first of them."""
     steps = "steps: [{name: a, uses: shout, input: a}, {name: b, uses: shout, input: b}, {name: c, needs: [a, b]}]"
@@ -159,6 +163,7 @@ async def test_an_acceptance_below_the_quorum_is_told(desk: Desk) -> None:
     assert recorded.notes == ["ask: 1 of 2 have accepted, which the test leaves out"]
 
 
+@pytest.mark.slow
 async def test_what_the_losers_of_a_race_were_asked_is_told(desk: Desk) -> None:
     file = desk.read("tests: [{name: quick, answers: [{question: ask_ana, content: now}]}]", RACE)
     recorded = await record(desk.stage, file, file.cases[0])

@@ -126,6 +126,7 @@ async def test_a_run_that_waits_says_who_asks_what(desk: Desk) -> None:
     await desk.passes(ASK, "expect: {status: waiting, context: {tries: 0}, trace: {ask: {status: running}}}")
 
 
+@pytest.mark.slow
 async def test_deadlines_pass_in_their_order_where_nobody_answers(desk: Desk) -> None:
     await desk.passes(
         DEADLINES,
@@ -138,6 +139,7 @@ async def test_deadlines_pass_in_their_order_where_nobody_answers(desk: Desk) ->
     )
 
 
+@pytest.mark.slow
 async def test_an_answer_comes_before_any_deadline(desk: Desk) -> None:
     await desk.passes(
         DEADLINES,
@@ -192,6 +194,7 @@ async def test_a_failure_can_be_expected_with_a_part_of_its_message(desk: Desk) 
     await desk.passes(flow, "expect: {error: {type: tool_error, message: {contains: broken}}, output: null}")
 
 
+@pytest.mark.slow
 async def test_a_model_gives_the_replies_of_the_test(desk: Desk) -> None:
     await desk.passes(
         AGENT,
@@ -221,6 +224,7 @@ async def test_replies_can_be_in_a_file_beside_the_tests(desk: Desk) -> None:
     await desk.passes(AGENT, "model: ./replies.yaml\nexpect: {output: from the file}")
 
 
+@pytest.mark.slow
 async def test_a_tool_that_is_stood_in_for_gives_its_replies_in_order_and_the_last_again(desk: Desk) -> None:
     flow = """
         steps:
@@ -260,6 +264,7 @@ async def test_an_input_that_the_blueprint_does_not_take_is_told(desk: Desk) -> 
     assert "the input does not fit" in str(one.note)
 
 
+@pytest.mark.slow
 async def test_different_people_may_answer(desk: Desk) -> None:
     who = "quorum: 2, assignees: [group:bosses]"
     flow = f"steps: [{{kind: hitl, name: ok, message: Go?, ask: decision, options: [a], {who}}}]"
@@ -346,6 +351,7 @@ LADDER = """
 """
 
 
+@pytest.mark.slow
 async def test_who_is_asked_later_answers_later(desk: Desk) -> None:
     answers = "answers: [{question: ok, content: a, by: user:ana}]"
     await desk.passes(LADDER, f"{answers}\nexpect: {{output: a, questions: [{{assignees: [user:cy]}}]}}")
@@ -371,6 +377,7 @@ RELEASE = """
 """
 
 
+@pytest.mark.slow
 async def test_what_happens_to_a_question_has_its_time(desk: Desk) -> None:
     test = """
         input: 20
@@ -426,6 +433,7 @@ async def test_an_event_that_is_waited_for_is_expected_with_its_key(desk: Desk) 
     await desk.passes(flow, f"input: 7\nexpect: {{{expected}}}")
 
 
+@pytest.mark.slow
 async def test_an_escalation_to_the_same_people_passes(desk: Desk) -> None:
     same = LADDER.replace("user:bo", "user:cy").replace("[a, b]", "[a, b]\n        default: b")
     await desk.passes(same.replace("escalate\n", "escalate\n        timeout: 9d\n", 1), "expect: {output: b}")
@@ -437,6 +445,7 @@ async def test_who_starts_the_run_may_be_said(desk: Desk) -> None:
     assert "user:ana may not answer it" in str(refused.note)
 
 
+@pytest.mark.slow
 async def test_who_is_never_asked_is_refused_and_time_passes_no_further_than_the_ladder(desk: Desk) -> None:
     refused, parked = await desk.differences(LADDER, "answers: [{question: ok, content: a, by: user:dan}]")
     assert "user:dan may not answer it" in str(refused.note)
@@ -483,6 +492,7 @@ AROUND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 @pytest.mark.parametrize("around", AROUND)
 async def test_a_deadline_around_a_child_passes(desk: Desk, around: str) -> None:

@@ -106,6 +106,7 @@ async def test_thoughts_go_back_with_their_signatures(wired: Harness, fake: Fake
     assert all(f'"{asks}": {{' in body for body in sent)
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 async def test_tools_are_prepared_for_each_request(wired: Harness, fake: Fake) -> None:
     fake.calls(("admin_reset", {"reason": "new"}))

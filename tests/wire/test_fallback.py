@@ -55,6 +55,7 @@ async def test_the_next_model_answers_where_the_first_fails(wired: Harness, fake
     assert await models(wired, run) == ["first", "second"]
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 async def test_a_conversation_goes_on_with_the_other_model_and_pays_nothing_twice(
     wired: Harness, fake: Fake, second: Fake, tmp_path: Path
@@ -68,6 +69,7 @@ async def test_a_conversation_goes_on_with_the_other_model_and_pays_nothing_twic
     assert await models(wired, run) == ["first", "first", "second"]
 
 
+@pytest.mark.slow
 async def test_the_last_failure_counts_where_every_model_fails(wired: Harness, fake: Fake, second: Fake) -> None:
     fake.fail(500, "down")
     second.fail(401, "no such key")

@@ -204,6 +204,7 @@ async def test_a_connection_that_is_cut_is_tried_again(fake: Fake, models: Model
     assert (error.type, error.non_retryable, len(fake.requests)) == ("model_unavailable", False, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 async def test_a_reply_that_does_not_come_is_given_up(fake: Fake, models: ModelActivities) -> None:
     fake.hang()

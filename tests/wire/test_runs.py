@@ -61,6 +61,7 @@ async def test_a_tool_that_was_paid_is_not_paid_again(wired: Harness, fake: Fake
     assert (tests.tools.calls(tmp_path, "pay"), fake.refused, len(fake.requests)) == (1, [], 3)
 
 
+@pytest.mark.slow
 @pytest.mark.first_row
 async def test_the_key_is_nowhere(wired: Harness, fake: Fake, key: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)

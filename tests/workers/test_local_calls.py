@@ -41,6 +41,7 @@ async def test_a_local_tool_is_called_in_the_task(house: Harness) -> None:
     assert await count_calls(house, run) == {"local": 1}
 
 
+@pytest.mark.slow
 async def test_an_iteration_with_a_local_tool_and_an_answer_has_seven_events(house: Harness) -> None:
     body = (
         f'[{{name: c, uses: counts_locally, input: {{folder: "{house.folder}", name: call}}}}, {{kind: hitl, name: h}}]'
@@ -87,6 +88,7 @@ async def test_a_local_call_that_takes_long_is_made_again_as_an_ordinary_one(hou
     assert await count_calls(house, run) == {"local": 1, "ordinary": 1}
 
 
+@pytest.mark.slow
 async def test_after_a_hundred_local_calls_an_ordinary_one_ends_their_task(house: Harness) -> None:
     body = "[{name: one, agent: a}, {name: two, agent: a}, {name: three, agent: a}]"
     loop = f"{{max_loops: 35, body: {body}}}"

@@ -103,6 +103,7 @@ async def test_a_lost_worker_is_no_attempt_of_a_call_that_may_run_twice(crew: Cr
     assert calls(crew.folder, "call") == 4
 
 
+@pytest.mark.slow
 async def test_failures_are_counted_through_losses(crew: Crew) -> None:
     text = STEP.format(tool="fails_or_hangs", folder=crew.folder, more=", retry: {attempts: 3, backoff: 1s, factor: 1}")
     run = await crew.start(text, loss_policy=LossPolicy(heartbeat=4, backoff=0.05, factor=1))
@@ -139,6 +140,7 @@ async def test_a_call_that_may_not_run_twice_is_not_retried_whatever_its_error_s
     assert calls(crew.folder, "call") == 1
 
 
+@pytest.mark.slow
 async def test_a_lost_worker_does_not_change_the_model(crew: Crew) -> None:
     text = "agents: {a: {model: [first, second], retry: {attempts: 1}}}\nsteps: [{name: a, agent: a}]"
     run = await crew.start(text, "Go", loss_policy=QUICK)
@@ -172,6 +174,7 @@ async def test_a_call_that_may_not_run_twice_is_for_a_person_to_judge_after_its_
     assert calls(crew.folder, "call") == 1
 
 
+@pytest.mark.slow
 async def test_a_cancel_reaches_a_call_that_waits_for_its_next_attempt(crew: Crew) -> None:
     async with crew.worker():
         run = await crew.step("fails_or_hangs", "retry: {attempts: 2, backoff: 1h}")
@@ -180,6 +183,7 @@ async def test_a_cancel_reaches_a_call_that_waits_for_its_next_attempt(crew: Cre
         assert (await crew.result(run)).status == "cancelled"
 
 
+@pytest.mark.slow
 async def test_from_its_fifth_loss_a_call_is_named(crew: Crew, store: RecordStore) -> None:
     run = await crew.step("hangs")
     recorder = Recorder(crew.runs.tree, store, task_queue=crew.runs.task_queue)
@@ -204,6 +208,7 @@ async def test_from_its_fifth_loss_a_call_is_named(crew: Crew, store: RecordStor
         assert (await crew.runs.watch.view(run)).to_json()["stuck"] == []
 
 
+@pytest.mark.slow
 async def test_a_cancel_reaches_a_call_whose_workers_are_lost(crew: Crew) -> None:
     text = STEP.format(tool="hangs", folder=crew.folder, more="")
     run = await crew.start(text, loss_policy=LossPolicy(backoff=3600, longest=3600))
