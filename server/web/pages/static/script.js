@@ -254,7 +254,7 @@
     event.preventDefault();
     event.stopImmediatePropagation();
     const goOn = () => { form.dataset.reached = "yes"; form.requestSubmit(submitter); };
-    fetch("/healthz", { cache: "no-store" }).then(goOn, () => { cut.textContent = cut.dataset.unsent; });
+    fetch("/healthz", { cache: "no-store" }).then(goOn, () => { cut.textContent = cut.dataset.unsent; cut.dataset.keeps = "yes"; });
   });
 
   // A form that is on its way is not sent a second time by a double click. After a while, and when the page is shown
@@ -298,12 +298,14 @@
     news.addEventListener("open", () => {
       document.documentElement.dataset.live = "on";
       cut.replaceChildren();
+      delete cut.dataset.keeps;
       if (wasCut) { onQuestions(); onRun(); }
     });
     // A browser gives up when the server refuses, as after the end of a session, and tries again when it is not there.
     news.addEventListener("error", () => {
       wasCut = true;
       document.documentElement.dataset.live = "off";
+      if (cut.dataset.keeps) return; // that nothing was sent, until the server is there again
       cut.textContent = news.readyState === EventSource.CLOSED ? cut.dataset.refused : cut.dataset.lost;
     });
     news.addEventListener("questions", () => { onQuestions(); onRun(); });
