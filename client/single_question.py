@@ -26,6 +26,7 @@ from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import parse_document
 from holdfast.blueprint.model_problems import describe_problem
+from holdfast.blueprint.questions import list_kinds_for_steps
 from holdfast.blueprint.questions.kind import write_returned
 from holdfast.blueprint.questions.options import read_options
 from holdfast.blueprint.source import PlacedDict, Source
@@ -180,7 +181,19 @@ def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions)
     parsed = parse_document(document, folder=Path.cwd(), name=NAME)
     if parsed.problems:
         raise BadInput("; ".join(f"{one.path.removeprefix('steps[0].')}: {one.message}" for one in parsed.problems))
+    _check_default(schema, options)
     return parsed.valid()
+
+
+def _check_default(schema: AnswerForm | None, options: AskOptions) -> None:
+    """Raise `BadInput` for a default that breaks a rule of the model: it would be given back at each deadline."""
+    kind, default = options.get("kind", "input"), read_json(options.get("default"), "default")
+    if default is None or list_kinds_for_steps()[kind].consents:  # that of a consent is a no
+        return
+    try:
+        read_instance(schema, kind, default)
+    except ValidationError as error:
+        raise BadInput(f"default: {describe_problem(error)}") from None
 
 
 def _list_keys(options: AskOptions) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.errors import BadInput
 from tests.client.command import Holdfast
 from tests.conftest import Harness, until
+from tests.own_author import Letter
 from tests.own_questions import Trip
 
 ESCALATED: Any = {"timeout": "1d", "assignees": ["user:bob"], "escalate": [("1s", ["user:ana"])]}
@@ -168,6 +169,7 @@ async def test_options_that_cannot_be_used_are_refused_before_anything_starts(ho
         ({"schema": int}, "schema: .* a JSON Schema or a pydantic model"),
         ({"schema": {"type": "nope"}}, "schema: type"),
         ({"payload": object()}, "payload: "),
+        ({"schema": Letter, "timeout": 9, "default": {"to": "Ana", "text": "PAY"}}, "default: text: .*it shouts"),
         ({"options": ["a", {"id": "A", "label": "other"}]}, "options: the option 'A' appears twice"),
         ({"options": [{"label": "other"}]}, "options: the option .*: id: Field required"),
     ):
