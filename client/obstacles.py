@@ -82,11 +82,11 @@ async def _lost_call(
 
 
 async def read_summaries(client: Client, events: Iterable[HistoryEvent]) -> dict[str, str]:
-    """Return the summaries of the activities by activity id, as Temporal's UI shows them."""
+    """Return the summaries of activities by id, as Temporal's UI shows them, as far as they can be read here."""
     summaries = {}
     for event in events:
         if event.HasField("activity_task_scheduled_event_attributes") and event.user_metadata.HasField("summary"):
             id_ = event.activity_task_scheduled_event_attributes.activity_id
-            [text] = await client.data_converter.decode([event.user_metadata.summary], [str])
-            summaries[id_] = text
+            with suppress(ServerUnreachable):
+                [summaries[id_]] = await client.data_converter.decode([event.user_metadata.summary], [str])
     return summaries

@@ -114,10 +114,13 @@ def add_encryption(converter: DataConverter, ring: KeyRing) -> DataConverter:
 
 
 async def read_failure_text(converter: DataConverter, failure: ProtoFailure) -> str:
-    """Return the message of a failure in a history, which may be encrypted."""
+    """Return the message of a failure in a history, which may be encrypted; why it cannot be read where it cannot."""
     own = ProtoFailure()
     own.CopyFrom(failure)  # decoding changes it
-    error = await converter.decode_failure(own)
+    try:
+        error = await converter.decode_failure(own)
+    except NotReadable as unread:
+        return str(unread)
     return error.message if isinstance(error, FailureError) else str(error)
 
 

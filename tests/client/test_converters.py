@@ -8,9 +8,12 @@ import weakref
 import pytest
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
+from temporalio.exceptions import ApplicationError
 
 from holdfast.protocol.agents import ToolSpec
-from holdfast.runtime.converters import HoldfastPayloads
+from holdfast.runtime.converters import DATA_CONVERTER, HoldfastPayloads, add_encryption, read_failure_text
+from holdfast.runtime.encryption import KeyRing
 from holdfast.runtime.errors import NotReadable
 
 
@@ -44,3 +47,11 @@ def _read_own_type() -> weakref.ref[type]:
     payload = Payload(metadata={"encoding": b"json/plain"}, data=b'{"a": 1}')
     assert HoldfastPayloads().from_payloads([payload], [Own]) == [Own(a=1)]
     return weakref.ref(Own)
+
+
+async def test_a_failure_that_cannot_be_read_says_why() -> None:
+    failure = Failure()
+    sealing = add_encryption(DATA_CONVERTER, KeyRing({"k1": "a" * 44}))
+    await sealing.encode_failure(ApplicationError("the card is blocked"), failure)
+    text = await read_failure_text(add_encryption(DATA_CONVERTER, KeyRing()), failure)
+    assert text.startswith("a value is encrypted with the key 'k1', and there is no key here")
