@@ -186,6 +186,16 @@ async def test_a_question_is_claimed_released_given_away_and_commented_by_keys(
         await expect(page.locator(".consequences")).to_contain_text("cem")
 
 
+async def test_keys_scroll_a_long_question_and_not_the_page(house: Harness, browser: Browser) -> None:
+    question = await started(house, "form")
+    async with open_pages(house, browser) as [page]:
+        await page.set_viewport_size({"width": 1200, "height": 500})
+        await page.goto(question_address(question))
+        await page.keyboard.press("End")
+        await page.wait_for_function("document.getElementById('main').scrollTop > 0")
+        assert await page.evaluate("[scrollY, document.documentElement.scrollHeight]") == [0, 500]
+
+
 async def test_several_are_answered_together_by_keys(house: Harness, browser: Browser) -> None:
     runs = [await house.start(BLUEPRINTS["permit"]) for _ in range(3)]
     questions = [await house.one(run) for run in runs]
