@@ -29,7 +29,7 @@ from holdfast.protocol.answers import Answer, Receipt, Refusal
 from holdfast.protocol.events import Event, QuestionClosed
 from holdfast.protocol.people import SIGN_IN, knows_groups, why_not
 from holdfast.protocol.questions import Question
-from holdfast.runtime.workers import NoWorker, Unreadable
+from holdfast.runtime.workers import NoWorker, WorkflowNotReadable
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.3
 """Seconds between two polls: short after a change, longer while nothing happens."""
@@ -121,7 +121,7 @@ class Attendance:
         try:
             self.state = await self._reading.state(self.run)
             events = await self._new_events(self.state)
-        except Unreadable:
+        except WorkflowNotReadable:
             raise
         except NoWorker as error:
             self._notice_once(f"{error} Waiting …", type(error).__name__)  # its text counts seconds

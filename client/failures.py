@@ -31,7 +31,7 @@ from holdfast.runtime.workers import (
     OtherVersion,
     TaskFailing,
     Unconfirmed,
-    Unreadable,
+    WorkflowNotReadable,
 )
 
 UNAVAILABLE = 503
@@ -51,7 +51,7 @@ FAILURES: Mapping[type[Exception], tuple[int, str]] = {
     OnHold: (UNAVAILABLE, "on_hold"),
     TaskFailing: (UNAVAILABLE, "workflow_task_failing"),
     Unconfirmed: (UNAVAILABLE, "unconfirmed"),
-    Unreadable: (UNAVAILABLE, "not_readable"),
+    WorkflowNotReadable: (UNAVAILABLE, "not_readable"),
     NoWorker: (UNAVAILABLE, "no_worker"),
     NotReadable: (UNAVAILABLE, "not_readable"),
     ServerUnreachable: (UNAVAILABLE, "server_unreachable"),

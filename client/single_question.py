@@ -21,7 +21,7 @@ from holdfast.blueprint.ask_options import (
     read_seconds,
 )
 from holdfast.blueprint.build.places import to_placed
-from holdfast.blueprint.json_values import JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.jsonschemas import BadSchema
 from holdfast.blueprint.kinds import Blueprint
 from holdfast.blueprint.load import parse_document
@@ -181,13 +181,13 @@ def make_blueprint(message: str, schema: AnswerForm | None, options: AskOptions)
     parsed = parse_document(document, folder=Path.cwd(), name=NAME)
     if parsed.problems:
         raise BadInput("; ".join(f"{one.path.removeprefix('steps[0].')}: {one.message}" for one in parsed.problems))
-    _check_default(schema, options)
+    _check_default(schema, options, shown["default"])
     return parsed.valid()
 
 
-def _check_default(schema: AnswerForm | None, options: AskOptions) -> None:
+def _check_default(schema: AnswerForm | None, options: AskOptions, default: JSON) -> None:
     """Raise `BadInput` for a default that breaks a rule of the model: it would be given back at each deadline."""
-    kind, default = options.get("kind", "input"), read_json(options.get("default"), "default")
+    kind = options.get("kind", "input")
     if default is None or list_kinds_for_steps()[kind].consents:  # that of a consent is a no
         return
     try:

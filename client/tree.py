@@ -38,7 +38,7 @@ from holdfast.runtime.workers import (
     TaskFailing,
     Unanswered,
     Unconfirmed,
-    Unreadable,
+    WorkflowNotReadable,
     explain_silence,
     find_last_poll,
 )
@@ -203,7 +203,7 @@ class Tree:
             reason = await read_query_failure_text(self.client.data_converter, error)
             raise Unanswered(workflow, reason) from None
         except ServerUnreachable as error:  # of what it has answered: the server itself fails as below
-            raise Unreadable(workflow, str(error)) from None
+            raise WorkflowNotReadable(workflow, str(error)) from None
         except RPCError as error:
             if is_missing(error):
                 raise UnknownRun(workflow) from None

@@ -175,7 +175,7 @@ class Unanswered(NoWorker):
         )
 
 
-class Unreadable(Unanswered):
+class WorkflowNotReadable(Unanswered):
     """A workflow whose answer holds what cannot be read here: for want of a key, a codec or the payload store."""
 
     def __init__(self, workflow: str, reason: str) -> None:

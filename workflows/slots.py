@@ -78,7 +78,7 @@ class Slots:
         """Wait until all items before a page have begun, and hold what is free until its end; yield how many."""
         await workflow.wait_condition(lambda: self._begun == nth and self._used < self._held)
         share = self._shares[page] = _Share(self._take_free())
-        asyncio.create_task(self._feed(page, share))
+        asyncio.create_task(self._grant_free(page, share))
         yield share.slots
         del self._shares[page]
         self._take_back(share, share.slots)
@@ -92,7 +92,7 @@ class Slots:
         free, self._used = self._held - self._used, self._held
         return free
 
-    async def _feed(self, page: Address, share: _Share) -> None:
+    async def _grant_free(self, page: Address, share: _Share) -> None:
         """Grant a page what becomes free while it has items to begin."""
         children = self._host.children
         while True:

@@ -52,6 +52,11 @@ class ListedWorkflow:
     """Whether it was terminated, as is one that was reset."""
 
     @property
+    def chain(self) -> str:
+        """Return Temporal's id of the first run of its chain, as far as that was told."""
+        return self.first_run or self.temporal_run
+
+    @property
     def run(self) -> str:
         """Return the id of the run that the workflow belongs to."""
         # A pipeline may be the child of an author's own workflow, which is no part of its run.
@@ -160,7 +165,7 @@ class FirstRuns:
         if described is None:
             first, blueprint = sighting.temporal_run, sighting.blueprint if is_run else ""
         else:
-            first, blueprint = described.first_run or described.temporal_run, described.blueprint
+            first, blueprint = described.chain, described.blueprint
         return await asyncio.to_thread(follow_resets, self._store, first), blueprint
 
 

@@ -314,7 +314,7 @@ class Record:
         stored = await asyncio.to_thread(self.store.run, self.client.namespace, run)
         described = await describe(self.client, run)
         if described is not None:
-            first = await asyncio.to_thread(follow_resets, self.store, described.first_run or described.temporal_run)
+            first = await asyncio.to_thread(follow_resets, self.store, described.chain)
             if stored is None or stored.first_run != first:
                 return RecordedRun(self.client.namespace, run, first, described.blueprint)
         if stored is None:

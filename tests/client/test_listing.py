@@ -3,15 +3,14 @@
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from temporalio.client import WorkflowHandle
 
 from holdfast.client.listing import WaitingFilter, read_page, waiting_workflows
 from holdfast.runtime.errors import BadCursor, NotReadable
-from holdfast.runtime.workers import Unreadable
+from holdfast.runtime.workers import WorkflowNotReadable
 from tests.conftest import Harness, until
+from tests.unread import refuse_queries
 
 
 async def listed(house: Harness, count: int) -> tuple[WaitingFilter, list[str]]:
@@ -62,16 +61,9 @@ async def test_a_run_that_cannot_be_read_stands_in_the_list_without_its_question
     house: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted, runs = await listed(house, 2)
-    ask = WorkflowHandle.query
-
-    async def refuse(handle: WorkflowHandle, *args: Any, **kwargs: Any) -> Any:
-        if handle.id == runs[0]:
-            raise NotReadable("a codec is missing")
-        return await ask(handle, *args, **kwargs)
-
     with monkeypatch.context() as patch:
-        patch.setattr(WorkflowHandle, "query", refuse)
+        refuse_queries(patch, runs[0], NotReadable("a codec is missing"))
         rows, _ = await read_page(house.runs.reader, wanted, 10)
         assert [(row.run, bool(row.open)) for row in rows] == [(runs[0], False), (runs[1], True)]
-        with pytest.raises(Unreadable, match="cannot be read here: a codec is missing"):
+        with pytest.raises(WorkflowNotReadable, match="cannot be read here: a codec is missing"):
             await house.runs.state(runs[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NoReturn
+from typing import NoReturn
 from uuid import uuid4
 
 import pytest
@@ -12,7 +12,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import ResetReapplyExcludeType
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import WorkflowExecutionDescription, WorkflowHandle
+from temporalio.client import WorkflowExecutionDescription
 
 from holdfast.client.tree import Tree
 from holdfast.protocol.names import WAITING_ATTRIBUTE
@@ -30,6 +30,7 @@ from tests.conftest import Harness, until, worker_for
 from tests.flows import written
 from tests.people.verified import AGENTS, BACK, ask
 from tests.record.ground import ASK, KEY, LOOP, Recording
+from tests.unread import refuse_queries
 
 
 @pytest.mark.parametrize(
@@ -106,15 +107,8 @@ async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_recorded(
     run, other = [await recording.house.start(ASK) for _ in range(2)]
     for one in (run, other):
         await recording.house.one(one)
-    ask = WorkflowHandle.query
-
-    async def refuse(handle: WorkflowHandle, *args: Any, **kwargs: Any) -> Any:
-        if handle.id == run:
-            raise error
-        return await ask(handle, *args, **kwargs)
-
     with monkeypatch.context() as patch:
-        patch.setattr(WorkflowHandle, "query", refuse)
+        refuse_queries(patch, run, error)
         assert await recording.until_recorded(other, "question.asked")
         await recording.house.runs.control.cancel(run)
         await recording.recorder.round()
