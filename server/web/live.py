@@ -23,6 +23,8 @@ from holdfast.client.question_reader import PATIENCE_SECONDS
 from holdfast.client.runs import Runs
 from holdfast.client.states import RunState, Waiting
 from holdfast.client.tree import CLOSED, UnknownRun
+from holdfast.client.views.questions import QuestionView
+from holdfast.protocol.questions import Question
 from holdfast.protocol.values import make_digest
 from holdfast.protocol.views import WorkflowView
 from holdfast.runtime.workers import NoWorker
@@ -178,9 +180,16 @@ class Live:
 
 
 def _describe(row: Waiting) -> str:
-    return f"{row.owner} {row.questions} {row.waiting_for} {row.since} {row.deadline}"
+    asked = [_describe_question(question) for question in row.open or ()]
+    return f"{row.owner} {row.questions} {row.waiting_for} {row.since} {row.deadline} {asked}"
 
 
 def _fingerprint(view: WorkflowView) -> str:
-    asked = [f"{question.id}{question.answers_so_far}{question.claimed_by}" for question in view.questions]
+    asked = [_describe_question(question) for question in view.questions]
     return f"{view.workflow} {view.next_offset} {view.status} {asked}"
+
+
+def _describe_question(question: Question) -> str:
+    """Return what a page shows of an open question that changes without an event, also as time passes."""
+    seen = QuestionView(question)
+    return f"{question.id} {question.people} {question.answers_so_far} {seen.claimant} {seen.is_near}"

@@ -103,7 +103,7 @@ async def test_an_answer_to_a_worker_that_hangs_is_on_its_way(house: Harness, mo
             assert await away.output(question.run) == "Warm"
 
             async def is_told() -> bool:
-                state = await ana.get(f"{question_address(question)}/part", part="state")
+                state = await ana.get(f"{question_address(question)}/part")
                 return "data-closed" in state.text
 
             await until(is_told)
@@ -120,7 +120,7 @@ async def test_why_an_answer_did_not_arrive_after_all_is_told_on_its_page(house:
     async with client_of(site) as client:
         await has_ended(site.dispatches.begin(place, fail()), 60)
         headers = {"x-test-identity": "ana"}
-        state = await client.get(f"{question_address(question)}/part", params={"part": "state"}, headers=headers)
+        state = await client.get(f"{question_address(question)}/part", headers=headers)
     assert "no worker answers on task queue" in state.text and "data-closed" not in state.text
 
 

@@ -34,7 +34,7 @@ async def test_all_who_agreed_are_named_with_what_they_said_and_when(house: Harn
         await house.answer(run, said, question, by=by, comment=f"says {by}")
     async with desk(house) as ana:
         raw = (await ana.get(question_address(question))).text
-        state = words("<main" + (await ana.get(f"{question_address(question)}/part", part="state")).text)
+        state = words("<main" + (await ana.get(f"{question_address(question)}/part")).text)
     page = words(raw)
     assert "Answered by ana, bob, cem" in page and "Answered by ana, bob, cem" in state
     assert "so &lt;be&gt; it" in page and html.escape(LONG.strip(), quote=False) in page.replace("&#39;", "'")
@@ -49,7 +49,7 @@ async def test_who_sent_the_answer_hears_that_it_counts(house: Harness) -> None:
     async with client_of(inbox_of(house)) as client:
         await house.runs.answer(question.run, [Answer(question=question.id, content="warm")], by="user:ana")
         part = f"{question_address(question)}/part"
-        mine, other = [(await client.get(part, params={"part": "state"}, headers=who)).text for who in (AS_ANA, AS_BOB)]
+        mine, other = [(await client.get(part, headers=who)).text for who in (AS_ANA, AS_BOB)]
     assert "Your answer counts:" in mine and "warm" in mine and "stays here" not in mine
     assert "Your answer counts" not in other and "stays here" in other
 

@@ -96,6 +96,29 @@ async def test_what_is_answered_elsewhere_goes_from_the_page(house: Harness, bro
         await expect(item).to_have_count(0)
 
 
+async def test_a_page_follows_who_may_answer_and_keeps_what_is_typed(house: Harness, browser: Browser) -> None:
+    question = await started(house, "text")
+    async with open_pages(house, browser) as [page]:
+        await page.goto(question_address(question))
+        await listening(page)
+        field = page.locator("#main").get_by_label("Answer", exact=True)
+        await field.fill("half a")
+        people, send = house.runs.assignment, page.get_by_role("button", name="Send the answer")
+        facts, run = page.locator("[data-facts]"), question.run
+        await people.claim(run, question.id, by="user:bob")
+        await expect(facts).to_contain_text("Claimed by")
+        await people.release(run, question.id, by="user:bob")
+        await expect(facts).not_to_contain_text("Claimed by")
+        await people.reassign(run, question.id, ["user:cem"], by="user:bob")
+        await expect(page.locator("[data-who]")).to_contain_text("user:cem")
+        await expect(send).to_be_disabled()
+        await people.reassign(run, question.id, ["user:ana"], by="user:bob")
+        await expect(send).to_be_enabled()
+        await expect(page.locator("[data-who]")).to_be_empty()
+        await expect(field).to_have_value("half a")
+        await expect(field).to_be_focused()
+
+
 async def test_a_new_question_comes_into_the_list(house: Harness, browser: Browser) -> None:
     zoe = f"zoe-{house.folder.name}"  # others leave runs behind that nobody answers for, and that wait for anyone
     async with open_pages(house, browser, zoe) as [page]:

@@ -217,7 +217,7 @@ DOORS: Mapping[str, Door] = {
     "page: what people did": got(lambda scene: f"{scene.page}/history"),
     "page of the question": got(lambda scene: question_address(scene.question)),
     "page: attachment": got(lambda scene: f"{question_address(scene.question)}/attachments/1"),
-    "page: story, comments": got(lambda scene: f"{question_address(scene.question)}/part?part=story"),
+    "page: news of the question": got(lambda scene: f"{question_address(scene.question)}/part"),
     "list of questions": listed(lambda _: "/?for=all"),
     "search": listed(lambda _: "/?for=all&q=salary"),
     "several at once": together,

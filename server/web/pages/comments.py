@@ -47,7 +47,7 @@ async def comment_box(request: Request, path: str, text: str = "", problem: str 
     """
     record, identity = find_site(request).record, require_identity(request)
     page, _, query = path.partition("?")
-    address = f"{page.removesuffix('/comments')}/comments" + (f"?{query}" if query else "")
+    address = f"{page}/comments" + (f"?{query}" if query else "")
     comments: list[RecordedComment] | None = None
     if record is not None:
         try:

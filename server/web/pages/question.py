@@ -109,29 +109,19 @@ def _name_place(request: Request) -> str:
     return dispatch_place(request.path_params["run"], request.path_params["id"], require_identity(request))
 
 
-async def show_state(request: Request) -> HTMLResponse:
-    """Show a part of the page for the script: `story`, `comments`, or `state`, which is empty while it is open.
-
-    If no worker answers, `state` says so.
-    """
-    part = request.query_params.get("part")
-    site, run = find_site(request), request.path_params["run"]
+async def show_news(request: Request) -> HTMLResponse:
+    """Show the question without the list, for a page that is open; once it is closed, what closed it."""
+    site, run, path = find_site(request), request.path_params["run"], _page(request)
+    asked, failure = await _find(request), site.dispatches.failure(_name_place(request))
+    if asked is not None:
+        message = _message(request, failure) if isinstance(failure, Exception) else ""
+        values = await _collect_values(request, asked, new_form(asked.question))
+        return render(request, "asked.html", list=None, failure=message, **values)
     runs = _runs(request)
-    if part in ("story", "comments"):
-        await runs.access.require_question(run, request.path_params["id"])
-    if part == "story":
-        return render(request, "story.html", story=await _visible_story(runs, run), folded=False)
-    if part == "comments":
-        return render(request, "said.html", box=await comment_box(request, _page(request)))
-    asked, reply = await _find(request), None
-    if asked is None:
-        reply = await runs.access.find_closing(run, request.path_params["id"])
-    failure = site.dispatches.failure(_name_place(request))
-    message = _message(request, failure) if isinstance(failure, Exception) else ""
-    is_certain = asked is None or asked.is_certain
-    is_late = asked is None and _came_too_late(request, None)
-    values = {"is_open": asked is not None, "is_late": is_late, "is_certain": is_certain}
-    return render(request, "gone.html", reply=reply, message=message, **values)
+    reply = await runs.access.find_closing(run, request.path_params["id"])
+    story, box = await asyncio.gather(_visible_story(runs, run), comment_box(request, path))
+    is_late = _came_too_late(request, None)
+    return render(request, "gone.html", reply=reply, is_late=is_late, story=story, box=box)
 
 
 async def add_comment(request: Request) -> Response:
@@ -153,7 +143,7 @@ async def add_comment(request: Request) -> Response:
         await site.record.comment(run, id_, text, identity.user, owner=owner, proved_by=proof, key=key)
     except ValueError:
         box = await comment_box(
-            request, _back(request), text, choose_texts(request)("comments.bounds", count=LONGEST_COMMENT)
+            request, _page(request), text, choose_texts(request)("comments.bounds", count=LONGEST_COMMENT)
         )
         if asked is None:
             return await _closed_page(request, status=422, box=box)
@@ -241,7 +231,7 @@ async def _dispatch(
     unsent = {name: typed for name, typed in texts.items() if name != "comment"} if do in MOVES else {}
     if typed_texts(unsent) and (now := await _find(request)) is not None:
         return await _question_page(request, now, typed_form(now.question, unsent))
-    return RedirectResponse(_back(request), 303)
+    return RedirectResponse(_page(request), 303)
 
 
 def _make_key(texts: Texts) -> str:
@@ -442,41 +432,43 @@ async def _question_page(
     box: CommentBox | None = None,
     beside: Awaitable[ListView] | None = None,
 ) -> HTMLResponse:
+    shown = _collect_values(request, asked, form, box)
+    view, values = await asyncio.gather(beside or list_beside(request, asked.question.id), shown)
+    return render(request, "question.html", status, list=view, failure="", **values)
+
+
+async def _collect_values(
+    request: Request, asked: FoundQuestion, form: AnswerForm, box: CommentBox | None = None
+) -> dict[str, Any]:
+    """Return what the template of an open question shows."""
     site, question, identity = find_site(request), asked.question, require_identity(request)
-    runs = site.find_runs(identity)
-    view, story = await asyncio.gather(beside or list_beside(request, question.id), _story_beside(runs, asked))
-    now = datetime.now(UTC)
-    opening = split_heading(question.message)
-    who_not = await _who_not(runs, identity, question, now)
-    return render(
-        request,
-        "question.html",
-        status,
-        list=view,
-        question=question,
-        form=form,
-        is_certain=asked.is_certain,
-        heading=opening.words or name_at(question.address),
-        heading_shown=opening.heading or name_at(question.address),
-        body=render_markdown(opening.rest) if opening.rest else "",
-        render_markdown=render_markdown,
-        proposal=read_proposal(question),
-        proposal_details=details_beside(question),
-        who_not=who_not,
+    runs, opening = site.find_runs(identity), split_heading(question.message)
+    who_not = await _who_not(runs, identity, question, datetime.now(UTC))
+    return {
+        "question": question,
+        "form": form,
+        "is_certain": asked.is_certain,
+        "heading": opening.words or name_at(question.address),
+        "heading_shown": opening.heading or name_at(question.address),
+        "body": render_markdown(opening.rest) if opening.rest else "",
+        "render_markdown": render_markdown,
+        "proposal": read_proposal(question),
+        "proposal_details": details_beside(question),
+        "who_not": who_not,
         # What somebody typed who may no longer answer stays to be copied.
-        can_answer="answer" in identity.scopes and (who_not is None or bool(form.message)),
-        sees_run=await runs.access.may("see", question.run),
-        images=IMAGES,
-        unreached=await _list_unreached(site, identity, question),
-        would_prove=runs.answering.proves_persons,
-        has_accepted=identity.user in question.accepted_by,
-        story=story,
-        box=box or await comment_box(request, _back(request)),
-        back=_page(request),
+        "can_answer": "answer" in identity.scopes and (who_not is None or bool(form.message)),
+        "sees_run": await runs.access.may("see", question.run),
+        "images": IMAGES,
+        "unreached": await _list_unreached(site, identity, question),
+        "would_prove": runs.answering.proves_persons,
+        "has_accepted": identity.user in question.accepted_by,
+        "story": await _story_beside(runs, asked),
+        "box": box or await comment_box(request, _page(request)),
+        "back": _page(request),
         # Whoever holds a link is not known to be that person: here is how to become it, and nothing about the site.
-        sign_in="" if identity.only is None else f"/sign-in?{urlencode({'next': _page(request)})}",
-        ui_url=site.ui_url if identity.only is None else None,
-    )
+        "sign_in": "" if identity.only is None else f"/sign-in?{urlencode({'next': _page(request)})}",
+        "ui_url": site.ui_url if identity.only is None else None,
+    }
 
 
 async def _list_unreached(site: Site, identity: Identity, question: Question) -> Sequence[str]:
@@ -503,7 +495,7 @@ async def _closed_page(
         raise HTTPException(404, choose_texts(request)("question.unknown", id=id_[:40], run=run))
     key = _make_key(texts or {})
     if key and isinstance(reply.data, QuestionClosed) and reply.data.key == key:
-        return RedirectResponse(_back(request), 303)
+        return RedirectResponse(_page(request), 303)
     site, since = find_site(request), _visible_story(runs, run, reply.at, own)
     whole = complete_reply(runs.client, site.record, run, reply)
     view, story, closing = await asyncio.gather(beside or list_from_start(request), since, whole)
@@ -523,7 +515,7 @@ async def _closed_page(
         next_here=[] if require_identity(request).only else await runs.access.select_visible(run, state.questions),
         sees_run=await runs.access.may("see", run),
         next_mine=_find_next(view.page.questions, run),
-        box=box or await comment_box(request, _back(request)),
+        box=box or await comment_box(request, _page(request)),
     )
 
 
@@ -572,21 +564,16 @@ def _message(request: Request, error: Exception) -> str:
     return server_message(request, error) if isinstance(error, RPCError) else str(error)
 
 
-def _back(request: Request) -> str:
-    """Return the address of this page with the filter of its list."""
-    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
-
-
 def _page(request: Request) -> str:
-    """Return the address of the question's page, from it or from what is sent to its comments."""
-    path, mark, query = _back(request).partition("?")
-    return path.removesuffix("/comments") + mark + query
+    """Return the address of the question's page with the filter of its list, also for what is fetched or sent there."""
+    path = request.url.path.removesuffix("/comments").removesuffix("/part")
+    return f"{path}?{request.url.query}" if request.url.query else path
 
 
 QUESTION: list[BaseRoute] = [
     Route("/questions/{run}/{id}", show_question, methods=["GET"]),
     Route("/questions/{run}/{id}", send_answer, methods=["POST"]),
     Route("/questions/{run}/{id}/comments", add_comment, methods=["POST"]),
-    Route("/questions/{run}/{id}/part", show_state, methods=["GET"]),
+    Route("/questions/{run}/{id}/part", show_news, methods=["GET"]),
     Route("/questions/{run}/{id}/attachments/{n:int}", show_attachment, methods=["GET"]),
 ]

@@ -111,8 +111,9 @@
 
   const fetched = async (address) => {
     const response = await fetch(address, { headers: { Accept: "text/html" } });
-    if (response.redirected || !response.ok) throw new Error(`${response.status}`);
-    return new DOMParser().parseFromString(await response.text(), "text/html");
+    if (response.redirected || !(response.ok || response.status === 404)) throw new Error(`${response.status}`);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    return page;
   };
 
   const listAddress = () => {
@@ -131,9 +132,12 @@
 
   const replaceContent = (part, fresh) => {
     if (part.innerHTML === fresh.innerHTML) return;
-    const link = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const link = focused?.getAttribute("href");
     part.replaceChildren(...fresh.childNodes);
-    if (link) part.querySelector(`a[href="${CSS.escape(link)}"]`)?.focus({ preventScroll: true });
+    const again = link ? part.querySelector(`a[href="${CSS.escape(link)}"]`) : null;
+    // Not to another button in its place: who presses Enter must not press what they did not mean.
+    if (focused) (again || document.getElementById("main")).focus({ preventScroll: true });
   };
 
   // What a person is doing in the list stays: what is checked, what has the focus, how far it is scrolled. The search
@@ -160,16 +164,39 @@
     list.dataset.updates = String(Number(list.dataset.updates || 0) + 1);
   };
 
+  // The form is not replaced: somebody may be typing in it. What its workflow would refuse now cannot be sent from it.
+  const setAnswering = (fresh) => {
+    const now = question.querySelector("[data-answering]");
+    const form = now.querySelector("[data-answer]");
+    if (!form) return replaceContent(now, fresh);
+    const freshForm = fresh.querySelector("[data-answer]");
+    replaceContent(now.querySelector("[data-who]"), fresh.querySelector("[data-who]"));
+    if (freshForm) replaceContent(form.querySelector("[data-claim]"), freshForm.querySelector("[data-claim]"));
+    setButtons(Boolean(freshForm));
+  };
+
+  const setButtons = (isOn) => {
+    for (const button of question.querySelectorAll("[data-answering] button")) button.disabled = !isOn;
+  };
+
   const refreshQuestion = async () => {
     if (!question) return;
-    const gone = question.querySelector("[data-gone]");
-    const state = await fetched(`${place}/part?part=state`);
-    const news = state.body.firstElementChild;
-    replaceContent(gone, state.body);
+    const fresh = (await fetched(`${place}/part${location.search}`)).body;
+    const lost = fresh.querySelector("[data-lost]"); // a person who may not see it any more
+    if (lost) {
+      lost.className = "note warn";
+      lost.role = "alert";
+      question.querySelector("[data-gone]").replaceChildren(lost);
+      return setButtons(false);
+    }
+    for (const part of ["[data-gone]", "[data-facts]", "[data-story]", "[data-comments]"]) {
+      const now = fresh.querySelector(part);
+      if (now) replaceContent(question.querySelector(part), now);
+    }
+    const news = question.querySelector("[data-gone]").firstElementChild;
     if (news && !news.matches("[data-unsure]")) for (const old of question.querySelectorAll(".decide > [data-sent], .decide > .note.bad")) old.remove();
-    if (news?.matches("[data-closed]")) for (const button of question.querySelectorAll("[data-answer] button")) button.disabled = true;
-    replaceContent(question.querySelector("[data-story]"), (await fetched(`${place}/part?part=story`)).body);
-    replaceContent(question.querySelector("[data-comments]"), (await fetched(`${place}/part?part=comments`)).body);
+    if (news?.matches("[data-closed]")) setButtons(false);
+    else setAnswering(fresh.querySelector("[data-answering]"));
   };
 
   const refreshClosed = async () => {
@@ -187,8 +214,6 @@
   const draftKey = (form) => `draft ${form.getAttribute("action").split("?")[0]}`;
   const fieldsOf = (form) =>
     [...form.elements].filter((field) => field.name && field.matches("input:not([type=hidden], [type=password], [type=file]), textarea, select"));
-  const drafts = [...document.querySelectorAll("form[data-draft]")];
-
   const keepDraft = (form) => {
     const values = fieldsOf(form).map((field) => [field.name, field.type, field.value, field.checked ?? null]);
     sessionStorage.setItem(draftKey(form), JSON.stringify({ owner, values }));
@@ -215,11 +240,12 @@
     dropDrafts((key) => JSON.parse(sessionStorage.getItem(key)).owner === owner);
     if (closed) sessionStorage.removeItem(`draft ${place}`);
     if (place.startsWith("/runs/")) dropDrafts((key) => !key.startsWith("draft /start/"));
-    for (const form of drafts) {
+    for (const form of document.querySelectorAll("form[data-draft]")) {
       if (sentTo === form.getAttribute("action").split("?")[0]) keepDraft(form); // what came back with the page
       else takeDraft(form);
-      form.addEventListener("input", () => keepDraft(form));
-      form.addEventListener("change", () => keepDraft(form));
+    }
+    for (const name of ["input", "change"]) {
+      addEventListener(name, (event) => { if (event.target.form?.matches("[data-draft]")) keepDraft(event.target.form); });
     }
     document.querySelector("form[action='/sign-out']")?.addEventListener("submit", () => dropDrafts(() => false));
   }
@@ -240,9 +266,10 @@
   });
 
   // Own words are chosen by writing them: a radio that is on cannot be put off in another way.
-  const ownChoice = document.querySelector("[data-own]");
-  const ownWords = document.getElementById("own");
-  if (ownChoice) ownWords.addEventListener("input", () => { if (ownWords.value.trim()) ownChoice.checked = true; });
+  addEventListener("input", (event) => {
+    const ownChoice = event.target.id === "own" && event.target.value.trim() && document.querySelector("[data-own]");
+    if (ownChoice) ownChoice.checked = true;
+  });
 
   // Without a connection the browser would show an error of its own in place of the form.
   const cut = document.getElementById("cut");
