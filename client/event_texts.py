@@ -162,10 +162,8 @@ def _describe_question(event: Event) -> Text | None:
             line = Text(f"↻ {name}  reminder {n}", "yellow").append(_for(assignees), "dim")
         case QuestionEscalated(assignees=assignees):
             line = Text(f"↑ {name}", "yellow").append(_for(assignees), "dim")
-        case QuestionClaimed(by=by, until=until):
-            line = Text(f"↻ {name}  claimed until {until.astimezone():%Y-%m-%d %H:%M}", "dim").append(
-                name_by(by), "dim"
-            )
+        case QuestionClaimed(by=by):
+            line = Text(f"↻ {name}  claimed", "dim").append(name_by(by), "dim")
         case QuestionReleased(by=by):
             line = Text(f"↻ {name}  released", "dim").append(name_by(by), "dim")
         case QuestionDelegated(by=by, to=to):

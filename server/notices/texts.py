@@ -30,6 +30,12 @@ class Texts:
             entry = entry["one" if values.get("count") == 1 else "other"]
         return entry.format_map(values) if values else entry
 
+    def table(self, name: str) -> dict[str, Entry]:
+        """Return the texts of a table, for a script."""
+        return {
+            key.removeprefix(f"{name}."): entry for key, entry in self.entries.items() if key.startswith(f"{name}.")
+        }
+
     def __contains__(self, key: str) -> bool:
         return key in self.entries
 

@@ -1,5 +1,7 @@
 """The inbox in a real browser: each kind, keys, live updates, races, widths, axe."""
 
+import re
+
 import pytest
 from playwright.async_api import Browser, Page, expect
 
@@ -98,7 +100,7 @@ async def test_what_is_answered_elsewhere_goes_from_the_page(house: Harness, bro
 
 async def test_a_page_follows_who_may_answer_and_keeps_what_is_typed(house: Harness, browser: Browser) -> None:
     question = await started(house, "text")
-    async with open_pages(house, browser) as [page]:
+    async with open_pages(house, browser, timezone_id="Asia/Tokyo") as [page]:
         await page.goto(question_address(question))
         await listening(page)
         field = page.locator("#main").get_by_label("Answer", exact=True)
@@ -107,6 +109,7 @@ async def test_a_page_follows_who_may_answer_and_keeps_what_is_typed(house: Harn
         facts, run = page.locator("[data-facts]"), question.run
         await people.claim(run, question.id, by="user:bob")
         await expect(facts).to_contain_text("Claimed by")
+        await expect(facts.locator("time").first).to_have_attribute("title", re.compile(r"GMT\+9$"))
         await people.release(run, question.id, by="user:bob")
         await expect(facts).not_to_contain_text("Claimed by")
         await people.reassign(run, question.id, ["user:cem"], by="user:bob")

@@ -30,8 +30,6 @@ class StepWords:
             notes.append(t("runs.iterations", count=max(rounds)))
         if step.items is not None and step.items.begun:
             notes.append(t("runs.items_done", done=step.items.done, count=step.items.count_known))
-        if step.waits_until is not None:
-            notes.append(t("runs.until", at=f"{step.waits_until:%Y-%m-%d %H:%M} UTC"))
         if step.exit is not None:
             notes.append(step.exit.reason)
         if step.requests:

@@ -177,17 +177,7 @@ def dollars(amount: float) -> str:
 
 def moment(at: datetime, now: datetime, t: Texts) -> Markup:
     """Return a time as people say it, such as "3 min ago"; the element holds the exact one."""
-    seconds = (now - at).total_seconds()
-    words = t("time.now") if -1 < seconds < 5 else amount(abs(seconds), t)
-    if not -1 < seconds < 5:
-        words = t("time.ago", amount=words) if seconds > 0 else t("time.in", amount=words)
-    exact = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(exact, words)
-
-
-def exact(at: datetime) -> str:
-    """Return a time to the second, for those who read what happened on paper."""
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return _time(at, _say(at, now, t), "moment")
 
 
 def past(at: datetime, now: datetime, t: Texts) -> Markup:
@@ -195,7 +185,30 @@ def past(at: datetime, now: datetime, t: Texts) -> Markup:
 
     The times of a run are those of Temporal's server.
     """
-    return moment(at, max(at, now), t)
+    return _time(at, _say(at, max(at, now), t), "past")
+
+
+def exact(at: datetime) -> Markup:
+    """Return a time to the second, for those who read what happened on paper."""
+    return _time(at, _write_utc(at), "date")
+
+
+def _say(at: datetime, now: datetime, t: Texts) -> str:
+    seconds = (now - at).total_seconds()
+    if -1 < seconds < 5:
+        return t("time.now")
+    return t("time.ago" if seconds > 0 else "time.in", amount=amount(abs(seconds), t))
+
+
+def _time(at: datetime, words: str, shows: str) -> Markup:
+    """Return the element of a time: `times.js` writes it anew in the reader's own time zone, and as time passes."""
+    utc = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    element = Markup('<time datetime="{}" title="{}" data-shows="{}">{}</time>')
+    return element.format(utc, _write_utc(at), shows, words)
+
+
+def _write_utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def name_place(address: str, labels: Mapping[str, str] | None = None) -> str:

@@ -50,6 +50,7 @@
       const answer = await fetch(location.pathname, { headers: { Accept: "text/html" } });
       if (answer.ok) {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        showTimes(page);
         for (const part of document.querySelectorAll("[data-part]")) {
           const fresh = page.getElementById(part.id);
           if (fresh) replace(part, fresh);

@@ -113,6 +113,7 @@
     const response = await fetch(address, { headers: { Accept: "text/html" } });
     if (response.redirected || !(response.ok || response.status === 404)) throw new Error(`${response.status}`);
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    showTimes(page);
     return page;
   };
 
