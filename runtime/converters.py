@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Self
@@ -95,10 +96,17 @@ class HoldfastPayloads(CompositePayloadConverter):
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """See base class. Raises `NotReadable` for an encoding that is another codec's."""
-        try:
+        with _name_encoding():
             return super().from_payloads(payloads, type_hints)
-        except KeyError as error:
-            raise NotReadable(f"a value was written with a codec that is not known here: {error.args[0]}") from None
+
+
+@contextmanager
+def _name_encoding() -> Iterator[None]:
+    """Raise `NotReadable` for an encoding that no converter knows: the SDK's raises `KeyError`."""
+    try:
+        yield
+    except KeyError as error:
+        raise NotReadable(f"a value was written with a codec that is not known here: {error.args[0]}") from None
 
 
 DATA_CONVERTER = DataConverter(payload_converter_class=HoldfastPayloads)
@@ -152,9 +160,10 @@ class JointPayloads(PayloadConverter):
         return [payload for value in values for payload in self._choose(_is_ours(value), value).to_payloads([value])]
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """See base class."""
+        """See base class. Raises `NotReadable` for an encoding that its own converter does not know either."""
         hints = [*(type_hints or []), *[None] * len(payloads)][: len(payloads)]
-        return [self._read(payload, hint) for payload, hint in zip(payloads, hints, strict=True)]
+        with _name_encoding():
+            return [self._read(payload, hint) for payload, hint in zip(payloads, hints, strict=True)]
 
     def _read(self, payload: Payload, hint: type | None) -> Any:
         if hint is RawValue:

@@ -21,8 +21,8 @@ from holdfast.runtime.config import ConfigError, load_config
 from holdfast.runtime.connection import find_payload_place, make_converter
 from holdfast.runtime.encryption import KeyRing, find_key_ids, load_key_ring
 
-_UNREADABLE = re.compile(r'message: "(.*?)", source: .*"(?:PayloadsUnreachable|NotDecrypted)"')
-"""A failure to read a payload, in an error of the SDK's core."""
+_UNREADABLE = re.compile(r'.*message: "(.*?)", source: .*"(?:PayloadsUnreachable|NotDecrypted|NotReadable)"')
+"""A failure to read a payload, in an error of the SDK's core: the last message, as others may be around it."""
 _NOT_FOLLOWED = re.compile(r'message: "(\[TMPRL\d+\] .*?)", source: ')
 """A history that the code does not follow, in such an error."""
 
@@ -98,7 +98,7 @@ async def _replay(
         # A worker with this configuration could not read it either: such a run would break.
         return _make_row(history, False, f"it is encrypted with the key {missing[0]!r}; add it to keys in [encryption]")
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-    return _make_row(history, result.replay_failure is None, _find_reason(result.replay_failure))
+    return _make_row(history, result.replay_failure is None, find_reason(result.replay_failure))
 
 
 def _find_missing_keys(history: WorkflowHistory, ring: KeyRing) -> list[str]:
@@ -118,7 +118,7 @@ def _make_row(history: WorkflowHistory, ok: bool | None, error: str | None) -> J
     }
 
 
-def _find_reason(failure: Exception | None) -> str | None:
+def find_reason(failure: Exception | None) -> str | None:
     """Return why a history does not replay: of what is known of the core's errors only the message."""
     if failure is None:
         return None

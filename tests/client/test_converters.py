@@ -9,10 +9,23 @@ import pytest
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultPayloadConverter,
+    JSONPlainPayloadConverter,
+    PayloadConverter,
+)
 from temporalio.exceptions import ApplicationError
 
 from holdfast.protocol.agents import ToolSpec
-from holdfast.runtime.converters import DATA_CONVERTER, HoldfastPayloads, add_encryption, read_failure_text
+from holdfast.runtime.converters import (
+    DATA_CONVERTER,
+    HoldfastPayloads,
+    add_encryption,
+    join_converter,
+    read_failure_text,
+)
 from holdfast.runtime.encryption import KeyRing
 from holdfast.runtime.errors import NotReadable
 
@@ -28,9 +41,18 @@ def test_null_and_bytes_keep_the_encodings_of_temporal() -> None:
     assert [payload.metadata["encoding"] for payload in made] == [b"binary/null", b"binary/plain", b"json/plain"]
 
 
-def test_a_value_of_another_codec_is_told_as_such() -> None:
+class OwnPayloads(CompositePayloadConverter):
+    """The payload converter of a team."""
+
+    def __init__(self) -> None:
+        super().__init__(JSONPlainPayloadConverter())
+
+
+@pytest.mark.parametrize("own", [DefaultPayloadConverter, OwnPayloads])
+def test_a_value_of_another_codec_is_told_as_such(own: type[PayloadConverter]) -> None:
+    converter = join_converter(DataConverter(payload_converter_class=own)).payload_converter
     with pytest.raises(NotReadable, match="codec that is not known here: Unknown payload encoding binary/zip"):
-        HoldfastPayloads().from_payloads([Payload(metadata={"encoding": b"binary/zip"})], [dict])
+        converter.from_payloads([Payload(metadata={"encoding": b"binary/zip"})], [dict])
 
 
 def test_a_type_of_an_author_goes_with_the_converter_that_has_read_it() -> None:

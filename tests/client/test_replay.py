@@ -16,6 +16,7 @@ from holdfast.blueprint.load import loads
 from holdfast.client.runs import Runs
 from holdfast.runtime.config import WorkerSettings
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
+from holdfast.runtime.replay import find_reason
 from holdfast.runtime.workers import make_current
 from holdfast.workflows import RUNNER
 from tests.client.command import LOOP, Holdfast
@@ -127,6 +128,14 @@ def test_a_key_that_is_missing_or_wrong_is_told_in_words(tmp_path: Path, id_: st
     path = holdfast.write("run.json", _encrypted("choice", KeyRing({"old": "o" * 40})))
     done = holdfast.having(REPLAY_KEY=value).as_process()("replay", path)
     assert (done.code, reason in done.out, "Encoded failure" in done.out) == (1, True, False)
+
+
+def test_a_codec_that_is_missing_is_named() -> None:
+    unread = (
+        'Some(Failure { message: "it was written with a codec", source: "", info: Some(Info { r#type: "NotReadable" '
+    )
+    around = f'Failure {{ message: "Failed decoding arguments", source: "", cause: {unread}'
+    assert find_reason(RuntimeError(around)) == "it was written with a codec"
 
 
 def _encrypted(name: str, ring: KeyRing) -> str:
