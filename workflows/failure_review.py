@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from holdfast.blueprint.json_values import JSON, JSONObject
-from holdfast.blueprint.questions import Judgement, json_type
+from holdfast.blueprint.questions import Judgement
 from holdfast.protocol.children import Failure
 from holdfast.protocol.people import People
 from holdfast.workflows.frame import Frame
@@ -55,7 +55,6 @@ async def ask_decision(
     asked = Judgement(
         message=f"{cause.message}. What now: retry, edit the input and retry, {skip}, or abort?",
         form={**_FORM, "properties": properties},
-        input_type=json_type(value),
         info={
             "error": cause.type,
             "message": cause.message,

@@ -9,7 +9,7 @@ from holdfast.blueprint.questions.choices import Choice, Clarification, Decision
 from holdfast.blueprint.questions.consent import REVISE, SCOPES, Permission, Review, review_schema
 from holdfast.blueprint.questions.custom import CustomQuestion, KindDefinition, define_kind
 from holdfast.blueprint.questions.elicitation import Elicitation, OpenLink
-from holdfast.blueprint.questions.forms import Fact, Input, Judgement, LostCall, json_type
+from holdfast.blueprint.questions.forms import Fact, Input, Judgement, LostCall
 from holdfast.blueprint.questions.kind import (
     QUESTION_KINDS,
     YES,
@@ -65,7 +65,6 @@ __all__ = [
     "brief",
     "define_kind",
     "find_asked",
-    "json_type",
     "list_kinds_for_steps",
     "question_kind",
     "review_schema",

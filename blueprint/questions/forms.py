@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from holdfast.blueprint.expressions.texts import NoJson, read_json
-from holdfast.blueprint.json_values import JSON, JSONObject
+from holdfast.blueprint.json_values import JSON, JSONObject, same
 from holdfast.blueprint.jsonschemas import list_misfits
 from holdfast.blueprint.parts import Option
 from holdfast.blueprint.questions.choices import Choice
@@ -69,19 +69,23 @@ class Judgement(Asked):
     """A question about a failure: which action to take.
 
     An edit may also be given as `edit: <new input>`, or as the new input alone, unless that is a text: it may be a
-    misspelt action.
+    misspelt action. The input as it was, which a form shows, is none beside another action.
     """
 
     kind = "judgement"
     listed_as = "input"
     form: JSONObject
     """JSON Schema of the action with its input or value."""
-    input_type: str
-    """The JSON Schema type of the input that failed."""
+    info: JSONObject
+    """What failed; `input` is what it failed with."""
 
     @classmethod
     def held_by(cls, fields: Mapping[str, JSON]) -> JSONObject:
         return {**super().held_by(fields), "form": fields["requestedSchema"]}
+
+    @property
+    def first_content(self) -> JSON:
+        return {"input": self.info["input"]}
 
     @property
     def actions(self) -> Sequence[str]:
@@ -97,16 +101,19 @@ class Judgement(Asked):
 
     def accept(self, content: object) -> JSON:
         """Return an object with the action, in whichever form it was given. Nothing in it may be without effect."""
+        failed = self.info["input"]
         match content:
             case dict() if "action" in content:
+                if content["action"] != "edit" and same(content.get("input"), failed):
+                    content = {name: given for name, given in content.items() if name != "input"}
                 _refuse_unused(content["action"], content, {"input": "edit", "value": "skip"})
             case str() if (word := content.strip().casefold()) in self.actions and word != "edit":
                 content = {"action": word}
             case str() if (edit := _EDIT.fullmatch(content.strip())) is not None:
-                content = {"action": "edit", "input": _read_as(self.input_type, edit["input"])}
+                content = {"action": "edit", "input": _read_as(_json_type(failed), edit["input"])}
             case str() | None:
                 raise InvalidAnswer(f"say {', '.join(self.actions)}; to edit: {EDIT_FORMS}")
-            case _ if json_type(content) == self.input_type:
+            case _ if _json_type(content) == _json_type(failed):
                 content = {"action": "edit", "input": content}
         if isinstance(content, dict) and content.get("action") == "edit" and "input" not in content:
             raise InvalidAnswer("is missing: the input with which it is tried again", "input")
@@ -176,10 +183,10 @@ def _outcome_in(text: str) -> JSONObject:
     return {"outcome": "done", "result": _read_as("", done["result"])}
 
 
-def json_type(value: object) -> str:
+def _json_type(value: object) -> str:
     """Return the JSON Schema type of a value.
 
-    >>> json_type({}), json_type(1.5), json_type(True), json_type(None)
+    >>> _json_type({}), _json_type(1.5), _json_type(True), _json_type(None)
     ('object', 'number', 'boolean', 'null')
     """
     # Booleans first: True is an instance of int.

@@ -277,6 +277,11 @@ class Asked(QuestionKind):
         return self.schema()
 
     @property
+    def first_content(self) -> JSON:
+        """What a form shows before anything is typed; null: nothing."""
+        return None
+
+    @property
     def output_schema(self) -> JSONObject:
         """What is known, before the run, of what `read_output` gives, as JSON Schema."""
         return self.schema()

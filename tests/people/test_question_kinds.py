@@ -43,6 +43,7 @@ from holdfast.protocol.address import Address
 from holdfast.protocol.agents import RaisedInterrupt
 from holdfast.protocol.plans import PlanReview
 from holdfast.protocol.questions import Question, QuestionRequest, open_question
+from holdfast.server.web.pages.answer_form import new_form
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -60,7 +61,7 @@ QUESTIONS: list[Asked] = [
     Input(message="?", form={}, info=0),
     Input(message="?", form=FORM, info={"a": None}),
     Input(message="?", optional=True, info={"a": [1]}),
-    Judgement(message="?", form=ACTIONS, input_type="object"),
+    Judgement(message="?", form=ACTIONS, info={"input": {}}),
     LostCall(message="?", info={"tool": "pay"}),
     Clarification(message="?", options=OPTIONS),
     Clarification(message="?", allow_custom=False, default="a", options=OPTIONS),
@@ -196,15 +197,21 @@ def test_the_refusal_of_a_misspelt_outcome_names_the_words() -> None:
 JUDGED = {"properties": {"action": {"enum": ["retry", "edit", "skip", "abort"]}, "input": {}, "value": {}}}
 
 
+def test_the_input_that_failed_stands_in_the_form_and_is_no_edit_of_its_own() -> None:
+    asked = Judgement(message="?", form={"type": "object", **JUDGED}, info={"input": {"to": "Ana"}})
+    assert json.loads(new_form(question(asked)).filled.text("f:input")) == {"to": "Ana"}
+    assert asked.accept({"action": "retry", "input": {"to": "Ana"}}) == {"action": "retry"}
+
+
 @pytest.mark.parametrize(
     ("asked", "content", "place"),
     [
         (
-            Judgement(message="?", form=JUDGED, input_type="object"),
+            Judgement(message="?", form=JUDGED, info={"input": {}}),
             {"action": "retry", "input": {"to": "Ben"}},
             "input",
         ),
-        (Judgement(message="?", form=JUDGED, input_type="object"), {"action": "edit", "input": 1, "value": 0}, "value"),
+        (Judgement(message="?", form=JUDGED, info={"input": {}}), {"action": "edit", "input": 1, "value": 0}, "value"),
         (LostCall(message="?"), {"outcome": "retry", "result": 42}, "result"),
         (
             Review(message="?", payload=1, revisable=True),

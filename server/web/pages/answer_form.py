@@ -243,7 +243,7 @@ def _find_control(question: Question) -> tuple[FormControl, object]:
     schema = asked.value_schema
     if _is_free_text(schema):
         return make_control(LONG_TEXT), ABSENT
-    return make_control(schema), ABSENT
+    return make_control(schema), ABSENT if asked.first_content is None else asked.first_content
 
 
 def _is_free_text(schema: JSONObject) -> bool:
