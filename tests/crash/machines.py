@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from holdfast.protocol.questions import Question
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from tests.conftest import Harness, until
+from tests.crash.forks import ForkedProgram
 from tests.repository import ROOT
 
 LONGEST_START = 120
@@ -39,7 +39,7 @@ class Machines:
         self.database = folder / "temporal.db"
         self.converter = DATA_CONVERTER
         self.imports = "tests.tools,tests.plans.plan_tools"
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, subprocess.Popen[bytes] | ForkedProgram] = {}
 
     def start_server(self, *settings: str) -> None:
         """Start the server; `settings` are more of its dynamic configuration."""
@@ -63,7 +63,7 @@ class Machines:
 
     def kill(self, name: str) -> None:
         process = self._processes.pop(name)
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
 
     def pid(self, name: str) -> int:
@@ -98,8 +98,14 @@ class Machines:
             "PYTHONPATH": str(ROOT),
             **more,
         }
-        log = (self.folder / f"{name}.log").open("ab")
-        self._processes[name] = subprocess.Popen(command, env=environment, cwd=self.folder, stdout=log, stderr=log)
+        log = self.folder / f"{name}.log"
+        if command[0] == sys.executable:
+            self._processes[name] = ForkedProgram(command[1:], environment, self.folder, log)
+            return
+        with log.open("ab") as file:
+            self._processes[name] = subprocess.Popen(
+                command, env=environment, cwd=self.folder, stdout=file, stderr=file
+            )
 
     def restart_worker(self) -> None:
         self.kill("worker")
