@@ -61,30 +61,39 @@ async def test_a_worker_killed_while_an_agents_question_waits_and_after_the_answ
     await house.replay()
 
 
-@pytest.mark.parametrize(("outcome", "times"), [("done", 1), ("retry", 2)])
-async def test_a_tool_of_an_agent_lost_in_mid_call_is_for_a_person_to_judge(
-    machines: Machines, provider: Provider, outcome: str, times: int
+JUDGED = {
+    "done": ({"outcome": "done", "result": "by hand"}, 1),
+    "retry": ({"outcome": "retry"}, 2),
+}
+"""What a person says of a call that was lost, and how often the tool is called."""
+
+
+async def test_tools_of_an_agent_lost_in_mid_call_are_for_a_person_to_judge(
+    machines: Machines, provider: Provider
 ) -> None:
     (machines.folder / "hang").touch()
     folder = str(machines.folder)
-    provider.calls(("look_up", {"folder": folder, "word": "a"}), ("hangs_once", {"folder": folder, "name": "tool"}))
+    hanging = [("hangs_once", {"folder": folder, "name": name}) for name in JUDGED]
+    provider.calls(("look_up", {"folder": folder, "word": "a"}), *hanging)
     provider.text("all done")
     house, run = await begun(machines, provider, "look_up", "hangs_once")
 
-    async def called() -> bool:
-        return calls(machines.folder, "tool") == 1 and "tool.returned" in await house.types(run)
+    async def are_called() -> bool:
+        return all(calls(machines.folder, name) == 1 for name in JUDGED) and "tool.returned" in await house.types(run)
 
-    await until(called, "one tool to hang and the other to be done")
+    await until(are_called, "two calls to hang and the other tool to be done")
     machines.kill("worker")
     (machines.folder / "hang").unlink()
     machines.start_worker()
-    question = await asked(house, run, "The result of hangs_once was lost")
-    assert question.address == "pipeline:test;agent:boss;tool:hangs_once:" + question.address.rpartition(":")[2]
-    await house.answer(run, {"outcome": outcome, **({"result": "by hand"} if outcome == "done" else {})}, question)
+    for _ in JUDGED:
+        question = await asked(house, run, "The result of hangs_once was lost")
+        assert question.address == "pipeline:test;agent:boss;tool:hangs_once:" + question.address.rpartition(":")[2]
+        await house.answer(run, JUDGED[question.info["input"]["name"]][0], question)
     assert await house.output(run) == "all done"
-    assert (calls(machines.folder, "tool"), len(provider.requests)) == (times, 2)
+    assert {name: calls(machines.folder, name) for name in JUDGED} == {name: JUDGED[name][1] for name in JUDGED}
+    assert len(provider.requests) == 2
     said = [message["content"] for message in provider.requests[-1].messages if message["role"] == "tool"]
-    assert said[1] == ("by hand" if outcome == "done" else "done")
+    assert said[1:] == ["by hand", "done"]
     await house.replay()
 
 

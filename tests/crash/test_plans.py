@@ -68,7 +68,7 @@ async def test_a_plan_survives_a_kill_at_every_tenth_event(machines: Machines) -
     machines.start_worker()
     run = await house.start(json.dumps(plan_of(machines)))
     kills = 0
-    for _ in range(10 * PATIENCE):
+    for _ in range(30 * PATIENCE):
         if await events_of(house, run) // 10 > kills:
             kills += 1
             machines.restart_worker()

@@ -199,5 +199,5 @@ async def test_what_keeps_the_first_process_from_starting_ends_the_supervisor_wi
 
 async def test_without_a_server_it_ends_with_5(workers: Set) -> None:
     workers.machines.address = f"127.0.0.1:{find_free_port()}"
-    workers.start(*TWO)
+    workers.start(*TWO, HOLDFAST_CONNECT_SECONDS="0")
     assert await workers.machines.ended("worker") == 5
