@@ -51,8 +51,10 @@ ATTRIBUTES = ATTRIBUTE_KEYS
 TOOLS = "tests"
 RUNNERS: dict[str, Any] = {"workflow_runner": RUNNER, "unsandboxed_workflow_runner": OWN_RUNNER}
 """The runners of a worker that a test starts itself."""
-PATIENCE = 3000
-"""Looks at something that is about to happen, a fiftieth of a second apart or more."""
+PATIENCE = 1000
+"""Looks at something that is about to happen."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
+"""Seconds between looks: the longer something takes, the less its server and worker are asked about it."""
 LONGEST_WAIT = 600.0
 """Seconds of such looks, of which each may take long where no worker answers."""
 LONGEST = {"crash", "workers", "test_storm.py"}
@@ -182,13 +184,12 @@ class Harness:
 
     async def asked(self, run: str, count: int = 1) -> list[Question]:
         """The open questions, once the run waits for nothing else and so many are open."""
-        for _ in range(PATIENCE):
+        async for _ in look():
             standing = await self.runs.state(run)
             if standing.status in ("waiting", "paused") and len(standing.questions) == count:
                 return standing.questions
             if standing.status in ("completed", "failed", "cancelled"):
                 raise AssertionError(f"the run is {standing.status}: {await self.runs.result(run)}")
-            await asyncio.sleep(0.02)
         raise AssertionError(f"waited for {count} questions: {standing}")
 
     async def one(self, run: str) -> Question:
@@ -395,11 +396,18 @@ def ask_briefly() -> Iterator[None]:
 
 async def until(true: Callable[[], Awaitable[Any]], what: str = "it") -> Any:
     """Wait for a state; the value that made it true."""
-    end = asyncio.get_running_loop().time() + LONGEST_WAIT
-    for _ in range(PATIENCE):
+    async for _ in look():
         if value := await true():
             return value
-        if asyncio.get_running_loop().time() > end:
-            break
-        await asyncio.sleep(0.02)
     raise AssertionError(f"waited for {what}")
+
+
+async def look() -> AsyncIterator[None]:
+    """Return at once, and again after pauses that grow, for as long as a test waits for a state."""
+    end, pause = asyncio.get_running_loop().time() + LONGEST_WAIT, FIRST_PAUSE
+    for _ in range(PATIENCE):
+        yield
+        if asyncio.get_running_loop().time() > end:
+            return
+        await asyncio.sleep(pause)
+        pause = min(1.15 * pause, LONGEST_PAUSE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +17,8 @@ from holdfast.runtime.workers import TaskFailing
 from holdfast.workflows import calls
 from tests.conftest import Harness, until, worker_for
 
+FAILURES = 5
+"""So many failures of a task the server reports; from the third on it refuses updates."""
 TEXT = "agents: {a: {model: echo}}\nsteps: [{name: draft, agent: a}, {kind: hitl, name: ask, message: Go?}]"
 
 
@@ -51,31 +52,21 @@ async def test_a_run_that_is_not_followed_says_the_way_out_and_force_ends_it(unf
     assert f"holdfast cancel {run} --force" in text
 
 
-@pytest.mark.slow
-async def test_an_update_of_a_run_that_is_not_followed_says_the_way_out(unfollowed: tuple[Harness, str]) -> None:
-    away, run = unfollowed
-
-    async def refuses_updates() -> bool:  # from the third attempt at the task on
-        described = await away.runs.tree.describe(run)
-        return described.raw_description.pending_workflow_task.attempt > 3
-
-    await until(refuses_updates, "a task that failed some times")
-    with pytest.raises(TaskFailing, match=f"holdfast cancel {run} --force"):
-        await away.runs.tree.update(run, ANSWER, {}, list[Receipt], id="late")
-
-
 @pytest.mark.slow  # the server reports it from the fifth failure on, after half a minute
-async def test_lists_and_doctor_say_that_it_is_stuck(unfollowed: tuple[Harness, str]) -> None:
+async def test_updates_lists_and_doctor_say_that_it_is_stuck(unfollowed: tuple[Harness, str]) -> None:
     away, run = unfollowed
 
-    async def listed_as_stuck() -> bool:
+    async def is_reported() -> bool:
+        described = await away.runs.tree.describe(run)
+        return described.raw_description.pending_workflow_task.attempt > FAILURES
+
+    async def is_listed_as_stuck() -> bool:
         whole, [row] = await away.runs.lists.all(), [row for row in (await away.runs.lists.page())[0] if row.run == run]
         return row.stuck and next(row for row in whole if row.run == run).stuck
 
-    for _ in range(2):  # `until` waits for a minute
-        with suppress(AssertionError):
-            await until(listed_as_stuck, "the report")
-            break
-    assert await listed_as_stuck()
+    await until(is_reported, "a task that has failed often")
+    await until(is_listed_as_stuck, "the report")
+    with pytest.raises(TaskFailing, match=f"holdfast cancel {run} --force"):
+        await away.runs.tree.update(run, ANSWER, {}, list[Receipt], id="late")
     [obstacle] = await find_obstacles(away.client, await away.runs.tree.describe(run))
     assert (obstacle.type, f"holdfast cancel {run} --force" in obstacle.message) == ("task_fails", True)

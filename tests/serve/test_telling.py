@@ -219,5 +219,5 @@ def _comes(web: WebServer, question: str) -> bool:
     for _ in range(PATIENCE):
         if question in [got.json.get("subject") for got in web.got]:
             return True
-        time.sleep(0.02)
+        time.sleep(0.1)
     return False
