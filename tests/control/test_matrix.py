@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.conftest import Harness, until
@@ -83,28 +85,34 @@ DEADLINES = {
     "loop": lambda step, due: ({**step, "loop": {**step["loop"], "deadline": due}}, {}),
     "run": lambda step, due: (step, {"deadline": due}),
 }
-every_deadline = pytest.mark.parametrize("name", DEADLINES)
 
 
-@pytest.mark.slow
-@every_deadline
-async def test_a_deadline_counts_over_boundaries(house: Harness, name: str) -> None:
-    step, more = DEADLINES[name](repeat({"kind": "timer", "name": "t", "for": "100ms"}), "10s")
-    run = await house.start(written(step, **more))
-    loop = f"{run}/{'block:all;' if name == 'block' else ''}loop:l"
-    await until(lambda: has_continued(house, loop), "a boundary")
+async def pass_deadline(house: Harness, run: str) -> None:
+    """See that the run ends by its deadline, and that nothing of it is left."""
     result = await house.result(run)
     assert result.error is not None and result.error.type == "deadline_passed"
     assert await still_running(house, run) == []
 
 
 @pytest.mark.slow
-@every_deadline
-async def test_a_deadline_counts_while_it_is_paused(house: Harness, name: str) -> None:
-    step, more = DEADLINES[name](repeat(ASK), "5s")
-    run = await house.start(written(step, **more))
-    await house.one(run)
-    await house.runs.control.pause(run)
-    result = await house.result(run)
-    assert result.error is not None and result.error.type == "deadline_passed"
-    assert await still_running(house, run) == []
+async def test_deadlines_count_over_boundaries(house: Harness) -> None:
+    async def pass_boundary(name: str) -> None:
+        step, more = DEADLINES[name](repeat({"kind": "timer", "name": "t", "for": "100ms"}), "10s")
+        run = await house.start(written(step, **more))
+        loop = f"{run}/{'block:all;' if name == 'block' else ''}loop:l"
+        await until(lambda: has_continued(house, loop), "a boundary")
+        await pass_deadline(house, run)
+
+    await asyncio.gather(*map(pass_boundary, DEADLINES))
+
+
+@pytest.mark.slow
+async def test_deadlines_count_while_they_are_paused(house: Harness) -> None:
+    async def pause(name: str) -> None:
+        step, more = DEADLINES[name](repeat(ASK), "10s")
+        run = await house.start(written(step, **more))
+        await house.one(run)
+        await house.runs.control.pause(run)
+        await pass_deadline(house, run)
+
+    await asyncio.gather(*map(pause, DEADLINES))
