@@ -85,12 +85,12 @@ class Original:
         return self.times[address] >= self.places[place]
 
 
-def choose_places(places: Iterable[str]) -> set[str]:
-    """Return the first and the last of each kind: steps in a loop, branches, items of a map, and so on."""
+def choose_places(places: Iterable[str]) -> list[str]:
+    """Return one place of each kind (steps in a loop, branches, items of a map): with others before it and behind."""
     kinds: dict[tuple[str, ...], list[str]] = {}
     for place in places:
         kinds.setdefault(tuple(part.partition(":")[0] for part in place.split(";")), []).append(place)
-    return {place for alike in kinds.values() for place in (alike[0], alike[-1])}
+    return [alike[len(alike) // 2] for alike in kinds.values()]
 
 
 async def read(runs: Runs, state: RunState) -> Original:
