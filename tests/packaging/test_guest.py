@@ -83,12 +83,11 @@ def guest(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(folder: Path) -> None:
-    """Their modules are theirs, ours is whole, and a blueprint with a tool of theirs runs."""
-    python = folder / "env/bin/python"
-    theirs = "; ".join(f"import {name}; assert {name}.OWNER == 'acme', {name}" for name in (*NAMES, "worker"))
-    run(python, "-c", theirs, folder=folder)
-    run(python, "-c", "from activities.invoices import double; assert double(2) == 4", folder=folder)
-    run(python, "-c", "import holdfast.worker, holdfast.testkit.plugin, holdfast.cli.app", folder=folder)
+    """Their modules are theirs, a tool of theirs can be called, and ours are whole."""
+    theirs = [f"import {name}; assert {name}.OWNER == 'acme', {name}" for name in (*NAMES, "worker")]
+    tool = "from activities.invoices import double; assert double(2) == 4"
+    ours = "import holdfast.worker, holdfast.testkit.plugin, holdfast.cli.app"
+    run(folder / "env/bin/python", "-c", "\n".join([*theirs, tool, ours]), folder=folder)
 
 
 def test_the_wheel_holds_one_package(wheel: Path) -> None:
@@ -111,7 +110,7 @@ def test_a_project_with_folders_named_like_ours_keeps_them_and_leaves_ours_whole
         pip("install", "--no-deps", *options, guest, folder=guest)
         check(guest)
         pip("uninstall", "--yes", "acme", folder=guest)
-        check(guest)
+    check(guest)
 
 
 def test_its_blueprint_runs_with_a_tool_of_a_package_named_like_ours(guest: Path) -> None:

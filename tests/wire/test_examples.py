@@ -1,8 +1,7 @@
-"""Every example with a model, through each wire: its scripted replies go over HTTP, and its tests hold all the same.
+"""Examples with models, through each wire: their scripted replies go over HTTP, and their tests hold all the same.
 
-Over the first wire goes the first test of each example, and all of some: those of `VARIED` say between them each kind
-of thing that a model and we say to each other. Over each other wire goes the first of these. What the other tests vary
-is mostly what people answer.
+Those of `VARIED` say between them each kind of thing that a model and we say to each other. All of their tests go over
+the first wire, and the first of each over the others: what the other tests vary is mostly what people answer.
 """
 
 from __future__ import annotations
@@ -46,9 +45,8 @@ class Wired(ModelActivities):
 
     async def _reply(self, request: ModelRequest) -> ModelReply:
         scripted = await super()._reply(request)
-        # A team's own agent asks its model itself (test_agent_objects.py).
         # What lies on the web a provider's library may fetch from there.
-        if request.use is not None or any(file.url for message in request.messages for file in message.files):
+        if any(file.url for message in request.messages for file in message.files):
             return scripted
         async with self._one:
             self._fake.reply(said(scripted, request))
@@ -83,8 +81,8 @@ VARIED = (
     *("check_receipt", "help_with_account", "inspect_sites", "interview_applicant"),
     *("reach_goal", "report_on_market", "translate_chapters"),
 )
-SPARING = ("check_receipt", "advise_customer")
-"""Examples with a test of which no request goes over the wire: it is refused before, or a team's own agent makes it."""
+REFUSED = "check_receipt"
+"""The example with a test that is refused before a request is made."""
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -97,16 +95,14 @@ async def wired(request: pytest.FixtureRequest) -> AsyncIterator[WiredStage]:
 
 
 def rows() -> list[Any]:
-    """The tests of the examples that ask a model, each with a wire."""
-    files = [read_cases(path, load_config(path.parent)) for path in sorted(EXAMPLES.glob("*/*.test.yaml"))]
-    # A plan names its models inside.
-    asking = [file for file in files if any(file.names.models) or "scripted:" in file.blueprint.model_dump_json()]
+    """The tests of these examples, each with a wire."""
+    paths = [EXAMPLES / name / f"{name}.test.yaml" for name in VARIED]
+    files = [read_cases(path, load_config(path.parent)) for path in paths]
     return [
         pytest.param(wire, file, case, id=f"{wire}-{file.path.stem}-{n}")
         for place, wire in enumerate(APIS)
-        for file in asking
-        if not place or file.path.parent.name in VARIED
-        for n, case in enumerate(file.cases if not place and file.path.parent.name in VARIED else file.cases[:1])
+        for file in files
+        for n, case in enumerate(file.cases[:1] if place else file.cases)
     ]
 
 
@@ -120,4 +116,4 @@ async def test_an_example_holds_over_the_wire(
     wired.fake.requests.clear()
     verdict = await run_case(wired, file, case)
     assert (wired.fake.refused, verdict.differences) == ([], [])
-    assert wired.fake.requests or file.path.parent.name in SPARING, "no request went over the wire"
+    assert wired.fake.requests or file.path.parent.name == REFUSED, "no request went over the wire"
