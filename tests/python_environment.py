@@ -1,10 +1,13 @@
-"""Environment variables of this process that tests change in Python alone, not in the C library."""
+"""Environment variables: those that tests change in Python alone, not in the C library; those of a second pytest."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from typing import Any
+
+WITHOUT_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""For a pytest that a test starts: to import the plugins that are installed takes it more than a second."""
 
 
 def keep_in_python() -> None:

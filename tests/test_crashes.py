@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.python_environment import WITHOUT_PLUGINS
 from tests.repository import ROOT
 
 CONFTEST = """
@@ -35,7 +37,7 @@ def test_a_crash_is_told_with_its_signal_and_its_line(tmp_path: Path, signal: in
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_both.py").write_text(TESTS.format(signal=signal))
     (tmp_path / "pytest.ini").write_text("[pytest]")
-    command = [sys.executable, "-m", "pytest", "--numprocesses", "1", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pytest", "-p", "xdist", "--numprocesses", "1", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | WITHOUT_PLUGINS, capture_output=True, text=True)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert f"It was ended by {name}." in done.stdout and stack in done.stdout

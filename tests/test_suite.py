@@ -17,6 +17,7 @@ from temporalio.client import WorkflowHistory
 from holdfast.runtime.embedded.server import OPTIONS, find_temporal_binary
 from holdfast.testkit.environment import DYNAMIC_CONFIG
 from tests.conftest import Harness, Replays
+from tests.python_environment import WITHOUT_PLUGINS
 from tests.repository import ROOT
 from tests.server import SETTINGS
 from tests.skips import IN_TMP, VARIABLE
@@ -114,7 +115,7 @@ def test_a_skip_is_a_failure_where_nothing_may_be_missing(tmp_path: Path, value:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", str(tmp_path)],
         cwd=ROOT,
-        env=os.environ | {VARIABLE: value, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env=os.environ | WITHOUT_PLUGINS | {VARIABLE: value},
         capture_output=True,
         text=True,
     )
