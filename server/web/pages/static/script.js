@@ -146,7 +146,6 @@
   const refreshList = async () => {
     if (!list) return;
     const fresh = (await fetched(listAddress())).body;
-    const checked = new Set([...list.querySelectorAll(".questions input:checked")].map((box) => box.value));
     const before = new Set([...list.querySelectorAll("[data-item]")].map((item) => item.pathname));
     const tools = list.querySelector(".tools");
     const focused = list.contains(document.activeElement) && !tools.contains(document.activeElement) && document.activeElement;
@@ -155,7 +154,7 @@
     fresh.querySelector(".tools")?.remove();
     while (tools.nextSibling) tools.nextSibling.remove();
     tools.after(...fresh.childNodes);
-    for (const box of list.querySelectorAll(".questions input")) box.checked = checked.has(box.value);
+    takeSelection();
     const now = [...list.querySelectorAll("[data-item]")];
     list.scrollTop = top;
     const again = focused && (list.querySelector(selectorOf(focused)) || now[Math.min(Math.max(index, 0), now.length - 1)]);
@@ -233,12 +232,25 @@
     for (const field of fields) if (!/^(checkbox|radio)$/.test(field.type) && field.value) field.closest("details")?.setAttribute("open", "");
   };
 
+  // What is selected, too, outlasts a look at one of the questions.
+  const boxes = () => [...(list?.querySelectorAll(".questions input") || [])];
+  list?.addEventListener("change", (event) => {
+    if (!boxes().includes(event.target)) return;
+    const values = boxes().filter((box) => box.checked).map((box) => box.value);
+    sessionStorage.setItem("draft selection", JSON.stringify({ owner, values }));
+  });
+  const takeSelection = () => {
+    const { values } = JSON.parse(sessionStorage.getItem("draft selection") || '{"values": []}');
+    for (const box of boxes()) box.checked = values.includes(box.value);
+  };
+
   const dropDrafts = (isKept) => {
     for (const key of Object.keys(sessionStorage)) if (key.startsWith("draft ") && !isKept(key)) sessionStorage.removeItem(key);
   };
 
   if (owner) {
     dropDrafts((key) => JSON.parse(sessionStorage.getItem(key)).owner === owner);
+    takeSelection();
     if (closed) sessionStorage.removeItem(`draft ${place}`);
     if (place.startsWith("/runs/")) dropDrafts((key) => !key.startsWith("draft /start/"));
     for (const form of document.querySelectorAll("form[data-draft]")) {
