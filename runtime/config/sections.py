@@ -426,6 +426,8 @@ class ServeSection(Section):
     """True to let the holder of a link in a message answer its question; the answer is proved by `link`."""
     oidc: OidcSection | None = None
     """The provider that signs people in: see its own table."""
+    languages: Line | None = None
+    """The folder of own texts of the pages, relative to the file: one file for each language, such as `de.toml`."""
 
     @property
     def sign_in_has_groups(self) -> bool:

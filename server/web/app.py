@@ -15,6 +15,7 @@ from holdfast.server.web.hooks import HOOK_ROUTES, load_hooks
 from holdfast.server.web.metrics import HEALTH, METRICS, Metrics
 from holdfast.server.web.pages import PAGES
 from holdfast.server.web.pages.errors import error_page, fault_page
+from holdfast.server.web.pages.templating import find_text_folders
 from holdfast.server.web.problems import EXPECTED_ERRORS, WebProblem, make_problem
 from holdfast.server.web.provider import provider_pages
 from holdfast.server.web.security import HEADERS, Addresses, Csrf, Deadline, Patience, SecurityHeaders
@@ -40,7 +41,7 @@ async def _handle_fault(request: Request, error: Exception) -> Response:
 
 
 def create_app(site: Site, gate: Gate | None = None, patience: Patience | None = None) -> Starlette:
-    """Return the ASGI application for a site. Raises `ConfigError` for hooks with problems.
+    """Return the ASGI application for a site. Raises `ConfigError` for hooks or texts with problems.
 
     Args:
         site: The site.
@@ -74,5 +75,6 @@ def create_app(site: Site, gate: Gate | None = None, patience: Patience | None =
         ],
     )
     app.state.hooks = load_hooks(site.config)
+    app.state.text_folders = find_text_folders(site.config)
     app.state.site, app.state.gate, app.state.metrics = site, gate, Metrics(site)
     return app

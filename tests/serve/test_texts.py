@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.client.views.steps import Mark
 from holdfast.protocol.events import EVENT_TYPES, QuestionAccepted, QuestionClosed, QuestionEvent, QuestionMet
-from holdfast.server.notices.texts import choose_language, load_texts
+from holdfast.runtime.config import ConfigError
+from holdfast.server.notices.texts import check_texts, choose_language, load_texts
 from holdfast.server.web.pages import templating
 from holdfast.server.web.pages.templating import LANGUAGES
 
@@ -32,6 +33,34 @@ def test_a_language_is_a_file(folder: Path) -> None:
 
 def test_what_a_language_leaves_out_is_shown_in_english(folder: Path) -> None:
     assert load_texts("de", folder)("bye") == "Bye"
+
+
+def test_own_texts_come_before_ours_and_a_tag_in_any_case(folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "pt-BR.toml").write_text('bye = "Tchau"')
+    (own / "en.toml").write_text('hello = "Welcome {name}"')
+    assert choose_language("pt-br", folder, own) == "pt-BR"
+    t = load_texts("pt-BR", folder, own)
+    assert [t("bye"), t("hello", name="Ana")] == ["Tchau", "Welcome Ana"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("de", 'helo = "Hallo"', "unknown text helo; did you mean hello?"),
+        ("de", 'hello = "Hallo {user}"', "hello: unknown name {user}; there are: {name}"),
+        ("de", "[n]\nx = {one = '{', other = ''}", "n.x: "),
+        ("de", "hello = Hallo", "Invalid value"),
+        ("de_AT", "", "the tag of a language"),
+    ],
+)
+def test_own_texts_that_no_page_would_use_are_refused(folder: Path, name: str, text: str, reason: str) -> None:
+    own = folder / "own"
+    own.mkdir()
+    (own / f"{name}.toml").write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        check_texts(own, folder)
 
 
 def test_a_text_that_counts_has_two_forms(folder: Path) -> None:

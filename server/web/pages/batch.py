@@ -36,7 +36,7 @@ from holdfast.server.web.pages.answer_form import (
 )
 from holdfast.server.web.pages.filled_form import texts_of_form
 from holdfast.server.web.pages.question import find_open, send, tell_edit
-from holdfast.server.web.pages.templating import render
+from holdfast.server.web.pages.templating import choose_texts, render
 from holdfast.server.web.requests import read_form
 from holdfast.server.web.site import Site, find_site
 
@@ -55,9 +55,6 @@ class Selection:
     """Those of another form."""
     unavailable: Sequence[str]
     """The paths of those that are open no more, or cannot be read now."""
-
-
-SENT = "on its way, and no worker has received it yet"
 
 
 @dataclass(frozen=True)
@@ -96,15 +93,15 @@ async def send_batch(request: Request) -> Response:
         form = typed_form(first, texts, read.problems)
         return _batch_page(request, selection, form, 422 if read.problems else 200)
     turns = asyncio.Semaphore(AT_A_TIME)
-    results = await asyncio.gather(
-        *(_answer_one(turns, find_site(request), identity, question, do, texts) for question in selection.alike)
-    )
+    results = await asyncio.gather(*(_answer_one(turns, request, question, do, texts) for question in selection.alike))
     return _results_page(request, selection, results, texts)
 
 
 async def _answer_one(
-    turns: asyncio.Semaphore, site: Site, identity: Identity, question: Question, do: str, texts: Texts
+    turns: asyncio.Semaphore, request: Request, question: Question, do: str, texts: Texts
 ) -> BatchResult:
+    site, identity = find_site(request), require_identity(request)
+    under_way = BatchResult(question, choose_texts(request)("batch.sent"))
     action: Literal["accept", "decline"] = "decline" if do == "decline" else "accept"
     content = None if do == "decline" else read_answer(question, do, texts).content
     digests = dict(pair.split("=", 1) for pair in texts.get("shown", ()) if "=" in pair)
@@ -116,11 +113,11 @@ async def _answer_one(
         sending = send(site, identity, question, answer, key, first_text(texts, "comment").strip())
         task = site.dispatches.begin(place, sending)
         if not await has_ended(task, PATIENCE_SECONDS):
-            return BatchResult(question, SENT)
+            return under_way
         site.dispatches.forget(place)
         try:
             if not task.result():
-                return BatchResult(question, SENT)
+                return under_way
         except Refusal as refusal:
             return BatchResult(question, refusal.message)
         except (NoWorker, NothingSent, ConfigError, RPCError, UnknownRun) as error:

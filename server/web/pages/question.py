@@ -443,7 +443,7 @@ async def _collect_values(
     """Return what the template of an open question shows."""
     site, question, identity = find_site(request), asked.question, require_identity(request)
     runs, opening = site.find_runs(identity), split_heading(question.message)
-    who_not = await _who_not(runs, identity, question, datetime.now(UTC))
+    who_not = await _who_not(request, question, datetime.now(UTC))
     return {
         "question": question,
         "form": form,
@@ -548,16 +548,18 @@ def _find_next(items: Sequence[ListedQuestion], run: str) -> ListedQuestion | No
     return next((item for item in items if item.question.run != run), None)
 
 
-async def _who_not(runs: Runs, identity: Identity, question: Question, now: datetime) -> str | None:
+async def _who_not(request: Request, question: Question, now: datetime) -> str | None:
     """Return why this person may not answer, as far as the page knows it; the workflow decides."""
+    runs, identity, t = _runs(request), require_identity(request), choose_texts(request)
     if "answer" not in identity.scopes:
-        return f"sign in as {identity.user} to answer it"
+        return t("question.sign_in_as", user=identity.user)
     if reason := await runs.access.why_not_answer(question):
         return reason
     claimant = question.claimant(now)
     if claimant is not None and await runs.access.may("steer", question.run):
         return None  # they may release it, decline it, or cancel it
-    return None if claimant in (None, *list_assignee_names(identity.user, {})) else f"{claimant} has claimed it"
+    is_mine = claimant in (None, *list_assignee_names(identity.user, {}))
+    return None if is_mine else t("question.claimed_by", name=claimant)
 
 
 def _message(request: Request, error: Exception) -> str:

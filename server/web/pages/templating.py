@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,8 @@ from holdfast.client.texts import preview, result_text
 from holdfast.client.views.questions import QuestionView
 from holdfast.protocol.address import ELICITATION, parts
 from holdfast.protocol.display import clean, one_line
-from holdfast.server.notices.texts import Texts, choose_language, load_texts
+from holdfast.runtime.config import Config
+from holdfast.server.notices.texts import Texts, check_texts, choose_language, load_texts
 from holdfast.server.web.addresses import question_address, run_address
 from holdfast.server.web.content import extract_words
 from holdfast.server.web.gate import Identity
@@ -35,7 +36,17 @@ _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 def choose_texts(request: Request) -> Texts:
     """Return the texts in the language that the reader prefers."""
-    return load_texts(choose_language(request.headers.get("accept-language", ""), LANGUAGES), LANGUAGES)
+    folders = request.app.state.text_folders
+    return load_texts(choose_language(request.headers.get("accept-language", ""), *folders), *folders)
+
+
+def find_text_folders(config: Config) -> Sequence[Path]:
+    """Return the folders with the texts of the pages: ours, and that of `[serve]`. Raises `ConfigError`."""
+    if config.serve.languages is None:
+        return [LANGUAGES]
+    own = config.folder / config.serve.languages
+    check_texts(own, LANGUAGES)
+    return [LANGUAGES, own]
 
 
 def render(request: Request, template: str, status_code: int = 200, **values: object) -> HTMLResponse:
