@@ -145,7 +145,7 @@ class RunsFilter:
     ) -> list[tuple[int, Listed]]:
         """Return the runs of a part of visibility's list that fit, each with its index there."""
         asking = [
-            execution.id
+            execution
             for execution in chunk
             if execution.status not in STATUSES and (self.status != "paused" or _is_paused(execution))
         ]
@@ -271,19 +271,24 @@ async def _part(
     return listed.current_page or (), listed.next_page_token
 
 
-async def _read_standing(reader: QuestionReader, runs: Sequence[str]) -> tuple[dict[str, set[str]], set[str]]:
-    """Return whom each of some runs waits for, without those that wait for nobody, and which are stuck."""
-    rows: list[Waiting] = []
-    stuck: set[str] = set()
-    if runs:
-        inside = " OR ".join(f"WorkflowId = '{quote(run)}' OR WorkflowId STARTS_WITH '{quote(run)}/'" for run in runs)
-        told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
-        wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
-        async for execution in reader.tree.client.list_workflows(wanted):
-            rows += filter(None, [_read_waiting(execution)])
-            if execution.typed_search_attributes.get(PROBLEMS_KEY):
-                stuck.add(read_run(execution.id))
+async def _read_standing(
+    reader: QuestionReader, runs: Sequence[WorkflowExecution]
+) -> tuple[dict[str, set[str]], set[str]]:
+    """Return whom each of some open runs waits for, without those that wait for nobody, and which are stuck."""
+    told = [*runs, *await _list_telling_children(reader.tree.client, [run.id for run in runs])]
+    stuck = {read_run(execution.id) for execution in told if execution.typed_search_attributes.get(PROBLEMS_KEY)}
+    rows = [row for execution in told if (row := _read_waiting(execution)) is not None]
     return _join_names(await confirm_all(reader, rows, PATIENCE_SECONDS)), stuck
+
+
+async def _list_telling_children(client: Client, runs: Sequence[str]) -> list[WorkflowExecution]:
+    """Return the workflows in some runs that wait for a person or are stuck, as visibility has them."""
+    if not runs:
+        return []
+    inside = " OR ".join(f"WorkflowId STARTS_WITH '{quote(run)}/'" for run in runs)
+    told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
+    wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
+    return [execution async for execution in client.list_workflows(wanted)]
 
 
 def _join_names(rows: Iterable[Waiting]) -> dict[str, set[str]]:
@@ -399,7 +404,7 @@ async def confirm(reader: QuestionReader, row: Waiting, patience: float | None =
 
     Where no worker can be asked, it is returned as visibility has it.
     """
-    questions = await reader.read(row.owner, patience)
+    questions = await reader.read(row.owner, patience, row.task_queue)
     if questions is None:
         return row
     if not questions:
@@ -441,6 +446,7 @@ def _read_waiting(execution: WorkflowExecution) -> Waiting | None:
         questions=list(attributes.get(QUESTIONS_KEY) or ()),
         deadline=attributes.get(DEADLINE_KEY),
         blueprint=attributes.get(BLUEPRINT_KEY) or "",
+        task_queue=execution.task_queue,
     )
 
 

@@ -64,14 +64,17 @@ class QuestionReader:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._places = asyncio.Semaphore(MOST_READ)
 
-    async def read(self, workflow: str, patience: float | None = None) -> list[Question] | None:
+    async def read(
+        self, workflow: str, patience: float | None = None, task_queue: str | None = None
+    ) -> list[Question] | None:
         """Return the open questions of a workflow, none if it has ended; None if no worker can be asked.
 
         Args:
             workflow: The workflow's id.
             patience: Seconds after which one that does not answer counts as silent; None: as long as a query takes.
+            task_queue: That of the workflow, if it is known.
         """
-        found = await self._read(workflow, patience)
+        found = await self._read(workflow, patience, task_queue)
         return None if found is None or found.questions is None else list(found.questions)
 
     async def read_events(self, workflow: str) -> list[Question] | None:
@@ -97,34 +100,39 @@ class QuestionReader:
             last = [question for question in kept.last if question.id != closed]
             self._kept[workflow] = replace(kept, began=0.0, place=None, last=last)
 
-    async def _read(self, workflow: str, patience: float | None = None) -> OpenInWorkflow | None:
+    async def _read(
+        self, workflow: str, patience: float | None = None, task_queue: str | None = None
+    ) -> OpenInWorkflow | None:
         kept = self._kept.get(workflow)
         if patience is not None and kept is not None and kept.is_silent:
             return kept
-        reading = asyncio.ensure_future(self._read_in_turn(workflow, time.monotonic()))
+        reading = asyncio.ensure_future(self._read_in_turn(workflow, time.monotonic(), task_queue))
         reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # perhaps nobody waits for it
         try:
             return await asyncio.wait_for(asyncio.shield(reading), patience)
         except TimeoutError:
             return None
 
-    async def _read_in_turn(self, workflow: str, arrived: float) -> OpenInWorkflow:
+    async def _read_in_turn(self, workflow: str, arrived: float, task_queue: str | None) -> OpenInWorkflow:
         """Read a workflow, or return what somebody has begun to read since this reader arrived."""
         async with self._locks.setdefault(workflow, asyncio.Lock()):
             kept = self._kept.get(workflow)
             if kept is not None and kept.began >= arrived:
                 return kept
             async with self._places:
-                found = await self._read_now(workflow, kept)
+                found = await self._read_now(workflow, kept, task_queue)
             self._kept[workflow] = found
             self._kept.move_to_end(workflow)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
             return found
 
-    async def _read_now(self, workflow: str, kept: OpenInWorkflow | None) -> OpenInWorkflow:
+    async def _read_now(self, workflow: str, kept: OpenInWorkflow | None, task_queue: str | None) -> OpenInWorkflow:
         began = time.monotonic()
         try:
+            if kept is None and task_queue is not None:
+                # A command reads a workflow once, and a description would cost it more than the query.
+                return await self._query(workflow, began, task_queue)
             described = await self.tree.describe(workflow)
             if described.status != WorkflowExecutionStatus.RUNNING:
                 return OpenInWorkflow(began, None, ())
@@ -132,17 +140,17 @@ class QuestionReader:
             place = (described.run_id, described.history_length)
             if kept is not None and kept.place == place:
                 return replace(kept, began=began)
-            return await self._query(described, began, place)
+            return replace(await self._query(workflow, began, described.task_queue, described), place=place)
         except UnknownRun:
             return OpenInWorkflow(began, None, ())
         except NoWorker:
             return OpenInWorkflow(began, None, None, last=() if kept is None else kept.last)
 
     async def _query(
-        self, described: WorkflowExecutionDescription, began: float, place: tuple[str, int]
+        self, workflow: str, began: float, task_queue: str, described: WorkflowExecutionDescription | None = None
     ) -> OpenInWorkflow:
         """Query a workflow. Raises `UnknownRun` or `NoWorker`."""
-        if not await is_polled(self.tree.client, described.task_queue):
-            raise NoWorker(described.task_queue)  # a query would take many seconds to fail
-        view = await self.tree.view(described.id, unless_ended=True, described=described)
-        return OpenInWorkflow(began, place, view.questions, view.events, view.questions)
+        if not await is_polled(self.tree.client, task_queue):
+            raise NoWorker(task_queue)  # a query would take many seconds to fail
+        view = await self.tree.view(workflow, unless_ended=True, described=described)
+        return OpenInWorkflow(began, None, view.questions, view.events, view.questions)

@@ -260,6 +260,8 @@ class Waiting:
     deadline: datetime | None = None
     """The nearest of their deadlines."""
     blueprint: str = ""
+    task_queue: str | None = None
+    """The one that its worker polls."""
     open: list[Question] | None = None
     """The questions, of a list those that it is for; None where no worker can be asked for them."""
 

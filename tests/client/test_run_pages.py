@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.client.listing import RunsFilter, make_cursor
+from holdfast.client.listing import RunsFilter, make_cursor, read_page
+from holdfast.client.question_reader import QuestionReader
 from holdfast.runtime.errors import BadInput
 from tests.conftest import Harness, until
 
@@ -95,6 +96,15 @@ async def test_the_status_of_a_run_tells_of_questions_inside_a_loop(house: Harne
     await until(lambda: page(house, name, status="waiting"), "the run")
     assert await page(house, name) == [(run, "waiting", ["anyone"])]
     assert await page(house, name, status="running") == []
+
+
+async def test_a_list_that_is_read_once_describes_no_run(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = RunsFilter(f"once-{house.unique}", "waiting")
+    await house.start(ASK.format(name=wanted.blueprint))
+    await until(lambda: page(house, str(wanted.blueprint), status="waiting"), "the run")
+    monkeypatch.setattr(house.runs.reader.tree, "describe", None)
+    rows, _ = await read_page(QuestionReader(house.runs.reader.tree), wanted, 1)
+    assert [row.waiting_for for row in rows] == [["anyone"]]
 
 
 async def test_a_filter_by_status_finds_paused_and_ended_runs(house: Harness) -> None:
