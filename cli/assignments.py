@@ -13,7 +13,7 @@ from holdfast.cli.answer import only_question
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_question
 from holdfast.cli.flags import AsJson, By, IdempotencyKey, RunName
-from holdfast.cli.output import DONE, print_json, print_text
+from holdfast.cli.output import DONE, print_json, print_text, say
 from holdfast.cli.session import open_session
 from holdfast.cli.tables import when
 from holdfast.client.open_questions import OpenQuestions, find_question
@@ -117,14 +117,19 @@ def _seconds(text: str) -> float:
 
 
 async def _assign(run: str, named: str | None, kind: type[AssignmentCommand], fields: JSONObject, as_json: bool) -> int:
-    runs = (await open_session()).runs
+    session = await open_session()
+    runs = session.runs
     open_questions = await runs.find_questions(run, [] if named is None else [named])
     question = _find_named(open_questions, named)
     receipt = await runs.assignment.send(open_questions, kind, question=question.id, **fields)
+    from holdfast.server.notices.channels import AddressBook  # noqa: PLC0415  of two of these commands only
+
+    recipients = kind.read({**fields, "question": question.id}).recipients
+    if unknown := AddressBook(session.config.people, session.config.groups).list_unknown(recipients):
+        say(f"neither [people] nor [groups] names {', '.join(unknown)}: check the spelling, unless they sign in so")
     if as_json:
         print_json(receipt.model_dump(mode="json"))
     else:
-        recipients = kind.read({**fields, "question": question.id}).recipients
         print_text(f"{_words(receipt, recipients)}: {place(question.address)}")
     return DONE
 

@@ -82,6 +82,12 @@ class AddressBook:
             users |= dict.fromkeys(self._groups.get(name.removeprefix(GROUP), []) if is_group else [name])
         return list(users)
 
+    def list_unknown(self, names: Iterable[str]) -> list[str]:
+        """Return those of these users and groups that are named nowhere here; none in a book without anybody."""
+        members = {user for group in self._groups.values() for user in group}
+        known = members | self._people.keys() | self._signed_in.keys() | {f"{GROUP}{name}" for name in self._groups}
+        return [name for name in names if known and name not in known]
+
     def contact(self, user: str, *, instead_of: str | None = None, is_away: bool = False) -> Contact:
         """Return how a user is reached."""
         person = self._people.get(user, PersonSection())

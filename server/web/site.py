@@ -63,14 +63,27 @@ class Upkeep:
         """
         if self._record is None or not questions or not self._channels.by_name:
             return {}
-        book = None
-        with self._reading_people.note_failure(SQLAlchemyError):
-            book = await asyncio.to_thread(load_address_book, self._config, self._record.store)
-        if book is None:
+        if (book := await self._read_address_book()) is None:
             return {}
         now = datetime.now(UTC)
         names = {question.id: _list_unreached(question, self._channels, book, now) for question in questions}
         return {id_: lost for id_, lost in names.items() if lost}
+
+    async def list_unknown(self, names: Sequence[str]) -> list[str]:
+        """Return those of these users and groups that neither the configuration nor a sign-in has named.
+
+        None where nobody is named, and where it cannot be found out.
+        """
+        book = await self._read_address_book()
+        return [] if book is None else book.list_unknown(names)
+
+    async def _read_address_book(self) -> AddressBook | None:
+        """Return the people as configuration and sign-ins know them now; None if that cannot be read."""
+        if self._record is None:
+            return AddressBook(self._config.people, self._config.groups)
+        with self._reading_people.note_failure(SQLAlchemyError):
+            return await asyncio.to_thread(load_address_book, self._config, self._record.store)
+        return None
 
     async def lag(self) -> Lag | None:
         """Return how far the record is behind, if runs may be forgotten before they are recorded; else None."""

@@ -371,7 +371,9 @@ async def test_a_claim_keeps_a_question_until_it_is_released(house: Harness) -> 
 async def test_a_question_is_given_to_somebody_else(house: Harness) -> None:
     question = await started(house, "decide")
     async with desk(house) as ana:
-        assert (await ana.send(question, "delegate", to="cem")).status_code == 303
+        unsure = await ana.send(question, "delegate", to="cem")  # nobody of this name is known
+        assert (unsure.status_code, 'name="sure" value="user:cem"' in unsure.text) == (409, True)
+        assert (await ana.send(question, "delegate", to="cem", sure="user:cem")).status_code == 303
         assert (await ana.send(question, "answer", choice="now")).status_code == 403
     assert "user:cem" in (await house.one(question.run)).assignees
 

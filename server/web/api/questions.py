@@ -102,6 +102,13 @@ class DelegateInput(CommentInput):
     to: str = Field(min_length=1, max_length=200, description="user:NAME or group:NAME.")
 
 
+class GivenReceipt(AssignmentReceipt):
+    """The confirmation of a delegation or a reassignment."""
+
+    unknown: list[str] = []
+    """Users and groups among `to` that neither the configuration nor a sign-in has named: they may be misspelt."""
+
+
 class ReassignInput(CommentInput):
     """The new assignees of a question."""
 
@@ -120,12 +127,12 @@ async def release_question(exchange: Exchange) -> dict[str, Any]:
 
 async def delegate_question(exchange: Exchange) -> dict[str, Any]:
     """Give one's part in a question to somebody else."""
-    return await _assign(exchange, Delegation, to=exchange.body.to)
+    return await _give(exchange, Delegation, exchange.body.to)
 
 
 async def reassign_question(exchange: Exchange) -> dict[str, Any]:
     """Replace the assignees of a question, for who may steer the run."""
-    return await _assign(exchange, Reassignment, to=exchange.body.to)
+    return await _give(exchange, Reassignment, exchange.body.to)
 
 
 async def _assign(exchange: Exchange, command: type[AssignmentCommand], **fields: JSON) -> dict[str, Any]:
@@ -143,10 +150,22 @@ async def _assign(exchange: Exchange, command: type[AssignmentCommand], **fields
     return receipt.model_dump(mode="json")
 
 
-def _command(name: str, answer: Answerer, body: type[WebInput], scope: WebScope = "answer") -> ApiCall:
+async def _give(exchange: Exchange, command: type[AssignmentCommand], to: JSON) -> dict[str, Any]:
+    receipt = await _assign(exchange, command, to=to)
+    recipients = command.read({"question": receipt["question"], "to": to}).recipients
+    return {**receipt, "unknown": await exchange.site.upkeep.list_unknown(recipients)}
+
+
+def _command(
+    name: str,
+    answer: Answerer,
+    body: type[WebInput],
+    scope: WebScope = "answer",
+    result: type[AssignmentReceipt] = AssignmentReceipt,
+) -> ApiCall:
     problems = (403, 404, 409, 410, 422, 503)
     path = f"/questions/{{id}}/{name}"
-    return ApiCall("POST", path, answer, AssignmentReceipt, scope, body=body, takes_key=True, problems=problems)
+    return ApiCall("POST", path, answer, result, scope, body=body, takes_key=True, problems=problems)
 
 
 QUESTION_CALLS = [
@@ -162,8 +181,8 @@ QUESTION_CALLS = [
     ),
     _command("claim", claim_question, ClaimInput),
     _command("release", release_question, CommentInput),
-    _command("delegate", delegate_question, DelegateInput),
-    _command("reassign", reassign_question, ReassignInput, "steer"),
+    _command("delegate", delegate_question, DelegateInput, result=GivenReceipt),
+    _command("reassign", reassign_question, ReassignInput, "steer", GivenReceipt),
 ]
 
 

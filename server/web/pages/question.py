@@ -71,7 +71,7 @@ ACTIONS: Mapping[str, Literal["accept", "decline", "cancel"]] = {"decline": "dec
 MOVES = ("claim", "release", "delegate")
 REMADE: Mapping[str, Callable[[Question, Texts], AnswerForm]] = {"preview": edited_form, "restore": restored_form}
 """The buttons that send nothing, and show the form in another way."""
-UNTYPED = ("csrf", "digest", "key", "to")
+UNTYPED = ("csrf", "digest", "key", "to", "sure")
 """The fields of a form that are no part of the answer."""
 CLOSED_CODES = ("already_answered", "expired", "run_closed", "unknown_question")
 
@@ -179,6 +179,8 @@ async def send_answer(request: Request) -> Response:
         return await _question_page(request, asked, REMADE[do](question, texts))
     if drops_edit(question, do, texts):
         return await _refused_edit(request, asked, texts)
+    if do == "delegate" and (unsure := await _tell_unknown(request, texts)):
+        return await _refused_page(request, asked, texts, 409, message=unsure, do=do)
     if do in MOVES:
         sending = _move(find_site(request), identity, question, do, texts)
         return await _dispatch(request, identity, asked, do, texts, sending)
@@ -273,13 +275,27 @@ async def _move(site: Site, identity: Identity, question: Question, do: str, tex
         elif do == "release":
             await runs.assignment.release(question.run, question.id, by=identity.user, comment=comment)
         else:
-            name = first_text(texts, "to").strip()
-            to = name if ":" in name or not name else f"user:{name}"
-            await runs.assignment.delegate(question.run, question.id, to, by=identity.user, comment=comment)
+            await runs.assignment.delegate(
+                question.run, question.id, _read_delegate(texts), by=identity.user, comment=comment
+            )
     finally:
         site.runs.reader.forget(question.owner)
         site.live.nudge()
     return True
+
+
+def _read_delegate(texts: Texts) -> str:
+    name = first_text(texts, "to").strip()
+    return name if ":" in name or not name else f"user:{name}"
+
+
+async def _tell_unknown(request: Request, texts: Texts) -> str:
+    """Return that nobody knows the delegate, who may have been misspelt; empty once the form says so itself."""
+    to = _read_delegate(texts)
+    if first_text(texts, "sure") == to or not await find_site(request).upkeep.list_unknown([to]):
+        return ""
+    t = choose_texts(request)
+    return t("question.unknown_person", name=to, button=t("question.delegate"))
 
 
 async def _after_refusal(request: Request, asked: FoundQuestion, texts: Texts, refusal: Refusal, do: str) -> Response:
@@ -459,6 +475,7 @@ async def _collect_values(
         "can_answer": "answer" in identity.scopes and (who_not is None or bool(form.message)),
         "sees_run": await runs.access.may("see", question.run),
         "images": IMAGES,
+        "delegate": _read_delegate(form.filled.texts),
         "unreached": await _list_unreached(site, identity, question),
         "would_prove": runs.answering.proves_persons,
         "has_accepted": identity.user in question.accepted_by,
