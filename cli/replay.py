@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from temporalio.client import Client, WorkflowExecution, WorkflowHistory
+from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError
 
 from holdfast.blueprint.amounts import say_count
@@ -24,6 +24,7 @@ from holdfast.cli.session import open_session
 from holdfast.client.history import histories
 from holdfast.client.listing import open_workflows
 from holdfast.client.reading import BadUsage, from_json, text_of_file
+from holdfast.client.visibility import ListedExecution
 from holdfast.runtime.distribution import WORKER
 from holdfast.runtime.embedded import Startup
 from holdfast.runtime.errors import is_missing
@@ -140,21 +141,20 @@ async def _open_histories(client: Client, pinned: list[JSONObject]) -> AsyncIter
         yield some
 
 
-def _pinned_to(execution: WorkflowExecution) -> str | None:
+def _pinned_to(execution: ListedExecution) -> str | None:
     """Return the version of workers that a workflow is pinned to, as `deployment:build`; None if it moves on."""
-    kept = {name: values[0] for name, values in execution.search_attributes.items() if values}
-    if kept.get("TemporalWorkflowVersioningBehavior") != "Pinned":
+    if execution.read_word("TemporalWorkflowVersioningBehavior") != "Pinned":
         return None
-    return str(kept.get("TemporalWorkerDeploymentVersion"))
+    return execution.read_word("TemporalWorkerDeploymentVersion")
 
 
-def _not_replayed(execution: WorkflowExecution, reason: str) -> JSONObject:
+def _not_replayed(execution: ListedExecution, reason: str) -> JSONObject:
     """Return a row like those of a worker that replays."""
     return {
         "workflow": execution.id,
         "run": execution.run_id,
         "ok": None,
-        "events": execution.history_length,
+        "events": execution.info.history_length,
         "error": reason,
     }
 

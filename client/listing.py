@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
-from temporalio.client import Client, WorkflowExecution
-from temporalio.common import SearchAttributeKey
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.expressions.texts import fold
@@ -21,10 +20,10 @@ from holdfast.client.permissions import Permissions, read_access
 from holdfast.client.question_reader import PATIENCE_SECONDS, QuestionReader
 from holdfast.client.states import STATUSES, Listed, Waiting
 from holdfast.client.tree import UnknownRun
+from holdfast.client.visibility import LARGEST_PAGE, ListedExecution, get_page, list_executions
 from holdfast.protocol.address import read_run
 from holdfast.protocol.incoming import make_label
 from holdfast.protocol.names import (
-    ACCESS_ATTRIBUTE,
     BLUEPRINT_ATTRIBUTE,
     DEADLINE_ATTRIBUTE,
     EVENTS_ATTRIBUTE,
@@ -41,16 +40,9 @@ from holdfast.runtime.errors import Ambiguous, BadCursor
 from holdfast.runtime.namespace import quote
 
 Row = TypeVar("Row")
-BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
-ACCESS_KEY = SearchAttributeKey.for_text(ACCESS_ATTRIBUTE)
-WAITING_KEY = SearchAttributeKey.for_keyword_list(WAITING_ATTRIBUTE)
-QUESTIONS_KEY = SearchAttributeKey.for_keyword_list(QUESTIONS_ATTRIBUTE)
-SINCE_KEY = SearchAttributeKey.for_datetime(SINCE_ATTRIBUTE)
 PROBLEMS_ATTRIBUTE = "TemporalReportedProblems"
 """Set by the server while a workflow task fails, from the fifth time on."""
-PROBLEMS_KEY = SearchAttributeKey.for_keyword_list(PROBLEMS_ATTRIBUTE)
 STUCK = f"{PROBLEMS_ATTRIBUTE} IS NOT NULL AND ExecutionStatus = 'Running'"
-DEADLINE_KEY = SearchAttributeKey.for_datetime(DEADLINE_ATTRIBUTE)
 ALL_RUNS = f"{BLUEPRINT_ATTRIBUTE} IS NOT NULL AND ParentWorkflowId IS NULL AND ExecutionStatus != 'ContinuedAsNew'"
 """Runs, and authors' own workflows once they have asked; a workflow inside one of them has a parent.
 
@@ -59,11 +51,6 @@ A history that ended by continue-as-new is not listed: the one after it is.
 OURS = f"({BLUEPRINT_ATTRIBUTE} IS NOT NULL OR {WAITING_ATTRIBUTE} IS NOT NULL)"
 """Every workflow of a run, children too."""
 OPEN = f"{OURS} AND ExecutionStatus = 'Running'"
-LARGEST_PAGE = 1_000
-"""Rows that visibility is asked for at a time."""
-CALM_PAGE = 100
-"""Rows that are asked for at a time where nobody waits for them: the embedded server answers one query after the other,
-and took more than a second for 1,000 rows, in which no page of the inbox could be made."""
 CHUNK = 50
 """Rows that are looked at together."""
 MOST_BEHIND = 1_000
@@ -85,20 +72,20 @@ async def listed_runs(reader: QuestionReader, blueprint: str | None, *, waiting:
     """Return the runs, newest first; see `RunLists.all`."""
     client = reader.tree.client
     waits = _join_names(await confirm_all(reader, [row async for row in waiting_workflows(client)], PATIENCE_SECONDS))
-    stuck = {read_run(execution.id) async for execution in client.list_workflows(STUCK)}
-    rows = [_row(execution, waits, stuck) async for execution in client.list_workflows(_filter_blueprint(blueprint))]
+    stuck = {read_run(execution.id) async for execution in list_executions(client, STUCK)}
+    rows = [_row(execution, waits, stuck) async for execution in list_executions(client, _filter_blueprint(blueprint))]
     return [row for row in rows if row.waiting_for or not waiting]
 
 
-def _row(execution: WorkflowExecution, waits: dict[str, set[str]], stuck: Container[str]) -> Listed:
+def _row(execution: ListedExecution, waits: dict[str, set[str]], stuck: Container[str]) -> Listed:
     status = _status(execution, execution.id in waits)
     assignees = sorted(waits.get(execution.id, ())) if status in ("waiting", "paused") else []
-    name = execution.typed_search_attributes.get(BLUEPRINT_KEY) or ""
+    name = execution.read_word(BLUEPRINT_ATTRIBUTE) or ""
     is_stuck = execution.id in stuck
     return Listed(execution.id, name, status, execution.start_time, execution.close_time, assignees, is_stuck)
 
 
-def _status(execution: WorkflowExecution, has_questions: bool) -> Status:
+def _status(execution: ListedExecution, has_questions: bool) -> Status:
     """Return the status of a run as far as visibility has it."""
     if execution.status in STATUSES:
         return STATUSES[execution.status]
@@ -107,8 +94,8 @@ def _status(execution: WorkflowExecution, has_questions: bool) -> Status:
     return "waiting" if has_questions else "running"
 
 
-def _is_paused(execution: WorkflowExecution) -> bool:
-    return PAUSED_MEMO in execution.raw_info.memo.fields
+def _is_paused(execution: ListedExecution) -> bool:
+    return execution.has_memo(PAUSED_MEMO)
 
 
 @dataclass(frozen=True)
@@ -141,7 +128,7 @@ class RunsFilter:
         return not limited and self.status not in ("running", "waiting", "paused")
 
     async def select_fitting(
-        self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]
+        self, reader: QuestionReader, chunk: Sequence[ListedExecution]
     ) -> list[tuple[int, Listed]]:
         """Return the runs of a part of visibility's list that fit, each with its index there."""
         asking = [
@@ -157,7 +144,7 @@ class RunsFilter:
         ]
         return [(index, row) for index, row in rows if self.status in (None, row.status)]
 
-    async def _shows(self, execution: WorkflowExecution) -> bool:
+    async def _shows(self, execution: ListedExecution) -> bool:
         return self.permissions is None or self.permissions.may("see", await read_access(execution))
 
 
@@ -172,7 +159,7 @@ class _ListFilter(Protocol[Row]):
     def is_whole(self) -> bool:
         """True if visibility evaluates all of it."""
 
-    async def select_fitting(self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]) -> list[tuple[int, Row]]:
+    async def select_fitting(self, reader: QuestionReader, chunk: Sequence[ListedExecution]) -> list[tuple[int, Row]]:
         """Return the rows of a part of visibility's list that fit, each with its index there."""
 
 
@@ -259,36 +246,34 @@ async def _place_behind(reader: QuestionReader, wanted: _ListFilter[Row], count:
 
 async def _part(
     client: Client, query: str, place: bytes | None, size: int
-) -> tuple[Sequence[WorkflowExecution], bytes | None]:
+) -> tuple[Sequence[ListedExecution], bytes | None]:
     """Return a part of a list of visibility's, and the place behind it. Raises `BadCursor` for a place of none."""
-    listed = client.list_workflows(query, next_page_token=place)
     try:
-        await listed.fetch_next_page(page_size=size)
+        return await get_page(client, query, size, place or b"")
     except RPCError as error:
         if place is None or error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         raise BadCursor from None
-    return listed.current_page or (), listed.next_page_token
 
 
 async def _read_standing(
-    reader: QuestionReader, runs: Sequence[WorkflowExecution]
+    reader: QuestionReader, runs: Sequence[ListedExecution]
 ) -> tuple[dict[str, set[str]], set[str]]:
     """Return whom each of some open runs waits for, without those that wait for nobody, and which are stuck."""
     told = [*runs, *await _list_telling_children(reader.tree.client, [run.id for run in runs])]
-    stuck = {read_run(execution.id) for execution in told if execution.typed_search_attributes.get(PROBLEMS_KEY)}
+    stuck = {read_run(execution.id) for execution in told if execution.read_words(PROBLEMS_ATTRIBUTE)}
     rows = [row for execution in told if (row := _read_waiting(execution)) is not None]
     return _join_names(await confirm_all(reader, rows, PATIENCE_SECONDS)), stuck
 
 
-async def _list_telling_children(client: Client, runs: Sequence[str]) -> list[WorkflowExecution]:
+async def _list_telling_children(client: Client, runs: Sequence[str]) -> list[ListedExecution]:
     """Return the workflows in some runs that wait for a person or are stuck, as visibility has them."""
     if not runs:
         return []
     inside = " OR ".join(f"WorkflowId STARTS_WITH '{quote(run)}/'" for run in runs)
     told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
     wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
-    return [execution async for execution in client.list_workflows(wanted)]
+    return [execution async for execution in list_executions(client, wanted)]
 
 
 def _join_names(rows: Iterable[Waiting]) -> dict[str, set[str]]:
@@ -302,13 +287,13 @@ def _join_names(rows: Iterable[Waiting]) -> dict[str, set[str]]:
 async def running_runs(client: Client, blueprint: str | None) -> list[str]:
     """Return the ids of the runs that have not ended."""
     wanted = f"{_filter_blueprint(blueprint)} AND ExecutionStatus = 'Running'"
-    return [execution.id async for execution in client.list_workflows(wanted)]
+    return [execution.id async for execution in list_executions(client, wanted)]
 
 
 async def runs_beginning(client: Client, prefix: str, limit: int) -> list[str]:
     """Return the ids of the newest runs that begin with `prefix`, at most so many."""
     wanted = f"WorkflowId STARTS_WITH '{quote(prefix)}' AND {ALL_RUNS}"
-    return [execution.id async for execution in client.list_workflows(wanted if prefix else ALL_RUNS, limit=limit)]
+    return [execution.id async for execution in list_executions(client, wanted if prefix else ALL_RUNS, limit)]
 
 
 async def only_match(client: Client, prefix: str) -> str:
@@ -372,13 +357,13 @@ class WaitingFilter:
         return False
 
     async def select_fitting(
-        self, reader: QuestionReader, chunk: Sequence[WorkflowExecution]
+        self, reader: QuestionReader, chunk: Sequence[ListedExecution]
     ) -> list[tuple[int, Waiting]]:
         """Return the rows of a part of visibility's list that fit, each with its index there."""
         rows = await asyncio.gather(*(self._confirm(reader, execution) for execution in chunk))
         return [(index, row) for index, row in enumerate(rows) if row is not None]
 
-    async def _confirm(self, reader: QuestionReader, execution: WorkflowExecution) -> Waiting | None:
+    async def _confirm(self, reader: QuestionReader, execution: ListedExecution) -> Waiting | None:
         listed = _read_waiting(execution)
         row = None if listed is None else await confirm(reader, listed, self.patience)
         if row is None or not self._fits(row):
@@ -429,24 +414,23 @@ async def waiting_workflows(
 ) -> AsyncIterator[Waiting]:
     """Yield the workflows with open questions as visibility has them, newest first: some were closed since."""
     query = (wanted or WaitingFilter()).query
-    async for execution in client.list_workflows(query, limit=limit, page_size=CALM_PAGE):
+    async for execution in list_executions(client, query, limit):
         if (row := _read_waiting(execution)) is not None:
             yield row
 
 
-def _read_waiting(execution: WorkflowExecution) -> Waiting | None:
-    attributes = execution.typed_search_attributes
-    if not (list_awaited := attributes.get(WAITING_KEY)):
+def _read_waiting(execution: ListedExecution) -> Waiting | None:
+    if not (waiting_for := execution.read_words(WAITING_ATTRIBUTE)):
         return None
     return Waiting(
         run=read_run(execution.id),
         owner=execution.id,
-        waiting_for=list(list_awaited),
-        since=attributes.get(SINCE_KEY) or execution.execution_time or execution.start_time,
-        questions=list(attributes.get(QUESTIONS_KEY) or ()),
-        deadline=attributes.get(DEADLINE_KEY),
-        blueprint=attributes.get(BLUEPRINT_KEY) or "",
-        task_queue=execution.task_queue,
+        waiting_for=waiting_for,
+        since=execution.read_time(SINCE_ATTRIBUTE) or execution.start_time,
+        questions=execution.read_words(QUESTIONS_ATTRIBUTE),
+        deadline=execution.read_time(DEADLINE_ATTRIBUTE),
+        blueprint=execution.read_word(BLUEPRINT_ATTRIBUTE) or "",
+        task_queue=execution.info.task_queue,
     )
 
 
@@ -478,20 +462,20 @@ def _seal(text: str, wanted: _ListFilter[Row]) -> str:
     return make_digest(type(wanted).__name__, wanted.query, searched, text)[:SEAL_LENGTH]
 
 
-def open_runs(client: Client) -> AsyncIterator[WorkflowExecution]:
+def open_runs(client: Client) -> AsyncIterator[ListedExecution]:
     """Return every run that has not ended."""
-    return client.list_workflows(f"{ALL_RUNS} AND ExecutionStatus = 'Running'", page_size=CALM_PAGE)
+    return list_executions(client, f"{ALL_RUNS} AND ExecutionStatus = 'Running'")
 
 
-def open_workflows(client: Client) -> AsyncIterator[WorkflowExecution]:
+def open_workflows(client: Client) -> AsyncIterator[ListedExecution]:
     """Return every workflow that has not ended, of all runs."""
-    return client.list_workflows(OPEN, page_size=CALM_PAGE)
+    return list_executions(client, OPEN)
 
 
 async def runs_waiting_for(reader: QuestionReader, name: str, key: str) -> list[str]:
     """Return the ids of the runs with a step that waits for this event; of one that nobody can be asked, that may."""
     wanted = f"{EVENTS_ATTRIBUTE} IN ('{quote(make_label(name, key))}', '{MANY}') AND ExecutionStatus = 'Running'"
-    workflows = [execution.id async for execution in reader.tree.client.list_workflows(wanted)]
+    workflows = [execution.id async for execution in list_executions(reader.tree.client, wanted)]
     awaits = await asyncio.gather(*(reader.read_events(workflow) for workflow in workflows))
     waiting = [
         read_run(workflow)

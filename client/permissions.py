@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from temporalio.client import WorkflowExecution
 
 from holdfast.client.tree import Tree, UnknownRun
+from holdfast.client.visibility import ListedExecution
 from holdfast.protocol.access import (
     THIS_MACHINE,
     AccessPolicy,
@@ -70,7 +71,7 @@ async def _read(tree: Tree, archive: Archive | None, run: str) -> RunAccess:
         return archived
 
 
-async def read_access(execution: WorkflowExecution) -> RunAccess:
+async def read_access(execution: WorkflowExecution | ListedExecution) -> RunAccess:
     """Return what stands in the memo of a run; of an author's own workflow that nobody has started it.
 
     What cannot be read here, for want of a codec or a key, lets nobody see the run: one such run must not end a list.

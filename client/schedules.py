@@ -26,9 +26,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.blueprint.json_values import JSONObject
 from holdfast.blueprint.kinds import Blueprint
-from holdfast.client.listing import BLUEPRINT_KEY
 from holdfast.client.runs import Runs
-from holdfast.client.starting import check_start, define_run, make_attributes
+from holdfast.client.starting import BLUEPRINT_KEY, check_start, define_run, make_attributes
 from holdfast.protocol.names import ACCESS_MEMO, PIPELINE_WORKFLOW
 from holdfast.protocol.runs import PipelineState, write_summary
 from holdfast.runtime.errors import BadInput, is_missing, make_server_error, raise_server_errors

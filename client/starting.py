@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from temporalio.client import Client
 from temporalio.common import (
+    SearchAttributeKey,
     SearchAttributePair,
     TypedSearchAttributes,
     WorkflowIDConflictPolicy,
@@ -18,11 +19,17 @@ from temporalio.service import RPCError
 
 from holdfast.blueprint.defaults import complete_input
 from holdfast.client.answering import Answering
-from holdfast.client.listing import ACCESS_KEY, BLUEPRINT_KEY
 from holdfast.client.outgoing import check_outgoing
 from holdfast.protocol.access import AccessPolicy, RunAccess
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.names import ACCESS_MEMO, LONGEST_RUN_ID, PIPELINE_WORKFLOW, join_run_id
+from holdfast.protocol.names import (
+    ACCESS_ATTRIBUTE,
+    ACCESS_MEMO,
+    BLUEPRINT_ATTRIBUTE,
+    LONGEST_RUN_ID,
+    PIPELINE_WORKFLOW,
+    join_run_id,
+)
 from holdfast.protocol.past_link import PAST_MEMO, PastLink
 from holdfast.protocol.runs import Definition, HistoryLimits, LossPolicy, PipelineState, write_summary
 from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, describe_excess
@@ -31,6 +38,9 @@ from holdfast.runtime.payloads import stores_large
 
 if TYPE_CHECKING:
     from holdfast.blueprint.kinds import Blueprint
+
+BLUEPRINT_KEY = SearchAttributeKey.for_keyword(BLUEPRINT_ATTRIBUTE)
+ACCESS_KEY = SearchAttributeKey.for_text(ACCESS_ATTRIBUTE)
 
 
 def new_run_id(blueprint: Blueprint) -> str:

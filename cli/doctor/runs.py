@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shlex
 
-from temporalio.client import WorkflowExecution
 from temporalio.service import RPCError
 
 from holdfast.blueprint.amounts import say_count
 from holdfast.cli.doctor.findings import Finding
 from holdfast.cli.doctor.server import Deployment
-from holdfast.client.listing import CALM_PAGE, OPEN
+from holdfast.client.listing import OPEN
 from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.stopping import at_once
+from holdfast.client.visibility import ListedExecution, list_executions
 from holdfast.protocol.address import read_run
 from holdfast.runtime.errors import is_missing, make_server_error
 
@@ -24,7 +24,7 @@ async def check_runs(deployment: Deployment) -> list[Finding]:
     """Return what keeps open runs from going on."""
     client = deployment.client
 
-    async def look(execution: WorkflowExecution) -> list[Obstacle]:
+    async def look(execution: ListedExecution) -> list[Obstacle]:
         handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
         try:
             return await find_obstacles(client, await handle.describe())
@@ -34,7 +34,7 @@ async def check_runs(deployment: Deployment) -> list[Finding]:
             raise
 
     try:
-        listed = [execution async for execution in client.list_workflows(OPEN, limit=MOST, page_size=CALM_PAGE)]
+        listed = [execution async for execution in list_executions(client, OPEN, MOST)]
     except RPCError as error:
         if make_server_error(error).code != "not_set_up":  # the check of the namespace says so
             raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -31,7 +31,6 @@ from holdfast.server.record.progress import (
     WorkflowProgress,
     find_reset,
     list_closed_workflows,
-    list_open_workflows,
     make_scope,
     name_lease,
     read_listed,
@@ -39,6 +38,7 @@ from holdfast.server.record.progress import (
 from holdfast.server.record.reader import Reader
 from holdfast.server.record.reads import ReadJob, WorkflowReads
 from holdfast.server.record.store import RecordStore
+from holdfast.server.record.watches import OpenWatch, OpenWatches, WorkflowWatch
 
 log = logging.getLogger(__name__)
 
@@ -56,23 +56,6 @@ UNREAD = (NoWorker, RPCError, ServerUnreachable)
 """Why a workflow cannot be read now: its worker, Temporal, or the keys and the store of its values."""
 STUCK_AFTER = timedelta(hours=1)
 """The end of a run is recorded without its last events once they could not be read for so long."""
-
-
-@dataclass
-class WorkflowWatch:
-    """An open workflow between two looks at it."""
-
-    signature: str
-    due: float = 0.0
-    """On the monotonic clock."""
-    pause: float = PACE_SECONDS
-    length: int = -1
-    """The number of events in its history at the last look."""
-
-    def put_off(self, *, moved: bool) -> None:
-        """Set the next look: soon after something new, ever later while nothing is."""
-        self.pause = PACE_SECONDS if moved else min(self.pause * 2, LONGEST_PAUSE)
-        self.due = time.monotonic() + self.pause
 
 
 class Recorder:
@@ -97,7 +80,7 @@ class Recorder:
         self._reader = Reader(tree, store)
         self._trouble = LastingTrouble(log, "bringing the record up to date")
         self._runs = FirstRuns(tree.client, store)
-        self._watches: dict[str, WorkflowWatch] = {}
+        self._watches = OpenWatches(tree.client, task_queue)
         self._reads = WorkflowReads()
         self._slow: list[str] | None = None
         """The slow reads that are noted; None before the first round, as another process may have noted some."""
@@ -126,9 +109,10 @@ class Recorder:
     async def round(self) -> int:
         """Read what has changed, then some of what may have; return the number of new entries."""
         await self._list_closed()
+        await self._watches.find()
         jobs = [
-            ReadJob(found.workflow, found.temporal_run, partial(self._read_open, found))
-            for found in await self._list_due()
+            ReadJob(watch.listed.workflow, watch.listed.temporal_run, partial(self._read_open, watch))
+            for watch in self._watches.choose_due(A_ROUND)
         ]
         jobs += [
             ReadJob(progress.workflow, progress.temporal_run, partial(self._read_closed, progress))
@@ -200,6 +184,7 @@ class Recorder:
             await asyncio.to_thread(self.progress.list_closed, latest)
 
     async def _note_closed(self, sighting: ListedWorkflow) -> None:
+        self._watches.forget(sighting.temporal_run)
         stored = await asyncio.to_thread(self.progress.by_temporal_run, sighting.temporal_run)
         if stored is None or stored.closed is None:
             progress = replace(await self._read_progress(sighting), closed=sighting.closed, complete=False)
@@ -229,24 +214,9 @@ class Recorder:
         await self._reader.note_reset(progress, reset)
         return True
 
-    async def _list_due(self) -> list[ListedWorkflow]:
-        """Return the open workflows to look at: new and changed ones, then those whose time has come."""
-        watches: dict[str, WorkflowWatch] = {}
-        ready: list[ListedWorkflow] = []
-        async for sighting in list_open_workflows(self.tree.client, self._queue):
-            watch = self._watches.get(sighting.temporal_run)
-            if watch is None or watch.signature != sighting.signature:
-                watch = WorkflowWatch(sighting.signature)
-            watches[sighting.temporal_run] = watch
-            if watch.due <= time.monotonic():
-                ready.append(sighting)
-        self._watches = watches
-        ready.sort(key=lambda sighting: watches[sighting.temporal_run].due)
-        return ready[:A_ROUND]
-
-    async def _read_open(self, sighting: ListedWorkflow) -> int:
+    async def _read_open(self, watch: OpenWatch) -> int:
         """Read an open workflow if its history has grown; return the number of new entries."""
-        watch = self._watches[sighting.temporal_run]
+        sighting = watch.listed
         described = await self._describe(sighting)
         if described is not None:
             sighting = read_listed(described.raw_info)  # it says more than a list does
@@ -287,7 +257,7 @@ class Recorder:
         """Return the closed workflows that can be read now."""
         unread = await asyncio.to_thread(self.progress.unread, A_ROUND)
         self._put_off = {
-            progress.temporal_run: self._put_off.get(progress.temporal_run, WorkflowWatch("")) for progress in unread
+            progress.temporal_run: self._put_off.get(progress.temporal_run, WorkflowWatch()) for progress in unread
         }
         return [progress for progress in unread if self._put_off[progress.temporal_run].due <= time.monotonic()]
 

@@ -9,10 +9,11 @@ import pytest
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
-from holdfast.client.listing import DEADLINE_KEY, WAITING_KEY, WaitingFilter
+from holdfast.client.listing import WaitingFilter
 from holdfast.client.states import Waiting
 from holdfast.protocol.names import QUESTIONS_ATTRIBUTE, SINCE_ATTRIBUTE, WAITING_ATTRIBUTE
 from holdfast.protocol.people import MANY, listed_ids
+from holdfast.workflows.details import DEADLINE_KEY, WAITING_KEY
 from tests.conftest import Harness, until
 
 ASK = "steps: [{kind: hitl, name: ask, message: Go?, timeout: 2h}]"
