@@ -28,7 +28,7 @@ from holdfast.cli.render import question_text, wrap
 from holdfast.client.answer_files import Entry
 from holdfast.client.forms import ABSENT, FormField, list_fields, shown_default
 from holdfast.client.reading import BadUsage, from_json, in_short, parse_content
-from holdfast.protocol.answers import Answer
+from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.display import one_line
 from holdfast.protocol.questions import Question
 
@@ -63,7 +63,10 @@ class AnswerFile:
         """Return the answer of the first unused entry that fits."""
         for entry in self.entries:
             if entry.can_answer(question):
-                return entry.answer(question)
+                try:
+                    return entry.answer(question)
+                except Refusal as refusal:
+                    self.tell_refusal(question, refusal.message)
         return None
 
     def tell_refusal(self, question: Question, reason: str) -> None:
@@ -92,11 +95,13 @@ class PipedAnswers:
         if question.id != self.asked and not _is_at_end():
             self.asked = question.id
             self.out.print(question_text(question))
-        line = read_line()
-        if line is None:
-            return None
-        self.out.print("> …" if question.asked.hidden else f"> {line}")
-        return Answer(question=question.id, content=parse_content(line, question))
+        while (line := read_line()) is not None:
+            self.out.print("> …" if question.asked.hidden else f"> {line}")
+            try:
+                return Answer(question=question.id, content=parse_content(line, question))
+            except Refusal as refusal:
+                self.tell_refusal(question, refusal.message)
+        return None
 
     def tell_refusal(self, question: Question, reason: str) -> None:
         """See base class."""
@@ -142,7 +147,11 @@ class Terminal:
         fields = list_fields(question)
         try:
             while True:
-                content = await (self._form(question, fields) if fields else self._line(question))
+                try:
+                    content = await (self._form(question, fields) if fields else self._line(question))
+                except Refusal as refusal:
+                    self.tell_refusal(question, refusal.message)
+                    continue
                 problems = question.find_problems(content)
                 if not problems:
                     return Answer(question=question.id, content=content, digest=question.digest)

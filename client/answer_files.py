@@ -11,7 +11,7 @@ from holdfast.blueprint.errors import BlueprintError, Problem
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.json_values import JSON
 from holdfast.blueprint.source import PlacedDict, PlacedList, plain
-from holdfast.client.reading import BadUsage, read_placed, text_of_file
+from holdfast.client.reading import BadUsage, complete, read_placed, text_of_file
 from holdfast.protocol.address import names_at
 from holdfast.protocol.answers import Answer
 from holdfast.protocol.people import Groups, why_not
@@ -49,11 +49,11 @@ class Entry:
         return self.times - len(self.tried)
 
     def answer(self, question: Question) -> Answer:
-        """Return its answer to the question, and count it as used."""
+        """Return its answer to the question, and count it as used. Raises `Refusal` for words that cannot be read."""
         self.tried.add(question.id)
         if self.decline:
             return Answer(question=question.id, action="decline")
-        return Answer(question=question.id, content=question.asked.read_short(self.content))
+        return Answer(question=question.id, content=complete(self.content, question))
 
 
 def waits_for_escalation(question: Question, by: str | None, groups: Groups) -> bool:

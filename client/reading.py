@@ -15,7 +15,7 @@ from typing import NoReturn
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.json_values import JSON, JSONObject
 from holdfast.blueprint.people import canonical_name
-from holdfast.blueprint.questions import Asked
+from holdfast.blueprint.questions import Asked, InvalidAnswer
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.questions import Question
 from holdfast.protocol.size_limits import MOST_BYTES, MOST_LEVELS, MOST_VALUES, SizeLimit, check_value
@@ -88,7 +88,10 @@ def says_string(schema: JSONObject) -> bool:
 
 
 def parse_content(text: str, question: Question | None) -> JSON:
-    """Return the content of a typed answer; `a,b` is a list where several options may be chosen."""
+    """Return the content of a typed answer; `a,b` is a list where several options may be chosen.
+
+    Raises as `in_short`.
+    """
     if question is None:
         return parse_value(text, None)
     asked = question.asked
@@ -130,14 +133,35 @@ def list_words(schema: JSONObject) -> list[str]:
 
 
 def in_short(text: str, question: Question) -> JSON:
-    """Return the content that short words or an object of corrections stand for; None if they stand for none."""
-    if (short := question.asked.read(text)) is not None:
-        return short
+    """Return the content that short words or an object of corrections stand for; None if they stand for none.
+
+    Raises `Refusal` for words that the question's kind cannot read.
+    """
     try:
         changes = from_json(text)
     except ValueError:
-        return None
+        changes = None
+    try:
+        short = question.asked.read(text)
+    except InvalidAnswer as error:
+        if not isinstance(changes, dict):
+            raise _refuse(question, error) from None
+        short = None
+    if short is not None:
+        return short
     return question.asked.read_corrections(changes) if isinstance(changes, dict) else None
+
+
+def complete(content: JSON, question: Question) -> JSON:
+    """Return the content that a text or corrections stand for, else the content itself. Raises as `in_short`."""
+    try:
+        return question.asked.read_short(content)
+    except InvalidAnswer as error:
+        raise _refuse(question, error) from None
+
+
+def _refuse(question: Question, error: InvalidAnswer) -> Refusal:
+    return Refusal("invalid_answer", f"question {question.id}: {error}", list(error.problems), question.id)
 
 
 def yes_or_no(question: Question | None, yes: bool, reason: str = "") -> JSON:

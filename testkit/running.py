@@ -229,11 +229,11 @@ class CaseRun:
         return not waits_for_escalation(question, answer.by, DEPLOYMENT.groups)
 
     async def _answer(self, question: Question, written_answer: _TestAnswer) -> None:
-        answer = written_answer.entry.answer(question)
         by, runs = written_answer.by, self.runs
         if question.proof is not None and by is not None:  # a test has nobody who signs in
             runs = runs.acting_as(Sender(by, proof=question.proof))
         try:
+            answer = written_answer.entry.answer(question)
             receipts = await runs.answer(self.run, [answer], by=by)
         except Refusal as refusal:
             if refusal.code != written_answer.refused:

@@ -36,6 +36,10 @@ def write_definition(name: str, step: PlacedDict, path: str, expansion: Expansio
         expansion.add(places[1], f"{path}.ask", "bad_value", message, hint)
         if (meant := nearest(name, list_kinds_for_steps())) is not None:
             step.put("ask", meant, places)
+            return step
+        for key in [key for key in step if key not in own]:  # settings of the kind, perhaps
+            step.take(key)
+        step.put("ask", PlacedDict.at(places[1], name="unknown", answer={}), places)
         return step
     for key in [key for key in setting_names(kind) if key in own]:
         message = f"the kind {kind.kind!r} cannot be asked in a step: its field {key!r} is a key of every hitl step"

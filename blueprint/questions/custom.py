@@ -6,6 +6,7 @@ its `KindDefinition`, which stands in the run's history. So a changed package ch
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -231,24 +232,36 @@ class CustomQuestion(Asked):
         return self._plain.secret_values(content)
 
     def read(self, text: str) -> JSON:
-        """Return the content that the class of the kind reads in typed words. For clients: it may import a package."""
+        """Return the content that the class of the kind reads in typed words; raises as `read_typed`.
+
+        For clients: it may import a package.
+        """
         return read_typed(self.listed_as, self.definition.settings, text)
 
 
 def find_kind(name: str, folder: Path | None = None) -> type[QuestionKind] | None:
     """Return the class of an author's kind; None if no package has it. Not for workflows: it imports packages."""
     if name not in QUESTION_KINDS:
-        import_packages(folder)
+        _import_kinds(folder)
     return known_kinds().get(name)
 
 
 def describe_unknown(name: str, folder: Path | None) -> tuple[str, str | None]:
     """Return the message for a kind that there is not, and the hint: a kind that is meant, or why a package failed."""
+    failed = [f"{package} cannot be imported: {reason}" for package, reason in _import_kinds(folder).items()]
     known = [*list_kinds_for_steps(), *known_kinds()]
-    failed = [f"{package} cannot be imported: {reason}" for package, reason in import_packages(folder).items()]
     hint = "; ".join(failed) or "a kind of yours is a class in a package that [worker] imports lists"
     message = f"'ask' must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, not {name[:60]!r}"
     return message, did_you_mean(name, known) or hint
+
+
+def _import_kinds(folder: Path | None) -> dict[str, str]:
+    """Import the authors' packages; return by package why one failed, of which no kind is left: no worker has it."""
+    failed = import_packages(folder)
+    for name, kind in known_kinds().items():
+        if any(f"{kind.__module__}.".startswith(f"{package}.") for package in failed):
+            del QUESTION_KINDS[name]
+    return failed
 
 
 def known_kinds() -> dict[str, type[QuestionKind]]:
@@ -267,9 +280,26 @@ def read_settings(kind: type[QuestionKind], settings: JSONObject) -> QuestionKin
 
 
 def read_typed(name: str, settings: JSONObject, text: str) -> JSON:
-    """Return the content that typed words mean for a kind; None if they mean nothing, or the class is not here."""
+    """Return the content that typed words mean for a kind; None if they mean nothing.
+
+    Raises:
+        InvalidAnswer: The class is not here, it has changed since the question was asked, or its `read` raises.
+    """
     kind = find_kind(name)
+    if kind is None:
+        raise InvalidAnswer(f"the kind {name!r} reads words, and no package here has it: give the content as JSON")
     try:
-        return None if kind is None else read_settings(kind, settings).read(text)
-    except ValidationError:  # the package has changed since the question was asked
-        return None
+        asked = read_settings(kind, settings)
+    except ValidationError:
+        raise InvalidAnswer(f"the kind {name!r} has changed since it was asked: give the content as JSON") from None
+    try:
+        return asked.read(text)
+    except InvalidAnswer:
+        raise
+    except Exception as error:  # noqa: BLE001  the author's code
+        raise InvalidAnswer(f"the kind {name!r} cannot read {text[:60]!r}: {_describe_raise(error)}") from None
+
+
+def _describe_raise(error: Exception) -> str:
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} (raised at {at.filename}:{at.lineno} in {at.name})"

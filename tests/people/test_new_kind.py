@@ -5,9 +5,11 @@ The classes are those of examples/connect_service: nothing of Holdfast names the
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -29,9 +31,12 @@ from holdfast.blueprint.questions import (
     question_kind,
 )
 from holdfast.blueprint.schema import language_schema
+from holdfast.cli.prompts import AnswerFile, PipedAnswers
 from holdfast.cli.render import answer_command, question_text
+from holdfast.cli.tables import console
+from holdfast.client.answer_files import Entry
 from holdfast.client.reading import parse_content
-from holdfast.protocol.answers import Answer
+from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.questions import Question
 from holdfast.runtime.secrets import SecretDirectory
 from holdfast.server.mcp.elicitation import content_from, form_for
@@ -144,6 +149,39 @@ def test_a_terminal_asks_for_its_fields_and_reads_typed_words_as_it_says(typing:
     )
 
 
+def test_words_that_its_class_raises_at_are_refused_and_asked_for_again(
+    typing: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_: Rating, text: str) -> dict[str, int]:
+        return {"stars": int(text)}
+
+    monkeypatch.setattr(Rating, "read", read)
+    with pytest.raises(Refusal, match=r"cannot read 'so so': ValueError: .*test_new_kind.py:\d+ in read\)") as refused:
+        parse_content("so so", RATING)
+    assert (refused.value.code, refused.value.question) == ("invalid_answer", RATING.id)
+    assert parse_content('{"stars": 1}', RATING) == {"stars": 1}
+    assert typing.content(RATING, "so so", "3", "", "") == {"stars": 3}
+    assert "cannot read 'so so'" in typing.shown.getvalue()
+    lines = iter(["so so", "2"])
+    monkeypatch.setattr("holdfast.cli.prompts._is_at_end", lambda: False)
+    monkeypatch.setattr("holdfast.cli.prompts.read_line", lambda: next(lines, None))
+    answer = asyncio.run(PipedAnswers(console(typing.shown)).answer(RATING))
+    assert answer is not None and answer.content == {"stars": 2}
+    written = AnswerFile([Entry("*", "so so"), Entry("*", "4")], console(typing.shown))
+    answer = asyncio.run(written.answer(RATING))
+    assert answer is not None and answer.content == {"stars": 4}
+
+
+def test_words_for_a_class_that_has_changed_or_gone_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = define_kind(Rating(message="How was it?")).model_copy(update={"settings": {"points": 5}})
+    with pytest.raises(Refusal, match="has changed since it was asked: give the content as JSON"):
+        parse_content("***", question(CustomQuestion.define(before, "How was it?")))
+    monkeypatch.delitem(QUESTION_KINDS, "rating")
+    with pytest.raises(Refusal, match="no package here has it: give the content as JSON"):
+        parse_content("***", RATING)
+    assert parse_content('{"stars": 2}', RATING) == {"stars": 2}
+
+
 def test_an_assistant_puts_it_before_a_person_as_a_form() -> None:
     form = form_for(RATING)
     assert {name: field["type"] for name, field in form["properties"].items()} == {
@@ -187,6 +225,31 @@ def test_a_step_that_asks_wrongly_is_refused_with_its_place(keys: str, problem: 
     with pytest.raises(BlueprintError) as raised:
         loads(f"steps: [{{kind: hitl, name: a, message: Hm?, {keys}}}]")
     assert any(problem in str(one) and one.line == 1 and "steps[0]" in one.path for one in raised.value.problems)
+
+
+GONE = """
+steps:
+  - {kind: hitl, name: a, ask: criteria, top: 5, message: Hm?, timeout: 1d, default: {speed: 1}}
+  - {name: b, uses: passthrough, input: "{{ steps.a.output.speed }}"}
+"""
+
+
+def test_of_a_kind_that_there_is_not_only_that_is_told() -> None:
+    with pytest.raises(BlueprintError) as raised:
+        loads(GONE)
+    assert [(one.path, one.code) for one in raised.value.problems] == [("steps[0].ask", "bad_value")]
+
+
+def test_of_a_package_that_cannot_be_imported_no_kind_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from holdfast.blueprint.questions import QuestionKind, question_kind\n"
+    text += "@question_kind\nclass Criteria(QuestionKind):\n    kind = 'criteria'\nimport nothing_here\n"
+    (tmp_path / "half_a_package.py").write_text(text)
+    (tmp_path / "holdfast.toml").write_text('[worker]\nimports = ["half_a_package"]\n')
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with pytest.raises(BlueprintError, match="half_a_package cannot be imported: ModuleNotFoundError"):
+            loads(GONE)
+    assert "criteria" not in QUESTION_KINDS
 
 
 def test_what_reads_its_output_is_checked_before_the_run() -> None:
