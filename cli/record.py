@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import DBAPIError
 
+from holdfast.blueprint.questions.secret import DIRECTORY, SecretReference
 from holdfast.cli.command import perform
 from holdfast.cli.completion import complete_question
 from holdfast.cli.flags import AsJson, By, RunName
@@ -25,6 +27,7 @@ from holdfast.client.open_questions import find_question
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
 from holdfast.client.successors import find_successors
 from holdfast.client.tree import UnknownRun
+from holdfast.protocol.address import names_at
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
@@ -40,6 +43,8 @@ from holdfast.server.record.verification import verify
 
 app = typer.Typer(rich_markup_mode=None)
 
+STORED = re.compile(re.escape(str(SecretReference(DIRECTORY, ""))) + "[0-9a-f]{32}")
+"""The reference of a secret that somebody has entered."""
 COLUMNS = ("id", "at", "run", "n", "workflow", "offset", "type", "address", "question", "content")
 """The columns of an export as CSV."""
 
@@ -94,9 +99,13 @@ async def _question(session: Session, record: Record, run: str, name: str) -> tu
     with suppress(NoWorker, UnknownRun):
         if (question := find_question(await session.runs.questions(run), name)) is not None:
             return question.id, question.owner
-    recorded = [entry for entry in await record.entries(run) if (entry.question or "").startswith(name)]
-    ids = {entry.question: entry.workflow for entry in recorded if entry.question is not None}
-    if len(ids) != 1:
+    recorded = [entry for entry in await record.entries(run) if entry.question is not None]
+    by_name = [entry for entry in recorded if name == entry.address or name in names_at(entry.address)]
+    found = by_name or [entry for entry in recorded if entry.question and entry.question.startswith(name)]
+    ids = {entry.question: entry.workflow for entry in found if entry.question is not None}
+    if len(ids) > 1:
+        raise BadInput(f"{name!r} could be any of {', '.join(ids)} of {run}; give an id")
+    if not ids:
         raise BadInput(f"no question {name!r} of {run} is open or recorded; see: holdfast history {shlex.quote(run)}")
     return next(iter(ids.items()))
 
@@ -104,20 +113,35 @@ async def _question(session: Session, record: Record, run: str, name: str) -> tu
 async def _erase(run: str, by: str, as_json: bool) -> int:
     session = await open_session()
     run = await session.runs.resolve(run)
-    record = Record.open(session.config, session.connection.client)
+    client = session.connection.client
+    record = Record.open(session.config, client)
+    secrets = _list_secrets(await record.entries(run))
     try:
         count = await record.erase(run, by)
     except ErasureRefused as error:
         raise BadInput(str(error)) from None
-    query, successors = match_workflows(run), await find_successors(session.connection.client, run)
+    session.runs.answering.memory.forget(run)
+    query, successors = match_workflows(run), await find_successors(client, run)
     if as_json:
-        print_json({"run": run, "erased": count, "workflows": query, "successors": [*successors]})
+        told = {"workflows": query, "successors": [*successors], "secrets": secrets}
+        print_json({"run": run, "erased": count, **told})
         return DONE
+    where = f"--address {client.service_client.config.target_host} --namespace {shlex.quote(client.namespace)}"
     say(f"Erased {count} entries of {run}. Delete its workflows in Temporal, too, then run holdfast gc:")
-    say(f"  temporal workflow delete --yes --query {shlex.quote(query)}")
+    say(f"  temporal workflow delete --yes {where} --query {shlex.quote(query)}")
     if successors:
         say(f"Its retries and forks repeat its values; erase and delete them, too: {', '.join(successors)}")
+    if secrets:
+        say("Secrets that people have entered in it are kept. Remove those that no other run needs:")
+    for secret in secrets:
+        say(f"  holdfast secret remove {secret}")
     return DONE
+
+
+def _list_secrets(entries: Sequence[Recorded]) -> list[str]:
+    """Return the references of the stored secrets that answers have, in the order of the answers."""
+    texts = (json.dumps(entry.content) for entry in entries if entry.content is not None)
+    return list(dict.fromkeys(reference for text in texts for reference in STORED.findall(text)))
 
 
 async def show_story(session: Session, run: str, as_json: bool) -> int:

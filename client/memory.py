@@ -81,6 +81,15 @@ class QuestionMemory:
         if self.writes_at_once:
             self.write()
 
+    def forget(self, run: str) -> None:
+        """Keep no question of a run any longer: its contents are erased."""
+        seen = self._read()
+        gone = [id_ for id_, entry in seen.items() if entry.get("run") == run]
+        for id_ in gone:
+            del seen[id_]
+        self._is_ahead = self._is_ahead or bool(gone)
+        self.write()
+
     def was_answered(self, id: str, before: float) -> bool:
         """Return whether a question was answered from here before a time, in seconds since 1970."""
         return bool(self._read().get(id, {}).get(_ANSWERED, before) < before)

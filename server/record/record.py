@@ -35,6 +35,7 @@ from holdfast.server.record.entries import (
     ASKED,
     CHANGED,
     COMMENTED,
+    ERASED,
     REFUSED,
     Recorded,
     RecordedComment,
@@ -150,10 +151,12 @@ class Record:
 
         Raises:
             UnknownRun: Neither Temporal nor the record has such a run.
-            ValueError: The text is empty or too long.
+            ValueError: The text is empty or too long, or the run was erased.
         """
         if not text.strip() or len(text) > LONGEST_COMMENT:
             raise ValueError(f"a comment must have 1 to {LONGEST_COMMENT:,} characters")
+        if any(entry.type == ERASED for entry in await self.entries(run)):
+            raise ValueError(f"what was recorded of {run} was erased, and nothing is written there again")
         data = {"text": text, "by": by, "proved_by": proved_by}
         name = None if key is None else make_digest(question, by, text, key)
         entry = _make_entry(owner or run, COMMENTED, question, data, name)

@@ -146,6 +146,10 @@ def test_an_erased_run_keeps_what_happened_and_when(recorded: Holdfast) -> None:
     assert [row["is_erased"] for row in rows] == [True, True, True, False]
     assert recorded("history", run).out.count("(erased)") == 3
     assert recorded("history", "--verify").code == 0
+    late = recorded("comment", run, "title", "A word more")
+    assert (late.code, "was erased, and nothing is written there again" in late.err) == (2, True)
+    kept = [path.read_text() for path in recorded.folder.rglob("questions.*.json")]
+    assert kept and not [text for text in kept if run in text]
 
 
 @pytest.mark.slow
@@ -158,6 +162,8 @@ def test_who_erases_a_run_is_told_all_that_temporal_has_of_it(recorded: Holdfast
     told = recorded("erase", run).err
     assert f"RootWorkflowId = '{run}' OR WorkflowId STARTS_WITH '{run}/'" in told.replace("'\"'\"'", "'")
     assert f"erase and delete them, too: {fork}, {second}" in told
+    address = recorded.environment["TEMPORAL_ADDRESS"]
+    assert f"temporal workflow delete --yes --address {address} --namespace " in told
 
 
 def test_a_run_under_way_is_not_erased(recorded: Holdfast) -> None:
@@ -173,4 +179,7 @@ def test_no_secret_is_in_the_record(recorded: Holdfast) -> None:
     run = recorded.park(SECRET)["run"]
     assert recorded("answer", run, "hunter2-in-clear").code == 0
     assert "key" in recorded("history", run).out
+    assert recorded("comment", run, "key", "It is the old one").code == 0  # by its step's name, though it is closed
+    [stored] = recorded("secret", "list", "--json").json
+    assert recorded("erase", run, "--json").json["secrets"] == [stored["reference"]]
     assert not any(b"hunter2" in file.read_bytes() for file in recorded.folder.glob("record.sqlite*"))
