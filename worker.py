@@ -42,6 +42,7 @@ from holdfast.activities import (
     ModelAlias,
     NoCheckpoints,
     SizeInterceptor,
+    StoreInterceptor,
     ToolActivities,
     all_activities,
     store_at,
@@ -74,7 +75,7 @@ from holdfast.runtime.health import (
     serve_privately,
     serve_routes,
 )
-from holdfast.runtime.payloads import find_directory, stores_large
+from holdfast.runtime.payloads import PieceDriver, find_directory, stores_large
 from holdfast.runtime.payloads.checkpoints import open_checkpoints
 from holdfast.runtime.probe import ALIVE, LOOPBACK
 from holdfast.runtime.replay import replay
@@ -135,8 +136,12 @@ def create_worker(
 
 
 def choose_interceptors(client: Client) -> list[Interceptor]:
-    """Return what measures the results of our activities, for a client that does not store large values outside."""
-    return [] if stores_large(client.data_converter.external_storage) else [SizeInterceptor()]
+    """Return what measures the results of our activities, or for a client that stores large values outside, does so."""
+    storage = client.data_converter.external_storage
+    if storage is None or not stores_large(storage):
+        return [SizeInterceptor()]
+    ours = (driver for driver in storage.drivers if isinstance(driver, PieceDriver))
+    return [StoreInterceptor(driver.store_early, storage.payload_size_threshold) for driver in ours]
 
 
 def versioning(settings: WorkerSettings) -> WorkerDeploymentConfig | None:

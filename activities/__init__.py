@@ -7,6 +7,7 @@ from holdfast.activities.agents import AgentActivities
 from holdfast.activities.aliases import ModelAlias
 from holdfast.activities.cache import CacheActivities, CacheStore, store_at
 from holdfast.activities.checkup import CheckActivities
+from holdfast.activities.early_store import StoreInterceptor
 from holdfast.activities.events import deliver_event
 from holdfast.activities.files import FileActivities
 from holdfast.activities.graphs import CheckpointStore, MemoryCheckpoints, NoCheckpoints
@@ -88,6 +89,7 @@ __all__ = [
     "Review",
     "SecretStore",
     "SizeInterceptor",
+    "StoreInterceptor",
     "ToolActivities",
     "agent",
     "all_activities",

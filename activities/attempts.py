@@ -42,12 +42,19 @@ async def run_attempt(request: ActivityRequest) -> AsyncIterator[None]:
 @asynccontextmanager
 async def count_failures(request: ActivityRequest) -> AsyncIterator[None]:
     """Do the same without a time limit; the block has one of its own."""
-    failures = count_earlier_failures(request)
-    beats = asyncio.create_task(_send_beats(failures))
+    async with send_beats(request):
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 whatever it is: an error that is not counted would be retried for ever
+            _raise_counted(_type_error(error), count_earlier_failures(request) + 1, request.retry)
+
+
+@asynccontextmanager
+async def send_beats(request: ActivityRequest) -> AsyncIterator[None]:
+    """Tell the server while the block runs that the call is under way, and how often it has failed before."""
+    beats = asyncio.create_task(_send_beats(count_earlier_failures(request)))
     try:
         yield
-    except Exception as error:  # noqa: BLE001 whatever it is: an error that is not counted would be retried for ever
-        _raise_counted(_type_error(error), failures + 1, request.retry)
     finally:
         beats.cancel()
 

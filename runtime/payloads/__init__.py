@@ -29,7 +29,15 @@ from holdfast.runtime.payloads.directory import PayloadDirectory
 from holdfast.runtime.payloads.driver import PieceDriver
 from holdfast.runtime.payloads.store import PayloadsUnreachable, Store
 
-__all__ = ["THRESHOLD", "PayloadsUnreachable", "find_directory", "find_folder", "make_storage", "stores_large"]
+__all__ = [
+    "THRESHOLD",
+    "PayloadsUnreachable",
+    "PieceDriver",
+    "find_directory",
+    "find_folder",
+    "make_storage",
+    "stores_large",
+]
 
 THRESHOLD = 16 * 1024
 """Bytes from which a payload is stored outside. With the SDK's 256 KiB a conversation would fill its history."""

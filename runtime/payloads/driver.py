@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -18,6 +19,7 @@ from temporalio.converter import (
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
+    StorageDriverWorkflowInfo,
 )
 
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
@@ -112,6 +114,11 @@ class PieceDriver(StorageDriver):
         wholes = await asyncio.to_thread(lambda: [split_payload(payload.data, namer) for payload in payloads])
         await self._store_missing([part for whole in wholes for part in whole.parts])
         return [self._make_claim(payload, whole) for payload, whole in zip(payloads, wholes, strict=True)]
+
+    async def store_early(self, namespace: str, payloads: Sequence[Payload]) -> None:
+        """Store what the SDK is about to store for workflows of a namespace; where it cannot, the SDK will say so."""
+        with suppress(PayloadsUnreachable):
+            await self.store(StorageDriverStoreContext(target=StorageDriverWorkflowInfo(namespace=namespace)), payloads)
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
