@@ -55,7 +55,7 @@ def write_definition(name: str, step: PlacedDict, path: str, expansion: Expansio
             code = "missing_key" if one["type"] == "missing" else "bad_value"
             text = f"{where!r} of ask: {kind.kind}: {one['msg'][:1].lower()}{one['msg'][1:]}"
             expansion.add(place, f"{path}.{where}" if where else f"{path}.ask", code, text)
-    except (ValueError, NotImplementedError) as error:
+    except ValueError as error:
         expansion.add(places[1], f"{path}.ask", "bad_value", f"the kind {kind.kind!r} cannot be used: {error}")
     else:
         step.put("ask", PlacedDict.at(places[1], **definition), places)

@@ -102,11 +102,15 @@ class KindDefinition(Part):
 
 def define_kind(question: QuestionKind) -> KindDefinition:
     """Return the data that a workflow needs of a kind. Raises `ValueError` with what cannot be used."""
-    answer = question.schema()
+    name = f"{type(question).__name__}.schema()"
+    try:
+        answer = question.schema()
+    except Exception as error:  # noqa: BLE001  the author's code
+        raise ValueError(f"{name} raises {describe_raise(error)}") from None
     try:
         validator(answer)
     except BadSchema as error:
-        raise ValueError(f"{type(question).__name__}.schema() is not a JSON Schema: {error}") from None
+        raise ValueError(f"{name} is not a JSON Schema: {error}") from None
     return KindDefinition(
         name=question.kind,
         answer=_mark_secrets(answer) if question.hidden else answer,
@@ -297,9 +301,10 @@ def read_typed(name: str, settings: JSONObject, text: str) -> JSON:
     except InvalidAnswer:
         raise
     except Exception as error:  # noqa: BLE001  the author's code
-        raise InvalidAnswer(f"the kind {name!r} cannot read {text[:60]!r}: {_describe_raise(error)}") from None
+        raise InvalidAnswer(f"the kind {name!r} cannot read {text[:60]!r}: {describe_raise(error)}") from None
 
 
-def _describe_raise(error: Exception) -> str:
+def describe_raise(error: Exception) -> str:
+    """Return what an author's class has raised, and where."""
     at = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} (raised at {at.filename}:{at.lineno} in {at.name})"

@@ -134,7 +134,7 @@ class QuestionKind(BaseModel):
         what is wrong, `x-widget: long_text` gives a text several lines, `x-widget: lines` a list a line for each item,
         and `x-order` (a number) their order.
         """
-        raise NotImplementedError
+        raise NotImplementedError("the class has none")
 
     def read(self, text: str) -> JSON:
         """Return the content that typed words mean, such as `****`; None if they mean nothing of their own."""
@@ -162,8 +162,8 @@ def question_kind(cls: type[_Kind]) -> type[_Kind]:
     other = QUESTION_KINDS.setdefault(name, cls)
     # A module of authors' is loaded once more in the workflow sandbox.
     if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-        taken = "one of Holdfast's" if issubclass(other, Asked) else other.__qualname__
-        raise TypeError(f"two question kinds are named {name!r}: {cls.__qualname__}, and {taken}")
+        taken = "one of Holdfast's" if issubclass(other, Asked) else f"{other.__module__}.{other.__qualname__}"
+        raise TypeError(f"two question kinds are named {name!r}: {cls.__module__}.{cls.__qualname__}, and {taken}")
     QUESTION_KINDS[name] = cls
     return cls
 

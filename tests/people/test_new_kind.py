@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -225,6 +226,25 @@ def test_a_step_that_asks_wrongly_is_refused_with_its_place(keys: str, problem: 
     with pytest.raises(BlueprintError) as raised:
         loads(f"steps: [{{kind: hitl, name: a, message: Hm?, {keys}}}]")
     assert any(problem in str(one) and one.line == 1 and "steps[0]" in one.path for one in raised.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("has_form", "problem"), [(True, "ZeroDivisionError: .*test_new_kind.py"), (False, "the class has none")]
+)
+def test_a_form_that_its_class_cannot_make_is_told_with_the_other_mistakes(
+    has_form: bool, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if has_form:
+        monkeypatch.setattr(Rating, "schema", lambda self: {"minimum": self.stars / 0})
+    else:
+        monkeypatch.delattr(Rating, "schema")
+    with pytest.raises(BlueprintError) as raised:
+        loads("steps: [{kind: hitl, name: a, message: Hm?, ask: rating}, {name: b, uses: nothing_here, inputs: 1}]")
+    first, *others = raised.value.problems
+    assert first.path == "steps[0].ask" and re.search(
+        f"the kind 'rating' cannot be used: Rating.schema.* raises .*{problem}", first.message
+    )
+    assert others
 
 
 GONE = """
