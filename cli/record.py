@@ -34,7 +34,7 @@ from holdfast.runtime.errors import BadInput
 from holdfast.runtime.namespace import match_workflows
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.record.checkpoints import RecordCheckpoint, find_signing_key, read_last_checkpoint
-from holdfast.server.record.entries import Recorded
+from holdfast.server.record.entries import GAP, Recorded
 from holdfast.server.record.jobs import describe_reason
 from holdfast.server.record.record import ErasureRefused, Record
 from holdfast.server.record.store import RecordStore, read_store
@@ -154,6 +154,10 @@ async def show_story(session: Session, run: str, as_json: bool) -> int:
 def print_story(entries: Sequence[Recorded], as_json: bool) -> int:
     """Print what people did, as these entries tell it."""
     rows = story(entries)
+    for entry in entries:
+        if entry.type == GAP:
+            after = entry.data.get("first", 0)
+            say(f"{entry.workflow}: what came after its event {after} was deleted before it was recorded")
     if as_json:
         print_json([row.to_json() for row in rows])
     elif rows:

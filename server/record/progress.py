@@ -296,6 +296,13 @@ class Progress:
         with self.store.engine.connect() as connection:
             return [_read_progress(row) for row in connection.execute(query)]
 
+    def list_open(self, after: str, limit: int) -> list[WorkflowProgress]:
+        """Return workflows that are not known to have ended, in the order of their ids, behind one."""
+        of_ours = and_(RUNS.c.namespace == self.namespace, WORKFLOWS.c.closed.is_(None))
+        query = _SELECT.where(of_ours, WORKFLOWS.c.workflow > after).order_by(WORKFLOWS.c.workflow).limit(limit)
+        with self.store.engine.connect() as connection:
+            return [_read_progress(row) for row in connection.execute(query)]
+
     def longest_unread(self) -> datetime | None:
         """Return when the workflow was closed that has waited longest to be read; None if none waits."""
         of_ours = and_(RUNS.c.namespace == self.namespace, WORKFLOWS.c.complete.is_(False))

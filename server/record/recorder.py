@@ -29,6 +29,7 @@ from holdfast.server.record.progress import (
     ListedWorkflow,
     Progress,
     WorkflowProgress,
+    describe,
     find_reset,
     list_closed_workflows,
     make_scope,
@@ -52,6 +53,10 @@ AT_ONCE = 8
 """Workflows that are begun to be read at the same time."""
 A_ROUND = 200
 """Workflows that are read in one round: what has changed comes before what may have."""
+MISSING_PACE = 60.0
+"""Seconds between two looks for workflows of the record that visibility lists no more."""
+MOST_MISSING = 100
+"""Those that are looked for at a time; the next look is for those behind them."""
 UNREAD = (NoWorker, RPCError, ServerUnreachable)
 """Why a workflow cannot be read now: its worker, Temporal, or the keys and the store of its values."""
 STUCK_AFTER = timedelta(hours=1)
@@ -88,6 +93,8 @@ class Recorder:
         self._has_closed = False
         self._put_off: dict[str, WorkflowWatch] = {}
         """Closed workflows that could not be read yet."""
+        self._missing_due, self._sought = 0.0, ""
+        """When the next look for missing workflows is, on the monotonic clock; the last one that was looked for."""
 
     async def run(self) -> None:
         """Record until cancelled; what fails is logged and tried again."""
@@ -110,6 +117,7 @@ class Recorder:
         """Read what has changed, then some of what may have; return the number of new entries."""
         await self._list_closed()
         await self._watches.find()
+        await self._note_missing()
         jobs = [
             ReadJob(watch.listed.workflow, watch.listed.temporal_run, partial(self._read_open, watch))
             for watch in self._watches.choose_due(A_ROUND)
@@ -191,6 +199,21 @@ class Recorder:
             await asyncio.to_thread(self.progress.keep, progress)
             if sighting.is_terminated:
                 await self._note_reset(progress)
+
+    async def _note_missing(self) -> None:
+        """Note the workflows that Temporal has deleted before their end was recorded: nothing lists them any more."""
+        if time.monotonic() < self._missing_due:
+            return
+        rows = await asyncio.to_thread(self.progress.list_open, self._sought, MOST_MISSING)
+        for row in [row for row in rows if row.temporal_run not in self._watches]:
+            found = await describe(self.tree.client, row.workflow)
+            if found is None or (await self._runs.of(found)).first_run != row.run.first_run:
+                log.warning("Temporal has deleted %s before its end was recorded", row.workflow)
+                await asyncio.to_thread(self.progress.keep, replace(row, closed=datetime.now(UTC)))
+            elif found.closed is not None:
+                await self._note_closed(found)
+        self._sought = rows[-1].workflow if len(rows) == MOST_MISSING else ""
+        self._missing_due = time.monotonic() + MISSING_PACE
 
     async def _read_progress(self, sighting: ListedWorkflow) -> WorkflowProgress:
         run = await self._runs.of(sighting)

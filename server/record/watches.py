@@ -94,6 +94,10 @@ class OpenWatches:
             else:
                 watch.look = self._look
 
+    def __contains__(self, temporal_run: str) -> bool:
+        """Return whether a workflow was listed, by Temporal's id of its run."""
+        return temporal_run in self._watches
+
     def forget(self, temporal_run: str) -> None:
         """Look no more at a workflow that has ended."""
         self._watches.pop(temporal_run, None)

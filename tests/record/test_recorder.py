@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import NoReturn
 from uuid import uuid4
 
@@ -18,9 +19,9 @@ from holdfast.client.tree import Tree
 from holdfast.protocol.names import WAITING_ATTRIBUTE
 from holdfast.runtime.errors import NotReadable
 from holdfast.runtime.payloads import PayloadsUnreachable
-from holdfast.server.record import progress, reads
+from holdfast.server.record import progress, reads, recorder
 from holdfast.server.record.entries import ASKED, ENDED, GAP
-from holdfast.server.record.progress import FirstRuns, WorkflowProgress, describe, read_listed
+from holdfast.server.record.progress import FirstRuns, ListedWorkflow, WorkflowProgress, describe, read_listed
 from holdfast.server.record.reader import ReadWorkflow
 from holdfast.server.record.record import Record
 from holdfast.server.record.recorder import Recorder, choose_pause
@@ -380,6 +381,30 @@ async def test_a_run_that_temporal_forgot_leaves_a_gap(recording: Recording) -> 
     await recording.forget(run)
     gap = (await recording.until_recorded(run, GAP))[-1]
     assert gap.data == {"first": 0, "until": None}
+
+
+async def test_a_run_that_was_deleted_while_no_recorder_looked_leaves_a_gap(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def list_nothing(*_: object) -> AsyncIterator[ListedWorkflow]:
+        for workflow in list[ListedWorkflow]():
+            yield workflow
+
+    waits, run = await recording.house.start(ASK), await recording.house.start(ASK)
+    await recording.house.one(waits)
+    await recording.until_recorded(waits, ASKED)
+    await recording.until_recorded(run, ASKED)
+    await recording.house.answered(run, "Rome")
+    await recording.house.output(run)
+    recording.house.started.remove(run)
+    await recording.forget(run)
+    monkeypatch.setattr(recorder, "list_closed_workflows", list_nothing)
+    recording.recorder = recording.another()
+    gap = (await recording.until_recorded(run, GAP))[-1]
+    assert gap.data == {"first": 3, "until": None}
+    await recording.recorder.round()
+    assert not [entry for entry in recording.entries(waits) if entry.type == GAP]
+    assert recording.recorder.progress.longest_unread() is None
 
 
 @pytest.mark.slow
