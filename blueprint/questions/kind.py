@@ -4,6 +4,7 @@ A kind is one class with a `kind` of its own; its definition registers it. No co
 their traits. `Question` carries the kind on the wire.
 """
 
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -159,6 +160,9 @@ def question_kind(cls: type[_Kind]) -> type[_Kind]:
     name = getattr(cls, "kind", None)
     if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
         raise TypeError(f"{cls.__qualname__}: `kind` must be a name of letters, digits, _ and -, not {name!r}")
+    for method in (cls.schema, cls.read):
+        if inspect.iscoroutinefunction(method):
+            raise TypeError(f"{method.__qualname__} is a coroutine: write it with def, nobody waits for it")
     other = QUESTION_KINDS.setdefault(name, cls)
     # A module of authors' is loaded once more in the workflow sandbox.
     if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):

@@ -286,7 +286,15 @@ def test_a_class_that_cannot_be_a_kind_is_refused() -> None:
     class Another(QuestionKind):
         kind = "rating"
 
-    for cls, problem in ((Review, "Holdfast's"), (Nameless, "`kind`"), (Another, "two question kinds")):
+    class Awaited(QuestionKind):
+        kind = "awaited"
+
+        async def read(self, text: str) -> dict[str, str]:  # type: ignore[override]
+            return {"text": text}
+
+    taken = r"two question kinds are named 'rating': tests\.people\.test_new_kind\..*Another, and examples\..*Rating"
+    wrong = ((Review, "Holdfast's"), (Nameless, "`kind`"), (Another, taken), (Awaited, "Awaited.read is a coroutine"))
+    for cls, problem in wrong:
         with pytest.raises(TypeError, match=problem):
             question_kind(cls)
 
