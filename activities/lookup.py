@@ -24,11 +24,26 @@ from holdfast.activities.tools import ToolActivities
 from holdfast.blueprint.expressions.error import did_you_mean
 from holdfast.blueprint.people import canonical_name
 from holdfast.protocol.agent_objects import ObjectReference
+from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP, LookedUp, LookUp, Missing, RequiredName, ToolForm
 from holdfast.protocol.tool_rules import OwnerRule
 
 UNKNOWN_TOOL = "unknown_tool"
+
+
+class ToolLists:
+    """The tools of MCP servers, each of which is asked once."""
+
+    def __init__(self, servers: McpServers) -> None:
+        self._servers = servers
+        self._lists: dict[str, list[ToolSpec]] = {}
+
+    async def tools(self, server: str) -> list[ToolSpec]:
+        """Return the tools of a server."""
+        if server not in self._lists:
+            self._lists[server] = await self._servers.tools(server)
+        return self._lists[server]
 
 
 class LookUpActivities:
@@ -47,6 +62,7 @@ class LookUpActivities:
 
     async def find_missing(self, request: LookUp) -> LookedUp:
         """Return the same outside an activity, where heartbeats are impossible."""
+        lists = ToolLists(self._servers) if request.connect else None
         missing: list[Missing] = []
         rules: dict[str, OwnerRule] = {}
         forms: dict[str, ToolForm] = {}
@@ -55,9 +71,9 @@ class LookUpActivities:
             is_of_server = wanted.kind == "tool" and wanted.name.startswith(MCP)
             try:
                 if is_of_server:
-                    forms |= await self._find_mcp_forms(wanted.name, request.connect)
+                    forms |= await self._find_mcp_forms(wanted.name, lists)
                 else:
-                    await self._check(wanted, request.connect)
+                    await self._check(wanted, lists)
             except ApplicationError as error:
                 missing.append(Missing(wanted=wanted, code=error.type or UNKNOWN_TOOL, message=error.message))
             else:
@@ -71,8 +87,13 @@ class LookUpActivities:
                     local.append(wanted.name)
         return LookedUp(missing=missing, rules=rules, forms=forms, local=local)
 
-    async def _check(self, wanted: RequiredName, connect: bool) -> None:
-        """Raise the `ApplicationError` that a step would fail with if the worker does not have the name."""
+    async def _check(self, wanted: RequiredName, lists: ToolLists | None) -> None:
+        """Raise the `ApplicationError` that a step would fail with if the worker does not have the name.
+
+        Args:
+            wanted: The name.
+            lists: The tools of MCP servers; None: without a connection to them.
+        """
         match wanted.kind:
             case "model":
                 await self._models.check(wanted.name)
@@ -85,20 +106,20 @@ class LookUpActivities:
             case "own_workflow":
                 await _check_polled(wanted)
             case "tool_argument" | "tool_input" if wanted.name.startswith(MCP):
-                if connect:
-                    await self._tools.check_mcp_fixed(wanted.name, json.loads(wanted.about))
+                if lists is not None:
+                    await self._tools.check_mcp_fixed(wanted.name, json.loads(wanted.about), lists)
             case "tool_argument" | "tool_input":
                 given, by_name = json.loads(wanted.about), wanted.kind == "tool_argument"
                 await asyncio.to_thread(self._tools.check_fixed, wanted.name, given, by_name=by_name)
             case _ if wanted.name.startswith(MCP):
-                await self._find_mcp_forms(wanted.name, connect)
+                await self._find_mcp_forms(wanted.name, lists)
             case _:
                 await self._check_tool(wanted)
 
-    async def _find_mcp_forms(self, name: str, connect: bool) -> dict[str, ToolForm]:
+    async def _find_mcp_forms(self, name: str, lists: ToolLists | None) -> dict[str, ToolForm]:
         """Return what the tools of a server take, by their names; nothing without a connection. Raises as `_check`."""
         self._servers.check(name.removeprefix(MCP).partition("/")[0])
-        specs = await self._tools.describe(name) if connect else []
+        specs = [] if lists is None else await self._tools.describe(name, lists)
         return {spec.reference: ToolForm(parameters=spec.parameters) for spec in specs}
 
     async def _check_tool(self, wanted: RequiredName) -> None:

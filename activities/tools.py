@@ -9,7 +9,7 @@ import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
@@ -77,6 +77,13 @@ _FOREIGN = {
 
 _MISREAD = (TypeError, ValueError, LookupError, AttributeError)
 """What Python raises where a value is not of the form that is expected."""
+
+
+class ListsTools(Protocol):
+    """Something that lists the tools of MCP servers."""
+
+    async def tools(self, server: str) -> list[ToolSpec]:
+        """Return the tools of a server."""
 
 
 class ToolActivities:
@@ -238,10 +245,10 @@ class ToolActivities:
         elif ":" not in tool.name:  # a plain function may be a condition or a mapper, which is called as it is
             _ = tool.validated_function
 
-    async def check_mcp_fixed(self, name: str, given: JSON) -> None:
+    async def check_mcp_fixed(self, name: str, given: JSON, servers: ListsTools) -> None:
         """Raise what a tool of a server would refuse in values that the blueprint gives it, as `check_fixed` does."""
         try:
-            [spec] = await self.describe(name)
+            [spec] = await self.describe(name, servers)
         except ApplicationError:
             return
         about_names = ("required", "additionalProperties")
@@ -280,11 +287,16 @@ class ToolActivities:
         except ApplicationError:
             return None
 
-    async def describe(self, name: str) -> list[ToolSpec]:
-        """Return the description of a tool, or of all tools of an MCP server, for a model."""
+    async def describe(self, name: str, servers: ListsTools | None = None) -> list[ToolSpec]:
+        """Return the description of a tool, or of all tools of an MCP server, for a model.
+
+        Args:
+            name: The name of the tool, or `mcp:SERVER`.
+            servers: What lists the tools of MCP servers; None: the servers themselves.
+        """
         if name.startswith(MCP):
             server, _, only = name.removeprefix(MCP).partition("/")
-            offered = await self._servers.tools(server)
+            offered = await (servers or self._servers).tools(server)
             wanted = [spec for spec in offered if not only or spec.reference == name]
             if not wanted:
                 references = ", ".join(spec.reference for spec in offered) or "none"

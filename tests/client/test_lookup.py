@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 
 import tests.tools  # noqa: F401 importing them registers them
 from holdfast.activities import AgentActivities, LookUpActivities, McpServers, ModelActivities, ToolActivities, tool
+from holdfast.activities.mcp_servers import McpServer
 from holdfast.blueprint.errors import BlueprintError
 from holdfast.blueprint.load import loads, parse_file
 from holdfast.blueprint.parts import Requirement
@@ -26,6 +28,7 @@ from holdfast.cli import lookup
 from holdfast.client import worker_lookup
 from holdfast.client.lookup import Checked, find_problems, make_request
 from holdfast.client.runs import Runs
+from holdfast.protocol.agents import ToolSpec
 from holdfast.protocol.guard import DEPLOYMENT
 from holdfast.protocol.lookup import LOOK_UP_WORKFLOW
 from holdfast.runtime.converters import DATA_CONVERTER
@@ -164,6 +167,26 @@ steps:
         - {id: x, tools: [charge_card], arguments: {amount: RESULT_FROM_y}}
         - {id: y, tools: [charge_card], arguments: {amount: 0}}
 """
+
+
+class CountedServers(McpServers):
+    """A server with one tool, which counts how often its tools are listed."""
+
+    listed = 0
+
+    async def tools(self, server: str) -> list[ToolSpec]:
+        self.listed += 1
+        parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+        return [ToolSpec(name="add", description="Add.", parameters=parameters, reference=f"mcp:{server}/add")]
+
+
+async def test_the_tools_of_a_server_are_listed_once_for_all_that_is_fixed() -> None:
+    servers = CountedServers({"sums": McpServer(url="http://127.0.0.1:1/mcp")})
+    steps = [{"name": f"s{n}", "uses": "mcp:sums/add", "arguments": {"a": n}} for n in range(3)]
+    worker = LookUpActivities(ToolActivities([], servers, {}), ModelActivities({}), servers, AgentActivities([], {}))
+    needs = list_requirements(loads(json.dumps({"steps": steps})))
+    found = await worker.find_missing(make_request(needs, connect=True))
+    assert (found.missing, list(found.forms), servers.listed) == ([], ["mcp:sums/add"], 1)
 
 
 async def test_what_a_tool_gets_in_any_case_is_judged_by_its_own_types() -> None:
