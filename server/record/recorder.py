@@ -21,7 +21,7 @@ from holdfast.client.obstacles import find_obstacles
 from holdfast.client.states import STATUSES
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.runtime.errors import ServerUnreachable, is_missing
-from holdfast.runtime.workers import NoWorker
+from holdfast.runtime.workers import NoWorker, Unanswered
 from holdfast.server.record.checkpoints import SigningKey, is_due, seal
 from holdfast.server.record.jobs import LastingTrouble, Lease, renewing
 from holdfast.server.record.progress import (
@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 PACE_SECONDS = 1.0
 """The shortest pause between two rounds."""
 LONGEST_PAUSE = 60.0
+AWAY_PAUSE = 10.0
+"""The longest pause while something waits for a worker: it may be back at any time, and people wait for the news."""
 IDLE_SHARE = 10
 """Times the length of a round that is the pause after one that had nothing to record: looking is not to take a server's
 time. After one that had, it is as long as the round: with ten times that, 320 answers were recorded 77 s after them."""
@@ -91,6 +93,8 @@ class Recorder:
         """The slow reads that are noted; None before the first round, as another process may have noted some."""
         self._listed: set[str] = set()
         self._has_closed = False
+        self._lacks_worker = False
+        """True if something could not be read in this round because its worker did not answer."""
         self._put_off: dict[str, WorkflowWatch] = {}
         """Closed workflows that could not be read yet."""
         self._missing_due, self._sought = 0.0, ""
@@ -103,7 +107,7 @@ class Recorder:
                 while True:
                     began = time.monotonic()
                     recorded = await self._round_if_ours()
-                    await asyncio.sleep(choose_pause(time.monotonic() - began, recorded))
+                    await asyncio.sleep(choose_pause(time.monotonic() - began, recorded, self._lacks_worker))
             finally:
                 await self._reads.close()
 
@@ -115,6 +119,7 @@ class Recorder:
 
     async def round(self) -> int:
         """Read what has changed, then some of what may have; return the number of new entries."""
+        self._lacks_worker = False
         await self._list_closed()
         await self._watches.find()
         await self._note_missing()
@@ -253,7 +258,7 @@ class Recorder:
                 return recorded
             recorded += (await self._reader.read(await self._read_progress(sighting), described)).recorded
         except Exception as error:  # noqa: BLE001  see `_put_off_unread`
-            _put_off_unread(sighting.workflow, watch, error)
+            self._put_off_unread(sighting.workflow, watch, error)
             return recorded
         watch.length = length
         watch.put_off(moved=recorded > 0)
@@ -293,7 +298,7 @@ class Recorder:
             recorded = await self._reader.note_loss(progress, closed)
             await self._reader.finish(progress)
         except Exception as error:  # noqa: BLE001  see `_put_off_unread`
-            _put_off_unread(progress.workflow, watch, error)
+            self._put_off_unread(progress.workflow, watch, error)
             return await self._end_if_stuck(progress, closed)
         return recorded
 
@@ -315,25 +320,28 @@ class Recorder:
         except (UnknownRun, *UNREAD):
             return 0
 
+    def _put_off_unread(self, workflow: str, watch: WorkflowWatch, error: Exception) -> None:
+        """Have a workflow that could not be read tried again later; it keeps no other one from being recorded.
 
-def _put_off_unread(workflow: str, watch: WorkflowWatch, error: Exception) -> None:
-    """Have a workflow that could not be read tried again later; it keeps no other one from being recorded.
+        Raises the error of the database again.
+        """
+        if isinstance(error, SQLAlchemyError):
+            raise error
+        cause = None if isinstance(error, (UnknownRun, *UNREAD)) else error
+        level = logging.INFO if cause is None else logging.ERROR
+        log.log(level, "workflow %s could not be read into the record yet: %s", workflow, error, exc_info=cause)
+        is_away = isinstance(error, NoWorker) and not isinstance(error, Unanswered)
+        self._lacks_worker |= is_away
+        watch.put_off(moved=False, longest=AWAY_PAUSE if is_away else LONGEST_PAUSE)
 
-    Raises the error of the database again.
-    """
-    if isinstance(error, SQLAlchemyError):
-        raise error
-    cause = None if isinstance(error, (UnknownRun, *UNREAD)) else error
-    level = logging.INFO if cause is None else logging.ERROR
-    log.log(level, "workflow %s could not be read into the record yet: %s", workflow, error, exc_info=cause)
-    watch.put_off(moved=False)
 
-
-def choose_pause(seconds: float, recorded: int) -> float:
+def choose_pause(seconds: float, recorded: int, lacks_worker: bool) -> float:
     """Return the seconds until the next round.
 
     Args:
         seconds: The length of the last one.
         recorded: The entries that it has written.
+        lacks_worker: Whether it could not read something because a worker did not answer.
     """
-    return min(max(PACE_SECONDS, seconds * (1 if recorded else IDLE_SHARE)), LONGEST_PAUSE)
+    longest = AWAY_PAUSE if lacks_worker else LONGEST_PAUSE
+    return min(max(PACE_SECONDS, seconds * (1 if recorded else IDLE_SHARE)), longest)

@@ -36,9 +36,9 @@ class WorkflowWatch:
     length: int = -1
     """The number of events in its history at the last read."""
 
-    def put_off(self, *, moved: bool) -> None:
+    def put_off(self, *, moved: bool, longest: float = LONGEST_PAUSE) -> None:
         """Set the next read: soon after something new, ever later while nothing is."""
-        self.pause = FIRST_PAUSE if moved else min(self.pause * 2, LONGEST_PAUSE)
+        self.pause = FIRST_PAUSE if moved else min(self.pause * 2, longest)
         self.due = time.monotonic() + self.pause
 
 

@@ -35,12 +35,13 @@ from tests.unread import refuse_queries
 
 
 @pytest.mark.parametrize(
-    ("seconds", "recorded", "pause"), [(5.0, 0, 50.0), (5.0, 3, 5.0), (0.1, 3, 1.0), (30.0, 0, 60.0)]
+    ("seconds", "recorded", "lacks_worker", "pause"),
+    [(5.0, 0, False, 50.0), (5.0, 3, False, 5.0), (0.1, 3, False, 1.0), (30.0, 0, False, 60.0), (30.0, 0, True, 10.0)],
 )
-def test_the_next_round_comes_soon_after_one_that_had_something_to_record(
-    seconds: float, recorded: int, pause: float
+def test_the_next_round_comes_soon_after_one_that_had_something_to_record_or_lacked_a_worker(
+    seconds: float, recorded: int, lacks_worker: bool, pause: float
 ) -> None:
-    assert choose_pause(seconds, recorded) == pause
+    assert choose_pause(seconds, recorded, lacks_worker) == pause
 
 
 async def test_a_run_that_was_parked_before_is_recorded(recording: Recording) -> None:
