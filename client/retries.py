@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,13 +17,14 @@ from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.permissions import read_access
 from holdfast.client.places import describe_place, find_goal
 from holdfast.client.starting import check_start, choose_limits, start_pipeline
+from holdfast.client.successors import find_retry
 from holdfast.client.tree import Tree, UnknownRun
 from holdfast.protocol.access import AccessPolicy
 from holdfast.protocol.children import Failure
 from holdfast.protocol.events import Event, StepFailed, StepStarted, StepUndone
-from holdfast.protocol.names import PIPELINE_WORKFLOW, join_run_id
+from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.protocol.past import Past, ResumePoint
-from holdfast.protocol.past_link import PAST_MEMO, PastLink
+from holdfast.protocol.past_link import PastLink
 from holdfast.protocol.runs import HistoryLimits
 from holdfast.protocol.values import make_digest
 from holdfast.runtime.errors import BadInput, RunExists
@@ -37,8 +37,6 @@ ENDED = (
     WorkflowExecutionStatus.TIMED_OUT,
 )
 """The statuses of a run that a retry goes on from."""
-_MOST_NAMES = 100
-"""Most ids that are tried for a retry: other runs may have the first of them."""
 
 
 class RetriedJSON(TypedDict):
@@ -233,44 +231,6 @@ def check_not_undone(run: str, events: Sequence[Event], place: int, fork: Resume
             message = f"{run} has undone later what it did at {event.address}: another run would take it for done"
             way_out = "start it anew" if fork is None else "begin before it, or behind the end of its block"
             raise BadInput(f"{message}; {way_out}")
-
-
-def name_retry(run: str) -> str:
-    """Return the id of the run that goes on from this one.
-
-    >>> name_retry("brief-01"), name_retry("brief-01~2")
-    ('brief-01~2', 'brief-01~3')
-    """
-    base, _, number = run.rpartition("~")
-    if not (base and number.isdigit()):
-        base, number = run, "1"
-    return join_run_id(base, f"~{int(number) + 1}")
-
-
-async def find_retry(tree: Tree, run: str) -> tuple[str, PastLink | None]:
-    """Return the id of the run that goes on from this one, and what it says of this one; None if nobody started it.
-
-    Other runs may have the ids that come first. Raises `BadInput` if too many have.
-    """
-    new = run
-    for _ in range(_MOST_NAMES):
-        new = name_retry(new)
-        try:
-            described = await tree.describe(new)
-        except UnknownRun:
-            return new, None
-        link: PastLink | None = await described.memo_value(PAST_MEMO, None, type_hint=PastLink)
-        if link is not None and link.run == run:
-            return new, link
-    raise BadInput(f"no name is left for a retry of {run}: other runs have those up to {new}")
-
-
-async def find_retry_name(tree: Tree, run: str) -> str | None:
-    """Return the id of the run that a run was retried as; None if it was not."""
-    with suppress(BadInput):
-        new, before = await find_retry(tree, run)
-        return None if before is None else new
-    return None
 
 
 def rename(changed: Blueprint | None, own: Blueprint) -> Blueprint | None:

@@ -15,6 +15,7 @@ from holdfast.client.obstacles import Obstacle, find_obstacles
 from holdfast.client.outcomes import await_outcome, has_ended, outcome_so_far, read_state
 from holdfast.client.states import Done, Outcome, RunState
 from holdfast.client.stopping import at_once
+from holdfast.client.successors import find_retry_name
 from holdfast.client.trace import build_trace, view, view_run
 from holdfast.client.tree import CLOSED, Tree, UnknownRun
 from holdfast.client.views import StepView
@@ -56,7 +57,7 @@ class RunWatch:
     async def _view(self, run: str, last: int | None) -> RunView:
         state = await read_state(self._tree, self._answering, run)
         outcome, trace = await self.outcome(state), await self.trace(state, last)
-        retried_as = await self._find_retry(run) if state.status in CLOSED else None
+        retried_as = await find_retry_name(self._tree, run) if state.status in CLOSED else None
         return RunView(state, outcome, trace, await self.find_obstacles(state), retried_as)
 
     async def _view_end(self, run: str, silence: NoWorker) -> RunView:
@@ -68,11 +69,6 @@ class RunWatch:
             blueprint = ""
         state = RunState(run, outcome.status, blueprint, [])
         return RunView(state, outcome, view_run(state, [], None), silence=silence)
-
-    async def _find_retry(self, run: str) -> str | None:
-        from holdfast.client.retries import find_retry_name  # noqa: PLC0415  a run at work was not retried
-
-        return await find_retry_name(self._tree, run)
 
     async def blueprint(self, run: str) -> Blueprint:
         """Return the blueprint that a run was started with, from its history or the archive; no worker is asked.
