@@ -142,6 +142,6 @@ async def _go_on(
     await session.say_if_nobody_works()
     say(f"run {started.run} {text}")
     if wait:
-        return await attend(session, started.run, sources, attendant, is_new=is_new)
+        return await attend(session, started.run, sources, attendant, is_new=is_new, tell_past=False)
     print_json(started.to_json()) if attendant.as_json else print_text(started.run)
     return DONE

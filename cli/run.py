@@ -82,9 +82,24 @@ async def _attach(run: str, attendant: Attendant) -> int:
 
 
 async def attend(
-    session: Session, run: str, sources: list[AnswerSource], attendant: Attendant, *, is_new: bool = False
+    session: Session,
+    run: str,
+    sources: list[AnswerSource],
+    attendant: Attendant,
+    *,
+    is_new: bool = False,
+    tell_past: bool = True,
 ) -> int:
-    """Show the progress of a run, ask its questions, print its result, and return the exit code."""
+    """Show the progress of a run, ask its questions, print its result, and return the exit code.
+
+    Args:
+        session: The connection.
+        run: The run.
+        sources: Where its questions are answered from.
+        attendant: Who attends it.
+        is_new: Whether it was started just now.
+        tell_past: Whether the progress of a run is shown that has ended before.
+    """
     by = person(attendant.by)
     inbox = await session.inbox(by)
     if inbox and any(isinstance(source, Terminal) for source in sources):
@@ -92,7 +107,8 @@ async def attend(
     attendance = Attendance(session.runs, run, sources=sources, by=by, out=console(), is_new=is_new)
     files = [source for source in sources if isinstance(source, AnswerFile)]
     try:
-        end = await attendance.until_rest()
+        is_past = not (is_new or tell_past) and await session.runs.watch.has_ended(run)
+        end = await (session.runs.result(run) if is_past else attendance.until_rest())
     except (asyncio.CancelledError, PromptInterrupted):  # Ctrl-C
         say(f"\nthe run goes on; return to it with: holdfast attach {shlex.quote(run)}")
         return WAITING if attendance.waits_for_a_person else INTERRUPTED

@@ -28,6 +28,8 @@ def test_a_failed_run_goes_on_once_its_cause_is_mended(holdfast: Holdfast) -> No
     assert "run breaks~2 goes on from breaks, at mend · mend" in ended.err
     again = holdfast("retry", "breaks", "--no-wait", "--json")
     assert again.json == {"run": "breaks~2", "past": "breaks", "at": None, "new": False}
+    told = holdfast("retry", "breaks")
+    assert (told.out, told.err) == ("mended 1\n", "run breaks~2 has gone on from breaks before\n")
     assert calls(holdfast.folder, "mended") == 1
     assert "retried as breaks~2" in holdfast("show", "breaks").out
     assert holdfast("show", "breaks~2", "--json").json["past"] == "breaks"
