@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import pytest_asyncio
 from temporalio.api.enums.v1 import EventType
@@ -76,6 +77,9 @@ tree.QUERY_LIMIT = timedelta(seconds=15)
 # `__init__` sets.
 assert "self._deadlock_timeout_seconds = " in inspect.getsource(_WorkflowWorker)
 _WorkflowWorker._deadlock_timeout_seconds = property(lambda _: 60, lambda _, seconds: None)
+# Nor does an example of hypothesis fail that took more than its 0.2 s.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 # Each command and each worker imports all that we have; where no byte code may be kept, it would compile it too.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -227,7 +227,7 @@ def _deeper(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.recursive(_ROOTS, _deeper, max_leaves=8))
 def test_no_chain_of_attributes_reaches_python(expression: str) -> None:
     for work, text in ((evaluate, expression), (render, f"{{% for x in [{expression}] %}}{{{{ x }}}}{{% endfor %}}")):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.blueprint.explain import cost, explain
@@ -628,7 +628,6 @@ def test_a_template_is_said_as_what_it_means(written: Any, words: str) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_whatever_stands_in_an_expression_or_a_template_there_are_words(text: str) -> None:
     for words in (
@@ -654,14 +653,12 @@ _EXPRESSIONS = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(_EXPRESSIONS)
 def test_an_expression_of_any_depth_has_words(expression: str) -> None:
     assert condition(expression, RUN)
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.text(max_size=80), st.text(min_size=1, max_size=20), st.text(max_size=20))
 def test_an_explanation_never_steers_a_terminal(message: str, option: str, key: str) -> None:
     blueprint = Blueprint.model_validate(

@@ -709,7 +709,7 @@ _WORLD = {
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_EXPRESSIONS)
 def test_a_well_formed_expression_gives_json_or_an_expression_error(expression: str) -> None:
     try:
@@ -721,7 +721,7 @@ def test_a_well_formed_expression_gives_json_or_an_expression_error(expression: 
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_EXPRESSIONS, _EXPRESSIONS)
 def test_a_well_formed_template_gives_text_or_an_expression_error(first: str, second: str) -> None:
     template = (
@@ -740,7 +740,7 @@ _PIECES = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(st.text(), st.lists(st.one_of(_PIECES, st.text(max_size=3))).map(" ".join)))
 def test_any_text_at_all_gives_a_value_or_an_expression_error(text: str) -> None:
     for attempt in (check_expression, check_template, names_in, names_in_expression):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.blueprint.graph import RunOverlay, graph
@@ -132,7 +132,6 @@ ODD = st.text(
 )
 
 
-@settings(deadline=None)
 @given(ODD)
 def test_a_label_holds_any_text_and_shows_it(text: str) -> None:
     shown = unescaped(label(text)[1:-1])
@@ -142,7 +141,6 @@ def test_a_label_holds_any_text_and_shows_it(text: str) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(ODD, ODD, ODD, ODD)
 def test_whatever_an_author_writes_the_graph_is_well_formed(message: str, key: str, tool: str, when: str) -> None:
     blueprint = Blueprint.model_validate(

@@ -411,7 +411,7 @@ documents = st.lists(st.recursive(leaves, steps), min_size=1, max_size=3)
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(documents, st.dictionaries(texts, values, max_size=3))
 def test_any_core_form_loads_again_to_an_equal_blueprint(steps: list[Any], context: dict[str, Any]) -> None:
     document = {"agents": {"e": {"model": "echo"}}, "context": context, "steps": named(steps, [0])}

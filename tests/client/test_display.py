@@ -70,7 +70,7 @@ def test_a_result_goes_into_a_pipe_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5))
 def test_json_stays_the_same_value(value: Any) -> None:
     assert json.loads(json_text(value)) == value
@@ -110,7 +110,7 @@ def words(text: str) -> str:
     return "".join(" " if one.type.endswith("break") else one.content for one in tokens)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.text(alphabet="ab 1.)-+=#>_*`~![]()<>|&;:/\\@$\"'w\n\t", max_size=40))
 def test_markdown_of_others_has_no_effect_and_its_words_stay(text: str) -> None:
     shown = markdown(text)
@@ -120,13 +120,13 @@ def test_markdown_of_others_has_no_effect_and_its_words_stay(text: str) -> None:
     assert "".join(words(shown).split()) == "".join(text.split())
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.text(alphabet="ab `\\<\n", max_size=20))
 def test_code_of_others_stays_code(text: str) -> None:
     assert effects(f"- {code(text)} label") == []
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.text(alphabet="a`:/![](*é.", min_size=150, max_size=400))
 def test_a_summary_that_is_cut_is_whole_markdown(text: str) -> None:
     shown = write_summary(f"x {text}")

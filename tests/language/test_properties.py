@@ -95,7 +95,7 @@ def document(steps: Any) -> str:
 
 @pytest.mark.slow
 @given(LISTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_core_form_of_any_blueprint_is_the_same_blueprint(steps: Any) -> None:
     blueprint = loads(document(steps), name="any")
     assert loads(expand(blueprint), name="any") == blueprint
@@ -103,7 +103,7 @@ def test_the_core_form_of_any_blueprint_is_the_same_blueprint(steps: Any) -> Non
 
 @pytest.mark.slow
 @given(LISTS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 async def test_any_blueprint_runs_to_an_end_or_parks_and_its_trace_nests(house: Harness, steps: Any) -> None:
     run = await house.start(document(steps), "x")
 

@@ -86,7 +86,7 @@ async def test_a_context_that_grows_without_end_fails_before_it_holds_the_workfl
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from(["a", "b.c", "context.log"]), st.sampled_from(["set", "append"]), VALUES)))
 def test_a_context_is_never_taken_for_lighter_than_it_is(writes: list[tuple[str, Any, Any]]) -> None:
     context, most, address = {"log": [1]}, Bounds().weigh({"log": [1]}), Address("pipeline:p")
