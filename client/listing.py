@@ -260,20 +260,27 @@ async def _read_standing(
     reader: QuestionReader, runs: Sequence[ListedExecution]
 ) -> tuple[dict[str, set[str]], set[str]]:
     """Return whom each of some open runs waits for, without those that wait for nobody, and which are stuck."""
-    told = [*runs, *await _list_telling_children(reader.tree.client, [run.id for run in runs])]
+    told = [*runs, *await _list_telling_children(reader.tree.client, runs)]
     stuck = {read_run(execution.id) for execution in told if execution.read_words(PROBLEMS_ATTRIBUTE)}
     rows = [row for execution in told if (row := _read_waiting(execution)) is not None]
     return _join_names(await confirm_all(reader, rows, PATIENCE_SECONDS)), stuck
 
 
-async def _list_telling_children(client: Client, runs: Sequence[str]) -> list[ListedExecution]:
-    """Return the workflows in some runs that wait for a person or are stuck, as visibility has them."""
+async def _list_telling_children(client: Client, runs: Sequence[ListedExecution]) -> list[ListedExecution]:
+    """Return the workflows in some runs that wait for a person or are stuck, as visibility has them.
+
+    They are found by the outermost workflow above them, which an SQL database looks up; it goes through all workflows
+    to compare the beginnings of their ids.
+    """
     if not runs:
         return []
-    inside = " OR ".join(f"WorkflowId STARTS_WITH '{quote(run)}/'" for run in runs)
+    roots = ", ".join(f"'{quote(root)}'" for root in dict.fromkeys(run.root for run in runs))
     told = f"{WAITING_ATTRIBUTE} IS NOT NULL OR {PROBLEMS_ATTRIBUTE} IS NOT NULL"
-    wanted = f"({told}) AND ExecutionStatus = 'Running' AND ({inside})"
-    return [execution async for execution in list_executions(client, wanted)]
+    wanted = (
+        f"({told}) AND ExecutionStatus = 'Running' AND ParentWorkflowId IS NOT NULL AND RootWorkflowId IN ({roots})"
+    )
+    inside = tuple(f"{run.id}/" for run in runs)
+    return [execution async for execution in list_executions(client, wanted) if execution.id.startswith(inside)]
 
 
 def _join_names(rows: Iterable[Waiting]) -> dict[str, set[str]]:

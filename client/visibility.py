@@ -48,6 +48,11 @@ class ListedExecution:
         return self.info.execution.run_id
 
     @property
+    def root(self) -> str:
+        """Return the id of the outermost workflow above it: its own if there is none."""
+        return self.info.root_execution.workflow_id or self.id
+
+    @property
     def status(self) -> WorkflowExecutionStatus | None:
         """Return Temporal's status; None if the server does not know it."""
         return WorkflowExecutionStatus(self.info.status) if self.info.status else None
