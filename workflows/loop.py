@@ -240,7 +240,7 @@ class LoopWorkflow(RunWorkflow):
         """Return whether a loop at its limit goes on: it finishes, asks a person, or fails."""
         name, rounds = self.step.name, self._describe_rounds(reached)
         amount = self.block.max_loops or MOST_IDLE_ITERATIONS
-        hint = "; if it needs more, set max_loops" if reached == "no_progress" else ""
+        hint = "; if it needs more, set max_loops" if reached == "no_progress" and isinstance(self.step, Loop) else ""
         limit = ExhaustedLimit(
             type=reached,
             key="max_loops",

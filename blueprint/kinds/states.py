@@ -103,8 +103,8 @@ class States(Step):
 
     @property
     def loop(self) -> LoopBlock:
-        """The loop whose iterations are the visits; what an iteration does is in `states`."""
-        return LoopBlock.model_construct(body=[], checkpoint_every=self.checkpoint_every)
+        """The loop whose iterations are the visits; what an iteration does is in `states`, and it ends at an end alone."""
+        return LoopBlock.model_construct(body=[], checkpoint_every=self.checkpoint_every, on_max_loops="fail")
 
     def blocks(self) -> Mapping[str, Block]:
         return {f"states.{name}.steps": _make_block(name, state) for name, state in self.states.items()}
