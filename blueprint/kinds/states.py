@@ -103,7 +103,7 @@ class States(Step):
 
     @property
     def loop(self) -> LoopBlock:
-        """The loop whose iterations are the visits; what an iteration does is in `states`, and it ends at an end alone."""
+        """The loop whose iterations are the visits: what one does is in `states`, and only an end ends them."""
         return LoopBlock.model_construct(body=[], checkpoint_every=self.checkpoint_every, on_max_loops="fail")
 
     def blocks(self) -> Mapping[str, Block]:

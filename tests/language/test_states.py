@@ -84,8 +84,8 @@ async def test_a_pause_holds_it_between_two_states(house: Harness) -> None:
 
 
 async def test_a_machine_that_goes_round_and_asks_nobody_fails(house: Harness) -> None:
-    idle = "a: {steps: [{name: s}], next: {value: output, to: {stop: z}, else: a}}"
-    run = await house.start("steps: [{kind: states, name: m, start: a, ends: [z], states: {%s}}]" % idle)
+    states = "{a: {steps: [{name: s}], next: {value: output, to: {stop: z}, else: a}}}"
+    run = await house.start(f"steps: [{{kind: states, name: m, start: a, ends: [z], states: {states}}}]")
     error = (await house.result(run)).error
     assert error is not None
     assert (error.type, error.reason, error.address) == ("no_progress", "no_progress", "pipeline:test;loop:m")
