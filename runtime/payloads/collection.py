@@ -79,21 +79,19 @@ async def collect_garbage(client: Client, folder: Path, age: float = SAFE_AGE) -
 
 
 async def _clear_checkpoints(client: Client, folder: Path, before: float, done: CollectionResult) -> None:
-    """Remove the checkpoints of graphs that belong to runs which have ended, or are no longer known."""
+    """Remove the checkpoints of graphs whose runs Temporal has forgotten: a retry of any other may go on from them."""
     for run_id, path in list_threads(folder):
         sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
-        ended = path.stat().st_mtime < before and not await _is_open(client, run_id)
-        if ended:
+        unused = path.stat().st_mtime < before and not await _is_known(client, run_id)
+        if unused:
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
         for size in sizes:
-            (done.removed if ended else done.kept).add(size)
+            (done.removed if unused else done.kept).add(size)
 
 
-async def _is_open(client: Client, run_id: str) -> bool:
-    """Return whether a workflow with this Temporal run id is still running."""
-    listing = ListWorkflowExecutionsRequest(
-        namespace=client.namespace, query=f"RunId = '{run_id}' AND ExecutionStatus = 'Running'", page_size=1
-    )
+async def _is_known(client: Client, run_id: str) -> bool:
+    """Return whether a workflow with this Temporal run id is running, or closed and kept."""
+    listing = ListWorkflowExecutionsRequest(namespace=client.namespace, query=f"RunId = '{run_id}'", page_size=1)
     return bool((await client.workflow_service.list_workflow_executions(listing, retry=True)).executions)
 
 

@@ -43,7 +43,7 @@ from holdfast.runtime.connection import connect, find_payload_place, make_conver
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import find_temporal_binary
 from holdfast.runtime.payloads import THRESHOLD, PayloadsUnreachable, buckets
-from holdfast.runtime.payloads.checkpoints import CheckpointBucket, CheckpointDirectory
+from holdfast.runtime.payloads.checkpoints import CHECKPOINTS, CheckpointBucket, CheckpointDirectory, list_threads
 from holdfast.runtime.payloads.collection import InnerReferences, StoredAmount, collect_garbage
 from holdfast.runtime.payloads.directory import NAMESPACES, NamespaceNote, PayloadDirectory, mend, remove
 from holdfast.runtime.payloads.driver import PieceDriver
@@ -659,15 +659,18 @@ async def test_a_store_that_is_away_for_a_while_loses_nothing(
         assert await house.output(run) == f"Of digits: {LARGE}"
 
 
-async def test_gc_removes_what_a_deleted_run_left(
+async def test_gc_keeps_values_and_checkpoints_of_an_ended_run_until_it_is_deleted(
     own_server: WorkflowEnvironment, folder: PayloadDirectory, tmp_path: Path
 ) -> None:
     async with house_in(own_server.client, f"dir:{folder.folder}", tmp_path) as house:
         run = await house.start(TITLE, f"to be deleted {LARGE}")
         await house.asked(run)
+        handle = house.client.get_workflow_handle(run)
+        await CheckpointDirectory(folder.folder).append(f"{(await handle.describe()).run_id}/thread", 0, b"record")
+        await handle.terminate()
         await indexed(house.client, run)
-        age(*files(folder))
-        assert (await collect_garbage(house.client, folder.folder)).kept.files == 1
+        age(*files(folder), *(folder.folder / CHECKPOINTS).iterdir())
+        assert (await collect_garbage(house.client, folder.folder)).kept.files == 2
         request = DeleteWorkflowExecutionRequest(
             namespace=house.client.namespace, workflow_execution=WorkflowExecution(workflow_id=run)
         )
@@ -677,7 +680,7 @@ async def test_gc_removes_what_a_deleted_run_left(
             return (await collect_garbage(house.client, folder.folder)).kept == StoredAmount()
 
         await until(gone, "the deletion")
-        assert files(folder) == []
+        assert [*files(folder), *list_threads(folder.folder)] == []
 
 
 async def test_gc_keeps_what_a_schedule_will_start_with(
