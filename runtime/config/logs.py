@@ -16,6 +16,8 @@ TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 FROM_WORKFLOW = ("workflow_id", "run_id", "workflow_type", "attempt")
 FROM_ACTIVITY = ("workflow_id", "workflow_run_id", "activity_id", "activity_type", "attempt")
 
+DETAILED = ("holdfast", "temporalio.activity", "temporalio.workflow")
+"""What logs at `debug`, too. Other libraries, and the SDK's worker, then write whole requests and results."""
 VERBOSE = ("alembic", "httpx")
 """Libraries that log each migration, or each request with its URL, which may hold a token."""
 
@@ -33,7 +35,9 @@ def configure_logging(format: LogFormat, level: LogLevel, process: int | None = 
     text = TEXT if process is None else TEXT.replace("%(name)s", f"%(name)s[{process}]")
     handler.setFormatter(JsonFormatter(process) if format == "json" else logging.Formatter(text))
     root.addHandler(handler)
-    root.setLevel(level.upper())
+    root.setLevel("INFO" if level == "debug" else level.upper())
+    for name in DETAILED:
+        logging.getLogger(name).setLevel(level.upper())
     for name in VERBOSE:
         logging.getLogger(name).setLevel(logging.WARNING)
 

@@ -22,6 +22,17 @@ def test_handlers_of_others_stay(root_logger: logging.Logger) -> None:
     assert before and root_logger.handlers[:-1] == before and root_logger.level == logging.WARNING
 
 
+def test_debug_shows_steps_and_no_request_of_a_library(
+    root_logger: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure_logging("text", "debug")
+    for name in ("temporalio.workflow", "temporalio.worker._activity", "anthropic._base_client"):
+        logging.getLogger(name).debug("of %s", name)
+    configure_logging("text", "info")
+    logging.getLogger("temporalio.workflow").debug("no longer")
+    assert caplog.messages == ["of temporalio.workflow"]
+
+
 def test_a_standard_error_that_was_replaced_and_closed_is_not_written_to(
     root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
