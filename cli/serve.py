@@ -207,12 +207,13 @@ async def _serve(listener: socket.socket, options: _ServeOptions) -> int:
     address = (config.serve.url or make_url(listener)).rstrip("/")
     ui_url = session.connection.ui_url or options.ui_url
     site = Site(config, session.runs.with_archive(record), ui_url, address, record=record)
-    if problems := await look_up_hooks(site):
-        raise ConfigError("\n".join(f"{config.path}: {problem}" for problem in problems))
     # The inbox beside the embedded server was not asked for: it comes up, and leaves out what it cannot use.
-    async with run_background(site, record, strict=not options.background):
+    strict = not options.background
+    if strict and (problems := await look_up_hooks(site)):
+        raise ConfigError("\n".join(f"{config.path}: {problem}" for problem in problems))
+    async with run_background(site, record, strict=strict):
         gate = Gate.of(config, record.store)
-        await listen(create_app(site, gate), listener, lambda: _announce(config, gate, address, options))
+        await listen(create_app(site, gate, strict=strict), listener, lambda: _announce(config, gate, address, options))
     return DONE
 
 

@@ -129,9 +129,10 @@ class CaseRecorder:
         run, status = self._state.run, self._state.status
         if past is not None and past.fork is not None and (past.fork.changes or past.fork.input):
             raise BadInput(f"{run} was begun with values changed at {past.fork.address}, which a test cannot do")
-        if status == "running" and not [*self._state.questions, *self._state.events]:
-            raise BadInput(f"{run} still works: a test is written from a run that has ended, or waits for a person")
-        if status not in ("running", "waiting", "completed", "failed"):
+        if status in ("running", "paused") and not [*self._state.questions, *self._state.events]:
+            is_at = "is paused" if status == "paused" else "still works"
+            raise BadInput(f"{run} {is_at}: a test is written from a run that has ended, or waits for a person")
+        if status not in ("running", "waiting", "paused", "completed", "failed"):
             raise BadInput(f"{run} was ended from outside ({status}), which a test cannot do")
 
     async def _read(self) -> None:

@@ -29,7 +29,7 @@ from holdfast.protocol.address import read_run
 from holdfast.protocol.agents import CALL_TOOL, CacheEntry, CacheHit, Completed, ToolOutcome, ToolRequest
 from holdfast.protocol.guard import Key
 from holdfast.protocol.tool_errors import TOOL_ERROR
-from holdfast.runtime.config import Config, SecretsSection
+from holdfast.runtime.config import Config, EncryptionSection, SecretsSection
 from holdfast.runtime.connection import make_converter
 from holdfast.runtime.embedded.server import UNTHROTTLED, find_temporal_binary
 from holdfast.runtime.errors import ServerUnreachable
@@ -108,7 +108,8 @@ class TestEnvironment:
     async def _start_worker(self, config: Config, queue: str) -> ConfiguredRuns:
         client = self._environment.client
         secrets = SecretsSection(store=f"dir:{self.folder / 'secrets'}", env=config.secrets.env)
-        config = config.model_copy(update={"secrets": secrets})
+        # Nothing in a test is encrypted, and where tests run the keys are not.
+        config = config.model_copy(update={"secrets": secrets, "encryption": EncryptionSection()})
         servers, caches = mcp_servers(config), OwnCaches()
         activities = self.activities(config, servers, caches)
         tools = Tools(_real_tools(activities))

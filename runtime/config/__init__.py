@@ -22,6 +22,7 @@ from holdfast.runtime.config.file import ConfigError, read_file
 from holdfast.runtime.config.sections import (
     MAX_CONCURRENCY,
     NOTICE_KINDS,
+    EncryptionSection,
     File,
     HookSection,
     McpSection,
@@ -48,6 +49,7 @@ __all__ = [
     "NotifySection",
     "NotifyTable",
     "PersonSection",
+    "EncryptionSection",
     "SecretsSection",
     "ServeSection",
     "WorkerSection",

@@ -130,6 +130,7 @@ def _list_variables(config: Config) -> set[str]:
     names = {config.answers.key_env, config.serve.key_env, config.record.url_env, config.record.key_env}
     names |= {key.env for key in config.answers.keys}
     names |= {name for channel in config.notify.channels.values() for name in (channel.secret_env, channel.apprise_env)}
+    names |= {hook.secret_env for hook in config.hooks.values()}
     if config.serve.oidc is not None:
         names.add(config.serve.oidc.client_secret_env)
     return {name for name in names if name}

@@ -40,7 +40,9 @@ async def _handle_fault(request: Request, error: Exception) -> Response:
     return response
 
 
-def create_app(site: Site, gate: Gate | None = None, patience: Patience | None = None) -> Starlette:
+def create_app(
+    site: Site, gate: Gate | None = None, patience: Patience | None = None, *, strict: bool = True
+) -> Starlette:
     """Return the ASGI application for a site. Raises `ConfigError` for hooks or texts with problems.
 
     Args:
@@ -74,7 +76,7 @@ def create_app(site: Site, gate: Gate | None = None, patience: Patience | None =
             Middleware(Deadline, patience=patience or Patience()),
         ],
     )
-    app.state.hooks = load_hooks(site.config)
+    app.state.hooks = load_hooks(site.config, strict=strict)
     app.state.text_folders = find_text_folders(site.config)
     app.state.site, app.state.gate, app.state.metrics = site, gate, Metrics(site)
     return app

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,17 +129,24 @@ class Hook:
             raise Unfit([(f"hooks.{self.name}.{key}", str(error))], "invalid_answer") from None
 
 
-def load_hooks(config: Config) -> dict[str, Hook]:
-    """Return the hooks of a configuration, each checked. Raises `ConfigError` with every problem, its key and place."""
-    problems = [
-        problem
+def load_hooks(config: Config, *, strict: bool = True) -> dict[str, Hook]:
+    """Return the hooks of a configuration, each checked. Raises `ConfigError` with every problem, its key and place.
+
+    Args:
+        config: The configuration.
+        strict: False leaves out the hooks that cannot be used, and says so in the log.
+    """
+    problems = {
+        name: [*find_problems(config, name, settings), *_find_secret_problems(config, name, settings)]
         for name, settings in config.hooks.items()
-        for problem in (*find_problems(config, name, settings), *_find_secret_problems(config, name, settings))
-    ]
-    if problems:
-        file = config.path or "holdfast.toml"
-        raise ConfigError("\n".join(f"{file}: hooks.{problem}" for problem in problems))
-    return {name: _make_hook(config, name, settings) for name, settings in config.hooks.items()}
+    }
+    file = config.path or "holdfast.toml"
+    text = "\n".join(f"{file}: hooks.{problem}" for found in problems.values() for problem in found)
+    if text and strict:
+        raise ConfigError(text)
+    if text:
+        log.warning("hooks that cannot be used are left out: %s", text)
+    return {name: _make_hook(config, name, config.hooks[name]) for name, found in problems.items() if not found}
 
 
 def _make_hook(config: Config, name: str, settings: HookSection) -> Hook:
@@ -292,4 +300,5 @@ def _make_event(hook: Hook, id_: str, key: str, payload: JSON) -> SystemEvent:
     return read_event({"name": hook.settings.event, "key": key, "payload": payload, "id": f"{hook.name}:{id_}"})
 
 
+log = logging.getLogger(__name__)
 HOOK_ROUTES: list[BaseRoute] = [Route("/hooks/{name}", receive, methods=["POST"])]

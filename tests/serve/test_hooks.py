@@ -171,10 +171,13 @@ async def test_an_event_for_a_named_run_is_kept(house: Harness, api: httpx.Async
     ],
 )
 def test_a_hook_with_a_mistake_is_told_with_its_key(house_folder: Config, hook: dict[str, Any], problem: str) -> None:
-    hooks = {"bad": HookSection(**{"secret_env": "HOOK_SECRET", **hook})}
+    good = HookSection(blueprint="invoice", secret_env="HOOK_SECRET")
+    hooks = {"bad": HookSection(**{"secret_env": "HOOK_SECRET", **hook}), "good": good}
+    config = house_folder.model_copy(update={"hooks": hooks})
     with pytest.raises(ConfigError) as caught:
-        load_hooks(house_folder.model_copy(update={"hooks": hooks}))
+        load_hooks(config)
     assert problem in str(caught.value)
+    assert list(load_hooks(config, strict=False)) == ["good"]
 
 
 @pytest.fixture

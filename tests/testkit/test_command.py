@@ -43,7 +43,8 @@ def project(tmp_path: Path) -> Process:
     """A project with a tool that prints, and tests in two folders."""
     project = Process(tmp_path)
     (tmp_path / "more").mkdir()
-    project.write("holdfast.toml", '[worker]\nimports = ["loud"]\n')
+    keys = '[encryption]\nkeys = [{id = "k1", env = "NOT_SET_WHERE_TESTS_RUN"}]\n'
+    project.write("holdfast.toml", f'[worker]\nimports = ["loud"]\n{keys}')
     project.write("loud.py", TOOL)
     for folder in (".", "more"):
         project.write(f"{folder}/flow.yaml", FLOW)
