@@ -58,10 +58,10 @@ class CheckActivities:
             return [f"cache: {error.message}"]
         return []
 
-    def _reads(self, id_: str | None) -> bool | None:
+    def _reads(self, id_: str | None) -> bool:
         store = self._secrets.get(DIRECTORY)
         if id_ is None or store is None:
-            return None
+            return False
         try:
             return store.read(id_) is not None
         except (OSError, ValueError):

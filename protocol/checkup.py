@@ -42,8 +42,8 @@ class WorkerState(Value):
     """Ids of keys that the client and the worker both have, with different values."""
     troubles: list[str] = []
     """What the worker cannot use, a sentence each."""
-    secret: bool | None = None
-    """Whether it can read the client's secret; None if it was asked for none, or has no such store."""
+    secret: bool = False
+    """Whether it can read the client's secret."""
     filler: str = ""
 
 

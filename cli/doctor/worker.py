@@ -268,11 +268,11 @@ def _check_state(asked: _Check, state: WorkerState) -> list[Finding]:
     if state.filler == request.filler[::-1]:
         findings.append(Finding("payloads", "ok", "values over 16 kB reach the worker and come back"))
     findings += _compare_keys(request, state)
-    if state.secret is False:
+    if state.secret:
+        findings.append(Finding("secrets", "ok", "the worker reads secrets that are kept here"))
+    elif request.secret is not None:
         remedy = "Client and worker need the same [secrets] store and key."
         findings.append(Finding("secrets", "fault", "the worker cannot read a secret that was kept here", remedy))
-    elif state.secret:
-        findings.append(Finding("secrets", "ok", "the worker reads secrets that are kept here"))
     return findings
 
 
