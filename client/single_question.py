@@ -76,8 +76,9 @@ _ENDS: Mapping[str, type[AskError]] = {
     "question_declined": AskDeclined,
     "question_cancelled": AskCancelled,
     "cancelled": AskCancelled,
+    "terminated": AskCancelled,
 }
-"""By the type of the run's failure."""
+"""By the type of the run's failure; any other is an `AskError`."""
 
 
 @overload
@@ -132,15 +133,15 @@ async def ask(
         model.
 
     Raises:
-        AskError: `AskExpired`, `AskDeclined` or `AskCancelled`.
-        BadInput: The options cannot be used.
+        AskError: `AskExpired`, `AskDeclined` or `AskCancelled`; itself where the run failed of something else.
+        BadInput: The options cannot be used; or no answer fits the model.
+        TypeError: There is no such option.
         Refusal: `key_conflict`: another question was asked under the key.
     """
     check_options(options)
+    blueprint, begun = make_blueprint(message, schema, options), None
     runs = runs or await _connect()
-    text, begun = message, None
     for attempt in range(1, MOST_TRIES + 1):
-        blueprint = make_blueprint(text, schema, _shorten_times(options, begun))
         run = new_run_id(blueprint) if key is None else _make_id(key, attempt)
         outcome = await _ask_once(runs, blueprint, run, by, again=begun is not None, withdraw=key is None)
         output = _read_output(outcome)
@@ -149,6 +150,7 @@ async def ask(
         except ValidationError as error:  # the model has rules that its JSON Schema cannot say
             text = write_returned(message, describe_problem(error))
         begun = begun or await _find_begin(runs, run)
+        blueprint = make_blueprint(text, schema, _shorten_times(options, begun))
     raise BadInput(f"no answer to {message!r} fits the model in {MOST_TRIES} tries; the last was that of the run {run}")
 
 
@@ -232,10 +234,8 @@ async def _find_begin(runs: Runs, run: str) -> datetime:
     return min((event.time for event in await runs.watch.events(run)), default=datetime.now(UTC))
 
 
-def _shorten_times(options: AskOptions, begun: datetime | None) -> AskOptions:
+def _shorten_times(options: AskOptions, begun: datetime) -> AskOptions:
     """Return the options of what is asked again, with the deadline and the escalation of the first time, `begun`."""
-    if begun is None:
-        return options
     waited = (datetime.now(UTC) - begun).total_seconds()
     later = options.copy()
     if (timeout := read_seconds(options, "timeout")) is not None:
@@ -287,8 +287,7 @@ async def _check_same(runs: Runs, blueprint: Blueprint, run: str, *, again: bool
 def _read_output(outcome: Outcome) -> Any:
     if outcome.error is None:
         return outcome.output
-    error = _ENDS.get(outcome.error.type)
-    raise BadInput(outcome.error.message) if error is None else error(outcome.error.message, outcome.run)
+    raise _ENDS.get(outcome.error.type, AskError)(outcome.error.message, outcome.run)
 
 
 async def _connect() -> Runs:

@@ -125,10 +125,11 @@ async def test_a_timeout_is_typed_or_takes_the_default(house: Harness, key: str,
     assert await asking(timeout=timedelta(seconds=1), default="later", key=f"{key}-d") == "later"
 
 
-async def test_a_cancel_of_the_run_is_typed(house: Harness, key: str, asking: Any) -> None:
+@pytest.mark.parametrize("force", [False, True])
+async def test_a_cancel_of_the_run_is_typed(house: Harness, key: str, asking: Any, force: bool) -> None:
     call = asking()
     await until(lambda: is_there(house, f"question-{key}"), "the question's run")
-    await house.runs.control.cancel(f"question-{key}")
+    await house.runs.control.cancel(f"question-{key}", force=force)
     with pytest.raises(AskCancelled):
         await call
 
@@ -156,9 +157,10 @@ def test_times_are_read_like_those_of_a_blueprint(time: Any) -> None:
     assert step["escalate"][0]["after"] == 172800
 
 
-async def test_options_that_cannot_be_used_are_refused_before_anything_starts(house: Harness) -> None:
+async def test_options_that_cannot_be_used_are_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")  # where no server is
     with pytest.raises(BadInput, match="assignees"):
-        await ask("Go?", runs=house.runs, assignees=["ana"])
+        await ask("Go?", assignees=["ana"])
     for wrong, told in (
         ({"timeout": "soon"}, "timeout: 'soon' is not a duration"),
         ({"remind_every": []}, "remind_every"),
@@ -174,9 +176,9 @@ async def test_options_that_cannot_be_used_are_refused_before_anything_starts(ho
         ({"options": [{"label": "other"}]}, "options: the option .*: id: Field required"),
     ):
         with pytest.raises(BadInput, match=told):
-            await ask("Go?", runs=house.runs, **wrong)  # type: ignore[call-overload]
+            await ask("Go?", **wrong)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="a question has no asignees"):
-        await ask("Go?", runs=house.runs, asignees=["user:ana"])  # type: ignore[call-overload]
+        await ask("Go?", asignees=["user:ana"])  # type: ignore[call-overload]
 
 
 class Remembering:
