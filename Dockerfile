@@ -6,8 +6,8 @@ WORKDIR /opt/holdfast
 # The whole tree at once: holdfast/ holds links to the folders beside it.
 COPY . .
 RUN pip install --no-cache-dir --constraint constraints.txt ".[serve,postgres,notify,mcp]"
-# The state folder: a volume that is new gets its owner from here.
-RUN install --directory --owner=holdfast --mode=0700 /var/lib/holdfast
+# The state folder, and that of secrets: a volume that is new gets its owner from here.
+RUN install --directory --owner=holdfast --mode=0700 /var/lib/holdfast /var/lib/secrets
 
 USER holdfast
 WORKDIR /app

@@ -133,7 +133,9 @@ def test_the_inbox_keeps_its_state_and_has_what_it_needs() -> None:
     [mount] = SERVICES["inbox"]["volumes"]
     volume, _, folder = mount.partition(":")
     assert volume in COMPOSE["volumes"] and f"HOLDFAST_HOME={folder} " in DOCKERFILE
-    assert re.search(rf"^RUN install --directory --owner=holdfast --mode=0700 {folder}$", DOCKERFILE, re.MULTILINE)
+    assert re.search(
+        rf"^RUN install --directory --owner=holdfast --mode=0700 {folder} /var/lib/secrets$", DOCKERFILE, re.MULTILINE
+    )
     extras = re.search(r'"\.\[([\w,]+)\]"', DOCKERFILE)
     assert extras is not None and {"serve", "postgres", "notify", "mcp"} <= set(extras[1].split(","))
 
