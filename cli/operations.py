@@ -163,7 +163,7 @@ def _folder_to_clear() -> Path:
     if folder is None and place:
         raise BadUsage(
             f"gc clears folders only; for {place} use a lifecycle rule of the bucket: let it remove objects that "
-            "are older than your longest run and the namespace's retention together"
+            "are older than your longest run, the namespace's retention and 30 days together"
         )
     if folder is None:
         raise BadUsage(
