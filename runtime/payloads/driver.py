@@ -21,6 +21,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
     StorageDriverWorkflowInfo,
 )
+from temporalio.exceptions import ApplicationError
 
 from holdfast.runtime.encryption import EncryptionCodec, KeyRing
 from holdfast.runtime.payloads.pieces import FAN, Namer, PayloadPart, SplitPayload, split_payload
@@ -32,8 +33,8 @@ length would make the first piece of each payload another one."""
 CACHED = 32 * 1024 * 1024
 """Bytes of pieces kept in memory: a worker that runs a conversation would else read all of it with each turn."""
 DEEPEST = 8
-LONGEST = 64 * 1024 * 1024
-"""Most bytes of one payload; a claim can name a piece more than once."""
+LONGEST = 256 * 1024 * 1024
+"""Most bytes of one payload, whose sender is judged by it, too: a claim can name a piece more than once."""
 _NAME = re.compile(r"[0-9a-f]{64}")
 _PIECE, _LIST, _SEALED = b"P", b"L", b"E"
 NAMES = b"holdfast piece names"
@@ -106,9 +107,14 @@ class PieceDriver(StorageDriver):
         return self.place.name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """See base class. Raises PayloadsUnreachable."""
+        """See base class. Raises PayloadsUnreachable, and `too_large` for what could not be read again."""
         self._key = self._key or await self._read_naming_key()
         payloads = [self._codec.decrypt(payload) for payload in payloads]
+        if (size := max((len(payload.data) for payload in payloads), default=0)) > LONGEST:
+            message = (
+                f"a value of {size:,} bytes is too large; at most {LONGEST:,}: keep it elsewhere, and pass a reference"
+            )
+            raise ApplicationError(message, type="too_large", non_retryable=True)
         namespace = context.target.namespace if context.target else ""
         namer = Namer(self._key, f"{namespace} {self.place.period}".encode())
         wholes = await asyncio.to_thread(lambda: [split_payload(payload.data, namer) for payload in payloads])

@@ -42,7 +42,7 @@ from holdfast.runtime.config import ConfigError, WorkerSettings, load_config
 from holdfast.runtime.connection import connect, find_payload_place, make_converter
 from holdfast.runtime.converters import DATA_CONVERTER
 from holdfast.runtime.embedded.server import find_temporal_binary
-from holdfast.runtime.payloads import THRESHOLD, PayloadsUnreachable, buckets
+from holdfast.runtime.payloads import THRESHOLD, PayloadsUnreachable, buckets, driver
 from holdfast.runtime.payloads.checkpoints import CHECKPOINTS, CheckpointBucket, CheckpointDirectory, list_threads
 from holdfast.runtime.payloads.collection import InnerReferences, StoredAmount, collect_garbage
 from holdfast.runtime.payloads.directory import NAMESPACES, NamespaceNote, PayloadDirectory, mend, remove
@@ -207,9 +207,19 @@ async def test_a_claim_that_names_no_payload_reads_no_file(folder: PayloadDirect
 
 async def test_a_claim_that_names_one_piece_too_often_is_not_read(folder: PayloadDirectory) -> None:
     [claim] = await stored(folder, LARGE)
-    often = " ".join([claim.claim_data["pieces"]] * 700)
-    with pytest.raises(PayloadsUnreachable, match="names more than 67108864 bytes"):
+    often = " ".join([claim.claim_data["pieces"]] * 2800)
+    with pytest.raises(PayloadsUnreachable, match="names more than 268435456 bytes"):
         await read(folder, StorageDriverClaim({**claim.claim_data, "pieces": often}))
+
+
+async def test_what_is_too_large_to_be_read_is_not_stored(
+    folder: PayloadDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "LONGEST", len(payload(LARGE).data))
+    [claim] = await stored(folder, LARGE)
+    assert await read(folder, claim) == [LARGE]
+    with pytest.raises(ApplicationError, match="a value of .* bytes is too large"):
+        await stored(folder, LARGE, LARGE + "more")
 
 
 async def test_a_folder_that_cannot_be_written_is_told(folder: PayloadDirectory) -> None:
