@@ -71,9 +71,7 @@ class CheckpointDirectory:
         try:
             write_whole(path, record, place=os.link)  # never over the record of another attempt
         except FileExistsError:
-            raise ApplicationError(
-                f"{path}: another attempt of the call goes on", type=CHECKPOINTS_UNREACHABLE
-            ) from None
+            raise _make_conflict(str(path)) from None
         except OSError as error:
             raise self._unreachable("kept", error) from None
 
@@ -101,9 +99,19 @@ class CheckpointBucket:
         return records
 
     async def append(self, thread: str, number: int, record: bytes) -> None:
-        """Store a record."""
+        """Store a record. Raises a failure if another attempt of the call has written one of this number.
+
+        Buckets differ in what they do with a name that is taken: S3 writes over it, the client of GCS writes nothing
+        and raises nothing. So it is looked at before and after.
+        """
+        key = _make_key(thread, number)
         with self._failures("kept"):
-            await self._objects.put(_make_key(thread, number), record)
+            kept = await self._objects.get(key)
+            if kept is None:
+                await self._objects.put(key, record)
+                kept = await self._objects.get(key)
+        if kept != record:
+            raise _make_conflict(f"{self._place.rstrip('/')}/{key}")
 
     @contextlib.contextmanager
     def _failures(self, action: str) -> Iterator[None]:
@@ -112,6 +120,10 @@ class CheckpointBucket:
         except Exception as error:  # noqa: BLE001 the library of a bucket may raise anything
             text = f"checkpoints of a graph cannot be {action} in {self._place}: {type(error).__name__}: {error}"
             raise ApplicationError(text, type=CHECKPOINTS_UNREACHABLE) from None
+
+
+def _make_conflict(place: str) -> ApplicationError:
+    return ApplicationError(f"{place}: another attempt of the call goes on", type=CHECKPOINTS_UNREACHABLE)
 
 
 def _make_key(thread: str, number: int) -> str:

@@ -413,9 +413,15 @@ def in_a_bucket() -> CheckpointBucket:
     return CheckpointBucket(buckets.NamedObjects(Objects({}), "bucket", "in/"), "s3://bucket/in")
 
 
-@pytest.mark.parametrize("kind", ["folder", "bucket"])
-async def test_the_records_of_a_thread_are_read_in_their_order(kind: str, tmp_path: Path) -> None:
-    store = CheckpointDirectory(tmp_path) if kind == "folder" else in_a_bucket()
+@pytest.fixture(params=["folder", "bucket"])
+def checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointDirectory | CheckpointBucket:
+    return CheckpointDirectory(tmp_path) if request.param == "folder" else in_a_bucket()
+
+
+async def test_the_records_of_a_thread_are_read_in_their_order(
+    checkpoints: CheckpointDirectory | CheckpointBucket,
+) -> None:
+    store = checkpoints
     assert await store.read("run/thread") == []
     for number, record in enumerate((b"one", b"", b"two")):
         await store.append("run/thread", number, record)
@@ -423,8 +429,10 @@ async def test_the_records_of_a_thread_are_read_in_their_order(kind: str, tmp_pa
     assert await store.read("run/thread") == [b"one", b"", b"two"]
 
 
-async def test_an_attempt_that_was_given_up_writes_over_no_record_of_the_next(tmp_path: Path) -> None:
-    store = CheckpointDirectory(tmp_path)
+async def test_an_attempt_that_was_given_up_writes_over_no_record_of_the_next(
+    checkpoints: CheckpointDirectory | CheckpointBucket,
+) -> None:
+    store = checkpoints
     await store.append("run/thread", 0, b"next")
     with pytest.raises(ApplicationError, match="another attempt"):
         await store.append("run/thread", 0, b"given up")
