@@ -346,7 +346,9 @@ def _refuse_lost(name: str, request: ToolRequest, repeatable: bool) -> None:
     if was_lost(request):
         raise wrong(OUTCOME_UNKNOWN, f"the worker that called {name} was lost, or could not store its result")
     if request.begun:
-        raise wrong(OUTCOME_UNKNOWN, f"the call of {name} was under way when the earlier run ended")
+        raise wrong(
+            OUTCOME_UNKNOWN, f"the call of {name} was under way, or of unknown outcome, when the earlier run ended"
+        )
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ from holdfast.protocol.past import (
     digest_child,
     digest_request,
 )
-from holdfast.protocol.tool_errors import OUTCOME_UNKNOWN
+from holdfast.protocol.tool_errors import may_have_acted
 from holdfast.runtime.errors import BadInput
 
 PLAN_FAILED = "plan_failed"
@@ -513,14 +513,15 @@ def _find_status(call: Call, broken: Break) -> Any:
     """
     if call.cancelled is not None and call.cancelled < broken.at:
         return "left"
-    has_failed = call.status == "failed" and call.ended is not None and call.ended >= broken.at
-    if has_failed and call.failure is not None and call.failure.application_failure_info.type == OUTCOME_UNKNOWN:
-        return "begun"
     if call.status == "unsent":
         return None
-    if has_failed or call.id in broken.calls:
-        return "again" if call.activity == CALL_TOOL and call.request is not None else None
-    return call.status
+    has_failed = call.status == "failed" and call.ended is not None and call.ended >= broken.at
+    if not has_failed and call.id not in broken.calls:
+        return call.status
+    if call.activity != CALL_TOOL or call.request is None:
+        return None
+    failure = call.failure
+    return "begun" if failure is not None and may_have_acted(failure.application_failure_info.type) else "again"
 
 
 def _join(before: Sequence[PastChild], own: Sequence[PastChild]) -> list[PastChild]:

@@ -60,6 +60,11 @@ def status_in(text: str) -> int | None:
     return next((status for status, words in _WORDS.items() if words.search(text)), None)
 
 
+def may_have_acted(type_: str | None) -> bool:
+    """Return whether a call with a failure of this type may have taken effect all the same."""
+    return type_ in (OUTCOME_UNKNOWN, *MAY_HAVE_HAPPENED)
+
+
 def kind_of_failure(type_: str, message: str) -> ErrorKind | None:
     """Return the kind of a failed call, or None if it is none of the five.
 

@@ -20,7 +20,7 @@ from holdfast.blueprint.questions import Extension
 from holdfast.protocol.agents import LONGEST_KEPT, MadeCall, ToolSpec, add_calls
 from holdfast.protocol.children import Failure
 from holdfast.protocol.events import StepRetrying
-from holdfast.protocol.tool_errors import MAY_HAVE_HAPPENED, OUTCOME_UNKNOWN, kind_of_failure, kind_of_result
+from holdfast.protocol.tool_errors import kind_of_failure, kind_of_result, may_have_acted
 from holdfast.protocol.values import make_digest
 from holdfast.workflows.concurrency import CancelledWithFailure, CancelledWithResult, is_cancelled
 from holdfast.workflows.failures import HANDLED, ToolErrorFailure, find_failure
@@ -48,7 +48,7 @@ def name_tool_error(error: BaseException) -> str | None:
 
 def _may_have_acted(tool: str, cause: Failure, frame: Frame) -> bool:
     """Return whether a call that failed may have had an effect: of an import any step before the failed one."""
-    if cause.type in (OUTCOME_UNKNOWN, *MAY_HAVE_HAPPENED):
+    if may_have_acted(cause.type):
         return True
     alias = tool.removeprefix(IMPORT)
     if not tool.startswith(IMPORT) or cause.address == frame.at("import", alias).address:  # not begun

@@ -11,6 +11,7 @@ import yaml
 from holdfast.protocol.runs import HistoryLimits
 from tests.conftest import Harness
 from tests.past.runs import fail, paid, retry
+from tests.plans import plan_tools  # noqa: F401 (registers the tools)
 from tests.plans.conftest import advance, begin, call, finish
 from tests.progress import ends
 from tests.tools import calls
@@ -54,6 +55,21 @@ async def test_a_plan_that_went_on_without_a_step_makes_it_again(house: Harness,
     others = [pay(house, name, name) for name in ("bob", "eve")]
     last = {**pay(house, "zoe", "last"), "dependencies": ["mend"]}
     await check_retry(house, {"steps": [pay(house, "ana"), mend(house), *others, last]}, limits, 3, (4, 1))
+
+
+@pytest.mark.slow
+async def test_a_call_that_timed_out_before_the_last_failure_is_asked_about(house: Harness) -> None:
+    """The plan's own rule says that such a call fails; whether it took effect is unknown all the same."""
+    log = house.folder / "sent"
+    send = {"id": "send", "tools": ["plan_send"], "arguments": {"log": str(log), "to": "ana", "fail": [504]}}
+    plan = {"goal": "Go", "steps": [send, mend(house)]}
+    run = await fail(house, [{"kind": "plan", "name": "plan", "plan": plan}])
+    new = await retry(house, run)
+    question = await house.one(new)
+    assert "when the earlier run ended" in question.message
+    await house.answer(new, {"outcome": "done"}, question)
+    assert (await house.result(new)).status == "completed"
+    assert len(log.read_text().splitlines()) == 1
 
 
 @pytest.mark.slow
