@@ -16,6 +16,8 @@ from holdfast.protocol.values import Value
 
 MOST_CALLS = 200
 """Largest number of calls that a step or an agent keeps one by one: a payload has its limits."""
+_OUTCOMES = ("failed", "returned", "begun")
+"""Of calls that are left out together the last of these counts."""
 LONGEST_KEPT = 500
 """Characters of the arguments, and of the result, that are kept of each of them."""
 
@@ -46,7 +48,7 @@ class MadeCall(Value):
 
     tool: str
     args: str = ""
-    """Digest of the arguments."""
+    """Digest of the arguments; empty for calls that were left out, as there were too many."""
     arguments: JSON = None
     """Of long arguments the beginning of their text."""
     outcome: Literal["begun", "returned", "failed"] = "begun"
@@ -58,7 +60,7 @@ class MadeCall(Value):
 def add_calls(made: Iterable[MadeCall], more: Iterable[MadeCall]) -> list[MadeCall]:
     """Return the calls with further ones; of equal calls the last counts, but no failed one hides one that returned.
 
-    Of more than `MOST_CALLS` the oldest are left out, but of each tool the last one stays.
+    Of more than `MOST_CALLS` the oldest are left out, and one call without arguments stands for those of each tool.
 
     >>> sent = MadeCall(tool="send", args="1f")
     >>> returned, failed = (sent.model_copy(update={"outcome": outcome}) for outcome in ("returned", "failed"))
@@ -70,10 +72,12 @@ def add_calls(made: Iterable[MadeCall], more: Iterable[MadeCall]) -> list[MadeCa
         before = found.get((call.tool, call.args))
         if before is None or (before.outcome, call.outcome) != ("returned", "failed"):
             found[call.tool, call.args] = call
-    calls = list(found.values())
-    last = {call.tool: call for call in calls}
-    older = [call for call in calls[:-MOST_CALLS] if last[call.tool] is call]
-    return [*older, *calls[-MOST_CALLS:]]
+    for key in [key for key in found if key[1]][:-MOST_CALLS]:
+        oldest = found.pop(key)
+        left_out = found.get((oldest.tool, ""))
+        if left_out is None or _OUTCOMES.index(left_out.outcome) < _OUTCOMES.index(oldest.outcome):
+            found[oldest.tool, ""] = MadeCall(tool=oldest.tool, outcome=oldest.outcome)
+    return list(found.values())
 
 
 def name_tools(calls: Iterable[MadeCall]) -> list[str]:

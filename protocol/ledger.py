@@ -129,20 +129,28 @@ def make_entry(call: MadeCall, step: str, item: str | None) -> LedgerEntry:
         item=item,
         tool=call.tool,
         arguments=call.arguments,
-        digest=call.args,
+        digest=call.args or None,
         status=_STATUSES[call.outcome],
         output=call.output,
     )
 
 
 def add_entries(entries: Iterable[LedgerEntry], more: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Return a ledger with further entries; of equal calls the last counts, but no failed one hides an effect."""
+    """Return a ledger with further entries; of equal calls the last counts, but no failed one hides an effect.
+
+    Of more than `MOST_ENTRIES` the oldest are left out. For those of a tool that would be asked about, one without
+    arguments stands: they are asked about all the same.
+    """
     found: dict[tuple[str, str | None], LedgerEntry] = {}
     for entry in (*entries, *more):
         key = (entry.tool, entry.arguments_digest)
         before = found.pop(key, None)
         found[key] = before if before is not None and before.may_have_acted and not entry.may_have_acted else entry
-    return list(found.values())[-MOST_ENTRIES:]
+    for tool, digest in [(tool, digest) for tool, digest in found if digest is not None][:-MOST_ENTRIES]:
+        oldest = found.pop((tool, digest))
+        if oldest.matches(tool, digest):
+            found[tool, None] = LedgerEntry(tool=tool, status="unknown", language=oldest.language)
+    return list(found.values())
 
 
 def tell_ledger(entries: Sequence[LedgerEntry]) -> list[JSONObject]:

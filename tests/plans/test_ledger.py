@@ -14,7 +14,8 @@ from holdfast.blueprint.words.repeats import choose_repeat_words
 from holdfast.cli.plan_text import plan_text
 from holdfast.cli.render import question_text
 from holdfast.protocol.address import Address
-from holdfast.protocol.ledger import LedgerEntry, add_entries, read_ledger, tell_ledger
+from holdfast.protocol.agents import MadeCall, add_calls
+from holdfast.protocol.ledger import MOST_ENTRIES, LedgerEntry, add_entries, make_entry, read_ledger, tell_ledger
 from holdfast.workflows.ledger import Ledgers
 from holdfast.workflows.tool_calls import ToolCalls
 from tests.plans import plan_tools  # noqa: F401 (registers the tools)
@@ -427,6 +428,8 @@ async def test_an_item_that_is_begun_anew_as_another_repeats_no_call_unasked(pla
 
 # The values
 
+ENDS: dict[str, Any] = {"send": "returned", "look": "failed"}
+
 
 def entry(tool: str = "send", **more: Any) -> LedgerEntry:
     return LedgerEntry(step="1", tool=tool, **more)
@@ -444,6 +447,18 @@ def test_a_long_ledger_still_tells_calls_apart() -> None:
     told = tell_ledger(entries)
     assert "arguments" not in told[0]
     assert [one.matches("send", entries[7].arguments_digest or "") for one in read_ledger(told)].count(True) == 1
+
+
+def test_calls_that_are_too_many_to_keep_are_asked_about() -> None:
+    """Neither a step nor a ledger forgets one: an entry without arguments stands for what was left out of each tool."""
+    made = [MadeCall(tool=tool, args=f"{n}", outcome=end) for n in range(150) for tool, end in ENDS.items()]
+    entries = [make_entry(call, "1", None) for call in add_calls(add_calls([], made), made[:1])]
+    assert [(one.tool, one.status) for one in entries if one.digest is None] == list(ENDS.items())
+    ledger = add_entries([], entries)
+    for n in range(MOST_ENTRIES):
+        ledger = add_entries(ledger, [entry(tool="other", digest=f"{n}", status="failed")])
+    asked = [one for one in read_ledger(tell_ledger(ledger)) if one.matches("send", "7")]
+    assert (len(asked), asked[0].arguments_digest, len(ledger)) == (1, None, MOST_ENTRIES + len(ENDS))
 
 
 def test_the_ledger_is_found_at_its_plan_and_below_it_in_every_iteration() -> None:
