@@ -22,12 +22,12 @@ from holdfast.client.past_runs import Break, PastReader
 from holdfast.client.places import check_place, describe_place, find_place
 from holdfast.client.retries import (
     Successor,
+    adapt,
     check_not_undone,
     describe_past,
     digest_change,
     read_end,
     read_run_failure,
-    rename,
 )
 from holdfast.client.starting import new_run_id
 from holdfast.client.tree import Tree
@@ -95,7 +95,7 @@ class RunFork:
         _check_paths(self._request.changes)
         described = await describe_past(self._tree, self._run)
         definition: Definition = await started_with(self._client, described)
-        changed = rename(self._request.blueprint, definition.blueprint)
+        changed = adapt(self._request.blueprint, definition.blueprint)
         events = await below(self._tree, self._run)
         at = find_place(events, self._request.at)
         check_place(at, events)

@@ -37,7 +37,7 @@ from holdfast.runtime.errors import BadInput
 PLAN_FAILED = "plan_failed"
 """Type of the failure of a plan: its steps had failed one by one."""
 SPENT = ("limit_reached",)
-"""Types of failures after which the same call would only be paid again."""
+"""Types of failures after which the same call would only be paid again, unless a person might grant more."""
 FREE_COMMANDS = {TELL: "told an agent something", PLAN: "changed a plan"}
 """Commands whose effect is in no result: who goes through the workflow again does not meet it."""
 
@@ -185,7 +185,9 @@ class PastReader:
         for history in reversed(path):
             waits = await self._histories.read_waits(history)
             replies = [reply for reply in waits.replies if _is_at(reply, failure.address) and not reply.left]
-            if replies and failure.type not in SPENT:
+            if failure.type in SPENT:
+                replies = [reply for reply in replies[-1:] if _grants_nothing(reply, failure.address)]
+            if replies:
                 at = replies[-1].at
                 return Break(at, failure.address, around, asked_from={failure.address: at})
         asked = [call for call in list_calls(path[-1], CALL_MODEL, failure.address) if call.status == "completed"]
@@ -529,6 +531,11 @@ def _join(before: Sequence[PastChild], own: Sequence[PastChild]) -> list[PastChi
     left = list(own)
     met = [left.pop(0) if child.status == "open" and left else child for child in before]
     return [*met, *left]
+
+
+def _grants_nothing(reply: PastReply, address: str) -> bool:
+    """Return whether a person was asked at a limit, and let what stands at the address fail."""
+    return reply.address == f"{address};hitl:limit" and reply.content not in ("more", "finish")
 
 
 def _is_at(reply: PastReply, address: str) -> bool:

@@ -145,7 +145,7 @@ class RunRetry:
         link = PastLink(run=self._run, by=self._by, digest=digest_change(self._changed))
         successor = Successor(self._client, self._answering, described)
         try:
-            await successor.start(new, past, link, rename(self._changed, definition.blueprint))
+            await successor.start(new, past, link, adapt(self._changed, definition.blueprint))
         except RunExists:  # somebody else was quicker
             new, before = await find_retry(self._tree, self._run)
             if before is None:
@@ -233,9 +233,12 @@ def check_not_undone(run: str, events: Sequence[Event], place: int, fork: Resume
             raise BadInput(f"{message}; {way_out}")
 
 
-def rename(changed: Blueprint | None, own: Blueprint) -> Blueprint | None:
-    """Return a changed blueprint under the name of the run's own, which stands in every address."""
-    return None if changed is None else changed.model_copy(update={"name": own.name})
+def adapt(changed: Blueprint | None, own: Blueprint) -> Blueprint | None:
+    """Return a changed blueprint under the name of the run's own, which stands in every address, and with its access.
+
+    What the new run meets was written for those who might see the other one.
+    """
+    return None if changed is None else changed.model_copy(update={"name": own.name, "access": own.access})
 
 
 def digest_change(blueprint: Blueprint | None) -> str:

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.blueprint.load import loads
+from holdfast.client.retries import adapt
+from holdfast.protocol.access import AccessPolicy
 from tests.conftest import Harness
 from tests.control.undoable import block, plain
 from tests.past.runs import ASK, fail, mend, paid, pay, retry
@@ -195,3 +198,12 @@ async def test_what_an_expression_has_ended_beside_it_goes_on_once_it_is_mended(
     await house.answer(new, {"granted": True})
     assert await house.output(new) == {"a": "one", "b": True}
     assert (paid(house), read_done(house.folder)) == (1, ["give", "give"])
+
+
+def test_a_changed_blueprint_has_the_name_and_the_access_of_the_run() -> None:
+    """A file that lost its `access` must not show everybody what the earlier run did."""
+    steps = "steps: [{name: a, input: x}]"
+    own = loads(f"{{name: own, access: {{see: ['group:hr']}}, {steps}}}")
+    changed = adapt(loads(f"{{name: mended, {steps}}}"), own)
+    assert changed is not None
+    assert (changed.name, AccessPolicy.read(changed).see) == ("own", ["group:hr"])

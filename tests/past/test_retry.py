@@ -130,6 +130,19 @@ async def test_a_question_that_expired_is_asked_again(house: Harness) -> None:
 
 
 @pytest.mark.slow
+async def test_a_question_at_a_limit_is_asked_again(house: Harness) -> None:
+    """A person let the run fail; asked again, one may grant more."""
+    limits = {"steps": 1, "on_limit": "ask"}
+    run = await house.start(yaml.safe_dump({"limits": limits, "steps": [pay(house.folder, "ana"), mend(house.folder)]}))
+    await house.answer(run, "fail", await house.one(run))
+    outcome = await house.result(run)
+    assert outcome.error is not None and outcome.error.type == "limit_reached"
+    new = await retry(house, run)
+    await house.answer(new, "more", await house.one(new))
+    assert (await house.output(new), paid(house)) == ("mended 1", 1)
+
+
+@pytest.mark.slow
 async def test_a_failure_that_was_handled_is_met(house: Harness) -> None:
     """A step and a loop failed, and the run went on: neither is tried again."""
     broken = {"name": "never", "uses": "fails_always"}
