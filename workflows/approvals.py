@@ -106,7 +106,7 @@ async def _ask_approval(
     asked = Permission(message=decision.reason, info=info)
     reply = await frame.ask(asked)
     answer: JSONObject = reply.content if reply.status == "answered" else asked.when_declined(reply.comment)
-    if earlier is not None and reply.status == "answered":
+    if earlier is not None and reply.status in ("answered", "declined"):
         return answer
     # Only True: whatever else stands there is no consent.
     if answer["granted"] is not True:

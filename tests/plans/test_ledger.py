@@ -343,24 +343,28 @@ async def test_an_item_of_a_loop_is_asked_about(plans: Plans, driver: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("entry", "words"),
+    ("entry", "words", "tools"),
     [
-        ({"status": "unknown"}, "has already made this call, and it is unknown whether it took effect."),
+        ({"status": "unknown"}, "has already made this call, and it is unknown whether it took effect.", []),
         (
             {"status": "unknown", "arguments": None},
             "may already have called this tool; it is not known with which arguments.",
+            ["send"],
         ),
     ],
 )
-async def test_a_call_that_may_have_been_made_is_asked_about(plans: Plans, entry: Json, words: str) -> None:
+async def test_a_call_that_may_have_been_made_is_asked_about(
+    plans: Plans, entry: Json, words: str, tools: list[str]
+) -> None:
+    """A decline is a no: the plan goes on without the call."""
     done = {**made(plans, to="ana"), **entry}
     send = step("s", tools=["plan_send"], arguments={"log": str(plans.log), "to": "ana"})
     run = await run_done(plans, [send], {}, [done])
     question = await plans.harness.one(run)
     assert question.message == f"May plan_send be called again? Step 4 {words}"
-    await plans.harness.answer(run, {"granted": True}, question)
+    await (plans.harness.answer(run, {"granted": True}, question) if tools else plans.harness.decline(run))
     await plans.harness.output(run)
-    assert plans.tools() == ["send"]
+    assert plans.tools() == tools
 
 
 @pytest.mark.parametrize("entry", [{"status": "failed"}, {"arguments": {"to": "ben"}}, {"tool": "plan_update"}])
