@@ -248,6 +248,11 @@ async def test_a_failed_step_is_not_kept(house: Harness) -> None:
         assert (await house.result(await house.start(f"steps: [{step}]", 3))).error.type == "tool_error"
 
 
+async def test_a_skipped_step_is_not_kept(house: Harness) -> None:
+    step = "{kind: cache, name: c, key: k, wrapped_step: {name: w, when: input == 'go', input: done}}"
+    assert [await house.output(await house.start(f"steps: [{step}]", word)) for word in ("no", "go")] == ["no", "done"]
+
+
 def naming(house: Harness, key: str | None = "{{ input }}") -> str:
     """A conditional; each branch has a `cache` of the same name, around a tool that gives another word."""
     wrapped = [{"name": "w", "uses": "counted", "input": {"folder": str(house.folder), "name": one}} for one in "ab"]

@@ -45,8 +45,8 @@ async def run_cache(step: Cache, frame: Frame) -> Any:
     before = frame.store.value
     inside = replace(frame, scope=frame.scope.nest())
     output = await frame.run_steps([step.wrapped_step], inside, value)
-    if _has_failed(step.wrapped_step, inside):
-        return output
+    if inside.scope.steps[step.wrapped_step.name]["status"] != "completed":
+        return output  # it failed, and `on_error` went on; or it was skipped, as by a person's no
     changed = _list_changed(step.wrapped_step, before, inside)
     listed = [change.model_dump(mode="json", exclude_defaults=True) for change in listed_changes(changed)]
     entry = {"output": output, "changes": listed, "answer": _answer(inside)}
@@ -70,18 +70,11 @@ def _replay(entry: dict[str, Any], key: str, frame: Frame) -> Any:
     return entry["output"]
 
 
-def _has_failed(wrapped: AnyStep, inside: Frame) -> bool:
-    """Return whether the step failed, and `on_error` went on."""
-    return inside.scope.steps[wrapped.name]["error"] is not None
-
-
 def _list_changed(wrapped: AnyStep, before: dict[str, Any], inside: Frame) -> dict[Path, Any]:
     """Return what the step changed, and what it wrote with the value that was there before."""
     after = inside.store.value
     record = inside.scope.steps[wrapped.name]
     changed = changes(before, after)
-    if record["status"] != "completed":
-        return changed
     if wrapped.updates_context and isinstance(output := read_structure(record["output"]), dict):
         # What was written with the value that stood there is no change here, but may be one where the hit is. The
         # scratchpad is merged one level deep: as a whole it would undo what others wrote into it.
