@@ -31,8 +31,8 @@ class AskOptions(TypedDict, total=False):
     """Texts, or objects with `id`, `label`, `risk` and so on; for the first three kinds."""
     payload: JSON
     """The value to review, or details shown beside the message."""
-    multiple: int
-    """How many options may be chosen."""
+    multiple: bool | int
+    """Whether several options may be chosen; a number is the maximum."""
     allow_custom: bool | None
     """Whether own words are accepted beside the options; None: as the kind has it."""
     timeout: Time | None

@@ -17,8 +17,10 @@ from temporalio.worker import Worker
 from holdfast import Answer, Refusal, loads
 from holdfast.activities import all_activities
 from holdfast.client.history import histories
+from holdfast.protocol.address import Address
 from holdfast.protocol.events import QuestionReturned
 from holdfast.workflows import RUNNER, WORKFLOWS
+from holdfast.workflows.human_requests import Wording, make_question
 from tests.conftest import RUNNERS, Replays, until
 from tests.flows import ASK, repeat, written
 from tests.own import Either
@@ -340,6 +342,12 @@ async def listed(desk: Desk, run: str) -> bool:
     return ("waiting", "Agency") in {
         (row.status, row.blueprint) for row in await desk.runs.lists.all() if row.run == run
     }
+
+
+def test_multiple_without_a_number_is_all_options() -> None:
+    wording = Wording.read("Which?", None, {"kind": "decision", "options": ["a", "b"], "multiple": True})
+    asked = make_question(wording, None, Address("workflow:w"))
+    assert asked.read_output(asked.accept(["a", "b"])) == ["a", "b"]
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ class Wording:
     options: Sequence[str | JSONObject | Option]
     schema: AnswerForm | None
     payload: JSON
-    multiple: int
+    multiple: bool | int
     allow_custom: bool | None
 
     @classmethod
@@ -54,7 +54,7 @@ class Wording:
             options.get("options") or (),
             schema,
             options.get("payload"),
-            options.get("multiple", 1),
+            options.get("multiple", False),
             options.get("allow_custom"),
         )
 
@@ -130,6 +130,7 @@ def make_question(wording: Wording, default: object, address: Address) -> Asked:
     if not wording.message.strip():
         raise failure("empty_message", "the message is empty; a person must see what is asked", address)
     options = _make_options(wording.options, address)
+    most = len(options) if wording.multiple is True else int(wording.multiple)
     draft = Draft(
         wording.message,
         read_json(default, "default", address),
@@ -137,7 +138,7 @@ def make_question(wording: Wording, default: object, address: Address) -> Asked:
         _read_schema(wording.schema, address),
         options,
         wording.allow_custom,
-        wording.multiple,
+        max(most, 1),
     )
     asked = kind.of(draft)
     if asked.offers_nothing:
