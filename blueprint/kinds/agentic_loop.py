@@ -43,7 +43,7 @@ class AgenticLoop(AskingStep):
         description="What its `run_agent` may run: agents, tools, imports.",
         examples=[["agent:searcher", "reserve_seat"]],
     )
-    max_loops: int = Field(20, ge=1, le=10_000, description="Commands at most.", examples=[10])
+    max_loops: int = Field(20, ge=1, le=10_000, description="Turns of the planner at most.", examples=[10])
     output_template: str | None = Field(
         None,
         description="The output, from `output` (what it finished with) and `log` (its commands).",
