@@ -72,7 +72,7 @@ class AnswerDelivery:
         try:
             if self.answering.keys:
                 raise no_signals(reason)
-            return list(await send_signals(self.tree, batch, owner, open_questions.questions, reason))
+            return list(await send_signals(self.tree, open_questions, batch, owner, reason))
         except NothingSent:
             if unconfirmed is None:
                 raise

@@ -6,23 +6,26 @@ So what the workflow would refuse is refused here, and where people have to prov
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.service import RPCError
 
 from holdfast.blueprint.questions import list_kinds_for_steps
 from holdfast.client.earlier_answers import EarlierAnswers
-from holdfast.client.history import first_event
-from holdfast.client.open_questions import NO_WORKER, check_content, find_question
+from holdfast.client.history import first_event, started_with
+from holdfast.client.open_questions import NO_WORKER, OpenQuestions, check_content, find_question
 from holdfast.client.tree import Tree
 from holdfast.protocol.answers import Answer, AnswerBatch
-from holdfast.protocol.names import ANSWER
+from holdfast.protocol.names import ANSWER, PIPELINE_WORKFLOW
 from holdfast.protocol.people import SIGN_IN, read_user, who_may
 from holdfast.protocol.questions import Question
 from holdfast.protocol.values import Value
 from holdfast.runtime.errors import NothingSent, is_missing
+
+if TYPE_CHECKING:
+    from holdfast.protocol.runs import Definition
 
 _NOT_BY_SIGNAL = "nothing was sent. Start a worker and answer again, as an update (without --signal)."
 _SECRETS = [name for name, kind in list_kinds_for_steps().items() if kind.hidden]
@@ -38,22 +41,22 @@ class Sent(Value):
 
 
 async def send_signals(
-    tree: Tree, batch: AnswerBatch, owner: str | None, questions: Sequence[Question], reason: str
+    tree: Tree, found: OpenQuestions, batch: AnswerBatch, owner: str | None, reason: str
 ) -> list[Sent]:
     """Signal each workflow its answers.
 
     Args:
         tree: The access to the run.
+        found: The questions of the run that are known here.
         batch: The answers.
         owner: The id of the workflow that asks; None: as the questions say.
-        questions: The questions that are known here.
         reason: Why no update was sent.
 
     Raises `NothingSent` where the workflow would refuse one, or who asks is not known.
     """
     by_owner: dict[str, list[Answer]] = defaultdict(list)
     for answer in batch.answers:
-        question = find_question(questions, answer.question)
+        question = find_question(found.questions, answer.question)
         if question is not None:
             _check_signal(question, batch.by)
             check_content(question, answer)
@@ -66,6 +69,8 @@ async def send_signals(
             text = f"it is not known what {answer.question!r} asks for, and {workflow} may ask for secrets"
             raise NothingSent(f"{text}, which are never sent by signal; nothing was sent. Start a worker.")
         by_owner[workflow].append(answer)
+    if not await takes_answers(tree, await tree.describe(found.run)):
+        raise no_signals(reason)
     for workflow, answers in by_owner.items():
         await _signal(tree, workflow, batch.model_copy(update={"answers": answers}))
     return [
@@ -74,8 +79,28 @@ async def send_signals(
 
 
 def no_signals(reason: str = NO_WORKER) -> NothingSent:
-    """Return the error for what could only go as a signal, where keys are set: a signal cannot be refused."""
-    return NothingSent(f"{reason.removesuffix('.')}; a guarded run takes no signals: nothing was sent")
+    """Return the error for what could only go as a signal, where the run checks who sends it."""
+    text = "a run that is guarded, or whose blueprint says who may do this, takes no signals"
+    return NothingSent(f"{reason.removesuffix('.')}; {text}: nothing was sent")
+
+
+async def takes_answers(tree: Tree, described: WorkflowExecutionDescription) -> bool:
+    """Return whether a run takes answers by signal."""
+    definition = await _read_definition(tree, described)
+    return definition is None or not (definition.guarded or definition.access.checks_answers)
+
+
+async def takes_commands(tree: Tree, described: WorkflowExecutionDescription) -> bool:
+    """Return whether a run takes commands and events by signal."""
+    definition = await _read_definition(tree, described)
+    return definition is None or not (definition.guarded or definition.access.checks_commands)
+
+
+async def _read_definition(tree: Tree, described: WorkflowExecutionDescription) -> Definition | None:
+    """Return what a run was started with; None for a workflow of an author's own, which checks no sender."""
+    if described.workflow_type != PIPELINE_WORKFLOW:
+        return None
+    return await started_with(tree.client, described)
 
 
 def _check_signal(question: Question, by: str | None) -> None:

@@ -56,6 +56,16 @@ class AccessPolicy(Value):
         names: list[str] | None = getattr(self, capability)
         return names
 
+    @property
+    def checks_answers(self) -> bool:
+        """Whether a run says who may answer a question without assignees."""
+        return self.answer is not None or self.see is not None
+
+    @property
+    def checks_commands(self) -> bool:
+        """Whether a run says who may steer it."""
+        return self.steer is not None
+
     def names_having(self, capability: Capability) -> set[str]:
         """Return who is named for a capability, or for one that contains it."""
         return {name for key in (capability, *CONTAINED_IN[capability]) for name in self.names(key) or ()}

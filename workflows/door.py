@@ -153,11 +153,6 @@ class RunGuard:
     def __init__(self, run: RunAccess) -> None:
         self.run = run
 
-    @property
-    def checks_answers(self) -> bool:
-        """Return whether the run says who may answer a question without assignees."""
-        return self.run.written.answer is not None or self.run.written.see is not None
-
     def check_steering(self, fields: CommandFields, verified: Verified | None) -> None:
         """Refuse a command that steers; `verified` is what its token proves, None without one."""
         user = read_user(fields.by)
@@ -244,7 +239,7 @@ class Door:
     @property
     def takes_signals(self) -> bool:
         """Return whether commands may come by signal: not where the sender matters, as a signal has no validator."""
-        return not self.identity.guarded and self.identity.access.steer is None
+        return not self.identity.guarded and not self.identity.access.checks_commands
 
     def check_signal(self) -> None:
         """Refuse a steering signal in a run that checks its senders. Raises `Refusal`."""

@@ -17,7 +17,7 @@ from holdfast.client.facets.access import AccessControl, send_answers
 from holdfast.client.history import started_with
 from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_outgoing
-from holdfast.client.signals import Sent, no_signals
+from holdfast.client.signals import Sent, no_signals, takes_commands
 from holdfast.client.states import STATUSES, RunState, Steered
 from holdfast.client.stopping import LeftWorkflow, RunWorkflows
 from holdfast.client.tree import Tree, UnknownRun
@@ -25,7 +25,7 @@ from holdfast.client.undos import list_open_undos, read_progress
 from holdfast.protocol.address import Address, parts
 from holdfast.protocol.answers import Answer, AnswerBatch, Receipt, Refusal
 from holdfast.protocol.context import BadWrite, with_value
-from holdfast.protocol.names import PAUSE, PAUSED_MEMO, PIPELINE_WORKFLOW, RESUME, TELL
+from holdfast.protocol.names import PAUSE, PAUSED_MEMO, RESUME, TELL
 from holdfast.protocol.questions import Question
 from holdfast.protocol.undos import OpenUndo, UndoProgress
 from holdfast.runtime.errors import Ambiguous, BadInput, raise_server_errors
@@ -261,20 +261,11 @@ class RunControl:
             left = await workflows.steer(name, argument, paused=name == PAUSE, seconds=wait)
             if not left:
                 return []
-        if await self._takes_signals(described):
+        if not self._answering.keys and await takes_commands(self._tree, described):
             return await workflows.signal(name, {workflow.workflow for workflow in left} if reached_by_update else None)
         if reached_by_update:
             return [replace(workflow, reason=f"{workflow.reason}; {SEND_AGAIN}") for workflow in left]
         raise no_signals()
-
-    async def _takes_signals(self, described: WorkflowExecutionDescription) -> bool:
-        """Return whether a run takes commands by signal: not where it checks who sends them."""
-        if self._answering.keys:
-            return False
-        if described.workflow_type != PIPELINE_WORKFLOW:
-            return True
-        definition = await started_with(self._tree.client, described)
-        return not definition.guarded and definition.access.steer is None
 
 
 def _has_paused_memo(described: WorkflowExecutionDescription) -> bool:

@@ -16,7 +16,7 @@ from holdfast.client.open_questions import check_content
 from holdfast.client.outcomes import read_state
 from holdfast.client.outgoing import check_batch
 from holdfast.client.question_reader import QuestionReader
-from holdfast.client.signals import no_signals
+from holdfast.client.signals import no_signals, takes_commands
 from holdfast.client.tree import Tree, UnknownRun, collect_events
 from holdfast.protocol.answers import Answer, AnswerBatch, Refusal
 from holdfast.protocol.guard import SignedCommand
@@ -156,8 +156,8 @@ class ExternalEvents:
             raise Refusal("run_closed", f"{run} has ended; it takes no events") from None
 
     async def _signal(self, run: str, event: SystemEvent) -> EventReceipt:
-        """Send an event to a run by signal, for when a worker is there. Raises `NothingSent` where keys are set."""
-        if self._answering.keys:
+        """Send an event to a run by signal, for later. Raises `NothingSent` if the run checks who sends it."""
+        if self._answering.keys or not await takes_commands(self._tree, await self._tree.describe(run)):
             raise no_signals()
         await self._tree.client.get_workflow_handle(run).signal(SEND_EVENT, self._write(event))
         return EventReceipt(event=event.id, run=run, status="sent", at=datetime.now(UTC))

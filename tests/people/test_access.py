@@ -27,6 +27,7 @@ from holdfast.protocol.access import (
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import Key
 from holdfast.protocol.people import People
+from holdfast.runtime.errors import NothingSent
 from tests.conftest import Harness, until
 
 GROUPS = {"hr": ["user:hana"], "ops": ["user:olga"], "staff": ["user:hana", "user:olga", "user:eve"]}
@@ -278,6 +279,8 @@ async def test_a_blueprint_that_says_who_may_answer_takes_no_signal(house: Harne
         return "".join(signal.code for signal in (await house.runs.tree.view(id_)).refused)
 
     assert await until(refused) == "not_allowed"
+    with pytest.raises(NothingSent, match="takes no signals"):
+        await house.answer(id_, "yes", question, by="user:hana", signal=True)
     with pytest.raises(Refusal):
         await house.answer(id_, "yes", question, by="user:eve")
     assert (await house.answer(id_, "yes", question, by="user:hana")).status == "answered"

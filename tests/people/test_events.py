@@ -10,11 +10,14 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 
 from holdfast.client.answering import Answering
+from holdfast.client.facets import external_events
 from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Answer, Refusal
 from holdfast.protocol.guard import DEPLOYMENT, Key
 from holdfast.protocol.incoming import EventReceipt
 from holdfast.protocol.questions import Question
+from holdfast.runtime.errors import NothingSent
+from holdfast.runtime.workers import NoWorker
 from holdfast.workflows.handlers import events as event_handlers
 from tests.conftest import Harness, until, worker_for
 
@@ -116,6 +119,27 @@ async def test_an_early_event_is_left_to_the_step_that_takes_it(house: Harness) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("access", "takes"), [("", True), ("access: {steer: ['user:olga']}\n", False)])
+async def test_where_no_worker_answers_it_is_sent_only_to_a_run_that_takes_signals(
+    house: Harness, monkeypatch: pytest.MonkeyPatch, access: str, takes: bool
+) -> None:
+    run = await house.start(access + ONE % "", INVOICE)
+    await waited(house, run)
+
+    async def find_no_worker(*_: object) -> None:
+        raise NoWorker("no worker answers")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(external_events, "read_state", find_no_worker)
+        if takes:
+            assert (await send(house, run)).status == "sent"
+        else:
+            with pytest.raises(NothingSent):
+                await send(house, run)
+    assert takes or (await send(house, run)).status == "taken"
+    assert await house.output(run) == 1
+
+
 @pytest.mark.parametrize("wrong", [{"key": "INV-8"}, {"name": "payment.sent"}])
 async def test_an_event_of_another_name_or_key_is_not_taken(house: Harness, wrong: dict[str, str]) -> None:
     run = await house.start(ONE % "", INVOICE)

@@ -140,7 +140,7 @@ class Answers:
             if entry is not None and (refusal := entry.asked.signal_refusal):
                 remedy = f"; if a value stood in this one, {ROTATE}" if entry.asked.hidden else ""
                 raise Refusal("not_allowed", f"question {entry.question.id}: {refusal}{remedy}")
-        if self.door.identity.guarded or self.door.access.checks_answers:
+        if self.door.identity.guarded or self.door.identity.access.checks_answers:
             raise Refusal(
                 "not_allowed", "this run checks who answers, and takes answers by update only: use holdfast answer"
             )
