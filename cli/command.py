@@ -24,12 +24,13 @@ def perform(work: Coroutine[Any, Any, int], as_json: bool = False) -> NoReturn:
         code = asyncio.run(work)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except _expected_failures() as error:  # evaluated only where something was raised
+    except expected_failures() as error:  # evaluated only where something was raised
         code = _report(error, as_json)
     raise typer.Exit(code)
 
 
-def _expected_failures() -> tuple[type[Exception], ...]:
+def expected_failures() -> tuple[type[Exception], ...]:
+    """Return the classes of the failures that a person can cause or repair; to be called where something was raised."""
     from holdfast.client.failures import EXPECTED  # noqa: PLC0415  see the head of this file
 
     if "sqlalchemy" not in sys.modules:  # the command uses no database
@@ -41,23 +42,26 @@ def _expected_failures() -> tuple[type[Exception], ...]:
 
 def _report(error: Exception, as_json: bool) -> int:
     """Print the error for people, and with `as_json` for programs; return its exit code."""
+    code, fields = describe_failure(error)
+    if as_json:
+        print_json({"error": fields})
+    say(str(fields["message"]))
+    return code
+
+
+def describe_failure(error: Exception) -> tuple[int, JSONObject]:
+    """Return the exit code of an expected failure, and what `--json` has of it: its `type` and `message`."""
     from holdfast.client.failures import EXPECTED, UNAVAILABLE, in_our_words, status_and_code  # noqa: PLC0415  see the head
     from holdfast.protocol.answers import Refusal  # noqa: PLC0415  see the head of this file
 
     error = in_our_words(error if isinstance(error, EXPECTED) else _explain_database(error))
     if isinstance(error, Refusal):
-        code, type_ = REFUSED, error.code
-    else:
-        status, type_ = status_and_code(error)
-        code = UNREACHABLE if status == UNAVAILABLE else USAGE
-    message = str(error)
-    if as_json:
-        fields: JSONObject = {"type": type_, "message": message}
-        if isinstance(error, BlueprintError):
-            fields["problems"] = [problem.to_json() for problem in error.problems]
-        print_json({"error": fields})
-    say(message)
-    return code
+        return REFUSED, {"type": error.code, "message": str(error)}
+    status, type_ = status_and_code(error)
+    fields: JSONObject = {"type": type_, "message": str(error)}
+    if isinstance(error, BlueprintError):
+        fields["problems"] = [problem.to_json() for problem in error.problems]
+    return UNREACHABLE if status == UNAVAILABLE else USAGE, fields
 
 
 def _explain_database(error: Exception) -> Exception:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.blueprint.durations import read_duration
 from holdfast.blueprint.json_values import JSON
-from holdfast.cli.command import perform
+from holdfast.cli.command import describe_failure, expected_failures, perform
 from holdfast.cli.flags import All, AsJson, By, OfBlueprint, RunName, SomeRun
 from holdfast.cli.output import DONE, FAILED, print_json, report, say
 from holdfast.cli.session import open_session
@@ -22,7 +22,6 @@ from holdfast.client.runs import Runs
 from holdfast.client.states import Steered
 from holdfast.client.stopping import at_once
 from holdfast.client.texts import place
-from holdfast.protocol.answers import Refusal
 from holdfast.protocol.names import PIPELINE_WORKFLOW
 from holdfast.protocol.undos import OpenUndo, UndoProgress
 
@@ -160,29 +159,44 @@ async def _each(target: Target, action: Callable[[Runs, str], Awaitable[Effect]]
     """Apply the action to each of the runs; the exit code says whether every workflow was reached."""
     is_one_run = target.is_one_run
     runs = (await open_session()).runs
-    results = await at_once(partial(_unless_closed, is_one_run, action, runs), await target.names(runs))
+    act = partial(_act_on_one if is_one_run else _act_on_one_of_several, action, runs)
+    results = await at_once(act, await target.names(runs))
     if as_json:
-        print_json(results[0][0].to_json() if is_one_run else [steered.to_json() for steered, _ in results])
+        print_json(results[0].written if is_one_run else [result.written for result in results])
     else:
-        for steered, text in results:
-            say(text)
-            for workflow in [*steered.left, *steered.undone]:
-                say(f"  {workflow.workflow}: {workflow.reason}")
+        for line in [line for result in results for line in result.lines]:
+            say(line)
         if not results:
             say("No matching run is running.")
-    return FAILED if any(steered.left for steered, _ in results) else DONE
+    return DONE if all(result.is_done for result in results) else FAILED
 
 
-async def _unless_closed(
-    is_one_run: bool, action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str
-) -> Effect:
-    """Apply the action to one run; if it is one of several, it may have ended since they were listed."""
+@dataclass(frozen=True)
+class _Result:
+    """What came of a command for one run."""
+
+    written: Mapping[str, Any]
+    """As `--json` has it."""
+    lines: list[str]
+    is_done: bool
+    """Whether every workflow of the run was reached."""
+
+
+async def _act_on_one(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _Result:
+    steered, text = await action(runs, run)
+    workflows = [f"  {workflow.workflow}: {workflow.reason}" for workflow in [*steered.left, *steered.undone]]
+    return _Result(steered.to_json(), [text, *workflows], not steered.left)
+
+
+async def _act_on_one_of_several(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _Result:
+    """Apply the action to a run; that it is refused, or has ended since it was listed, keeps no other from it."""
     try:
-        return await action(runs, run)
-    except Refusal as refusal:
-        if is_one_run or refusal.code != "run_closed":
-            raise
-        return Steered(run, "closed"), refusal.message
+        return await _act_on_one(action, runs, run)
+    except expected_failures() as error:
+        _, failure = describe_failure(error)
+        if failure["type"] == "run_closed":
+            return _Result(Steered(run, "closed").to_json(), [str(failure["message"])], True)
+        return _Result({"run": run, "error": failure}, [f"run {run}: {failure['message']}"], False)
 
 
 async def _pause(by: str, runs: Runs, run: str) -> Effect:

@@ -324,6 +324,18 @@ def test_all_runs_of_a_blueprint_are_paused_resumed_and_cancelled_at_once(holdfa
     assert holdfast("pause").code == 2
 
 
+def test_a_run_that_refuses_a_command_keeps_no_other_from_it(holdfast: Holdfast) -> None:
+    name = "several-one-refuses"
+    limited = f"name: {name}\naccess: {{steer: ['user:olga']}}\nsteps: [{{kind: hitl, name: ask, message: Go?}}]"
+    free = f"name: {name}\nsteps: [{{kind: hitl, name: ask, message: Go?}}]"
+    runs = [holdfast.park(text)["run"] for text in (free, limited, free)]
+    for run in runs:
+        holdfast.listed(run, "waiting")
+    done = holdfast("pause", "--blueprint", name, "--by", "ana", "--json")
+    told = {one["run"]: one.get("status") or one["error"]["type"] for one in done.json}
+    assert (done.code, [told[run] for run in runs]) == (1, ["paused", "not_allowed", "paused"])
+
+
 @pytest.mark.slow
 def test_questions_without_a_run_tell_who_waits_where(holdfast: Holdfast) -> None:
     asked = holdfast.park(TONE)["questions"][0]
