@@ -83,6 +83,17 @@ class EventReceipt(Value):
     at: datetime
 
 
+class RefusedEvent(Value):
+    """What stands in place of a receipt where one of several runs does not take an event."""
+
+    event: str
+    """Its id."""
+    run: str
+    status: Literal["refused"] = "refused"
+    code: str
+    message: str
+
+
 class KeptHint(Value):
     """An event that the run keeps, as the other workflows of the run know it."""
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from holdfast.client.failures import EXPECTED
 from holdfast.client.runs import Runs
+from holdfast.client.stopping import at_once
 from holdfast.client.tree import UnknownRun
 from holdfast.protocol.answers import Refusal
-from holdfast.protocol.incoming import EventReceipt, SystemEvent
+from holdfast.protocol.incoming import EventReceipt, RefusedEvent, SystemEvent
 from holdfast.server.web.gate import Identity
 
 SOON_SECONDS = 0.7
@@ -103,33 +106,65 @@ class EventDelivery:
     _runs: OrderedDict[str, tuple[str, list[str]]] = field(default_factory=OrderedDict)
     """By the event's id: the digest of the event, and the runs."""
 
-    async def deliver(self, runs: Runs, event: SystemEvent) -> list[EventReceipt]:
-        """Send an event to every run with a step that waits for it; return their receipts.
+    async def deliver(self, runs: Runs, event: SystemEvent) -> list[EventReceipt | RefusedEvent]:
+        """Send an event to every run with a step that waits for it; return what each of them says.
+
+        A run that does not take it keeps no other from it.
 
         Raises:
-            Refusal: `unknown_question` if no run waits for it; `key_conflict` if another event came under its id.
-            NoWorker: No worker answers.
+            Refusal: `unknown_question` if no run waits for it; `key_conflict` if another event came under its id; that
+                of the first run if all refuse it; `busy` if one of them takes it later, when it is sent again.
+            NoWorker: No worker answers for one of them; sent again, it goes to all of them again.
         """
         digest, before = self._runs.get(event.id, (event.digest, []))
         if digest != event.digest:
             raise Refusal("key_conflict", f"another event came under the id {event.id!r}; use a new id")
         waiting = before or await runs.external_events.find_runs(event.name, event.key)
-        receipts = [receipt for run in waiting if (receipt := await self._send(runs, run, event)) is not None]
-        if not receipts:
+        outcomes = [outcome for outcome in await at_once(partial(self._send, runs, event), waiting) if outcome]
+        if not outcomes:
             reason = f"no run waits for the event {event.name!r} with the key {event.key!r}"
             raise Refusal("unknown_question", f"{reason}; name the run that is to keep it, or send it again later")
-        self._runs[event.id] = (digest, [receipt.run for receipt in receipts])
+        if any(isinstance(outcome.reply, EventReceipt) for outcome in outcomes):
+            self._runs[event.id] = (digest, [outcome.run for outcome in outcomes])
         if len(self._runs) > MOST_REMEMBERED:
             self._runs.popitem(last=False)
-        return receipts
+        return _read_replies(event, outcomes)
 
-    async def _send(self, runs: Runs, run: str, event: SystemEvent) -> EventReceipt | None:
+    async def _send(self, runs: Runs, event: SystemEvent, run: str) -> _Outcome | None:
         """Send the event to one run; return None if it has ended, or waits for it no more."""
+        send = runs.external_events.send
         try:
-            return await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id, keep=False)
+            return _Outcome(run, await send(run, event.name, event.key, event.payload, id=event.id, keep=False))
         except UnknownRun:
             return None
         except Refusal as refusal:
-            if refusal.code in ("unknown_question", "run_closed"):
-                return None
-            raise
+            return None if refusal.code in ("unknown_question", "run_closed") else _Outcome(run, refusal)
+        except EXPECTED as error:
+            return _Outcome(run, error)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What came of an event that was sent to a run."""
+
+    run: str
+    reply: EventReceipt | Exception
+
+
+def _read_replies(event: SystemEvent, outcomes: Sequence[_Outcome]) -> list[EventReceipt | RefusedEvent]:
+    """Return what each run says of an event. Raises what passes by itself, else the first refusal if all refuse it."""
+    errors = [outcome.reply for outcome in outcomes if isinstance(outcome.reply, Exception)]
+    passing = [error for error in errors if not isinstance(error, Refusal) or error.code == "busy"]
+    if passing or len(errors) == len(outcomes):
+        raise (passing or errors)[0]
+    return [_describe(event, outcome) for outcome in outcomes]
+
+
+def _describe(event: SystemEvent, outcome: _Outcome) -> EventReceipt | RefusedEvent:
+    match outcome.reply:
+        case EventReceipt():
+            return outcome.reply
+        case Refusal(code=code, message=message):
+            return RefusedEvent(event=event.id, run=outcome.run, code=code, message=message)
+        case error:
+            raise error

@@ -289,10 +289,10 @@ async def _bring(site: Site, runs: Runs, hook: Hook, id_: str, names: JSONObject
     event = _make_event(hook, id_, write_text(filled("key", settings.key)), filled("payload", settings.payload))
     if settings.run is not None:
         run = write_text(filled("run", settings.run))
-        receipts = [await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)]
-    else:
-        receipts = await site.delivery.deliver(runs, event)
-    return JSONResponse([receipt.model_dump(mode="json") for receipt in receipts])
+        receipt = await runs.external_events.send(run, event.name, event.key, event.payload, id=event.id)
+        return JSONResponse([receipt.model_dump(mode="json")])
+    replies = await site.delivery.deliver(runs, event)
+    return JSONResponse([reply.model_dump(mode="json") for reply in replies])
 
 
 def _make_event(hook: Hook, id_: str, key: str, payload: JSON) -> SystemEvent:

@@ -19,7 +19,7 @@ from holdfast.client.runs import Runs
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.display import one_line
 from holdfast.protocol.events import Event
-from holdfast.protocol.incoming import LONGEST_KEY, EventReceipt, read_event
+from holdfast.protocol.incoming import LONGEST_KEY, EventReceipt, RefusedEvent, read_event
 from holdfast.protocol.names import LONGEST_RUN_ID
 from holdfast.runtime.workers import NoWorker
 from holdfast.server.web.api.routes import ApiCall, Exchange
@@ -131,7 +131,7 @@ class EventInput(WebInput):
     )
 
 
-async def send_event(exchange: Exchange) -> list[EventReceipt]:
+async def send_event(exchange: Exchange) -> list[EventReceipt | RefusedEvent]:
     """Send an event to the run that is named, or to all that wait for it. A token of a service will do."""
     body: EventInput = exchange.body
     if not exchange.identity.is_service:  # a program sends what it is told of; people act on what they see
@@ -153,7 +153,7 @@ INCOMING_CALLS = [
         "POST",
         "/events",
         send_event,
-        list[EventReceipt],
+        list[EventReceipt | RefusedEvent],
         scope="answer",
         body=EventInput,
         problems=(404, 409, 410, 422, 503),
