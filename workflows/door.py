@@ -20,6 +20,7 @@ from holdfast.blueprint.model_problems import describe_problem
 from holdfast.protocol import guard
 from holdfast.protocol.access import (
     THIS_MACHINE,
+    AccessRules,
     Capability,
     Person,
     RunAccess,
@@ -170,20 +171,26 @@ class RunGuard:
         """Refuse somebody who may not answer the questions without assignees."""
         self._check("answer", by, groups, verified)
 
-    def supervises(self, by: str | None, groups: Sequence[str] | None) -> bool:
-        """Return whether this user started the run, or is among those that the blueprint names for steering it."""
-        names = _make_person(by, groups).names
-        return self.run.started_by in names or not names.isdisjoint(self.run.written.names_having("steer"))
+    def supervises(self, by: str | None, groups: Sequence[str] | None, verified: Verified | None) -> bool:
+        """Return whether this user started the run, or is named for steering it, by the blueprint or the deployment."""
+        person, rules = _make_person(by, groups), _find_rules(verified)
+        if self.run.started_by in person.names or not person.names.isdisjoint(self.run.written.names_having("steer")):
+            return True
+        return rules.enforced and may(person, "steer", self.run, rules)
 
     def _check(
         self, capability: Capability, by: str | None, groups: Sequence[str] | None, verified: Verified | None
     ) -> None:
-        """Refuse a person who may not; the holder of a key that proves nobody is whoever they say."""
-        proves = verified is not None and verified.proof not in ("client", "service")
-        rules = guard.DEPLOYMENT.access if proves else THIS_MACHINE
-        if may(_make_person(by, groups), capability, self.run, rules):
+        """Refuse a person who may not."""
+        if may(_make_person(by, groups), capability, self.run, _find_rules(verified)):
             return
         raise Refusal("not_allowed", describe_refusal(capability, by, self.run.written))
+
+
+def _find_rules(verified: Verified | None) -> AccessRules:
+    """Return the rules that count for a sender; the holder of a key that proves nobody is whoever they say."""
+    proves = verified is not None and verified.proof not in ("client", "service")
+    return guard.DEPLOYMENT.access if proves else THIS_MACHINE
 
 
 def _make_person(by: str | None, groups: Sequence[str] | None) -> Person:

@@ -266,6 +266,11 @@ async def test_a_worker_refuses_who_has_signed_in_and_may_not(house: Harness, mo
     with pytest.raises(Refusal):
         await by("eve").assignment.claim(id_, question.id, by="user:eve")
     assert (await by("sam").control.pause(id_)).left == [] and (await by("sam").control.unpause(id_)).left == []
+    await by("sam").assignment.claim(id_, question.id, by="user:sam")
+    with pytest.raises(Refusal):
+        await by("olga").assignment.release(id_, question.id, by="user:olga")
+    monkeypatch.setattr(guard.DEPLOYMENT, "access", rules(see=["group:ops"], steer=["group:ops"]))
+    await by("olga").assignment.release(id_, question.id, by="user:olga")
     assert (await by("olga").answer(id_, given))[0].status == "answered"
 
 

@@ -51,7 +51,7 @@ class Answers:
         self._check_deadlines(answers)
         self._check_people(answers, verified.proof if verified else guard.UNPROVED)
         self._check_access(answers, verified)
-        self._check_claims(answers)
+        self._check_claims(answers, verified)
 
     @workflow.signal(name=ANSWER, description="The same as the update, without a receipt.")
     def answer_signal(self, payload: RawValue = NOTHING) -> None:
@@ -115,14 +115,14 @@ class Answers:
         if any(entry is not None and not entry.question.assignees for entry in entries):
             self.door.access.check_answering(answers.by, answers.groups, verified)
 
-    def _check_claims(self, answers: AnswerBatch) -> None:
+    def _check_claims(self, answers: AnswerBatch, verified: Verified | None) -> None:
         """Refuse an answer to a question that somebody else has claimed.
 
         Whoever may steer the run may decline or cancel it all the same: a claim must not hold up a run.
         """
         for answer in answers.answers:
             entry = self._questions.find(answer.question)
-            supervises = answer.action != "accept" and self.door.access.supervises(answers.by, answers.groups)
+            supervises = answer.action != "accept" and self.door.access.supervises(answers.by, answers.groups, verified)
             if entry is not None and not supervises:
                 entry.check_unclaimed(answers.by)
 

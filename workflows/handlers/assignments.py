@@ -117,9 +117,7 @@ class Assignments:
         question = entry.question
         if not command.steers:
             _check_proved(verified, question)
-            if not question.people.assignees:
-                self.door.access.check_answering(command.by, command.groups, verified)
-        self._check_command(command, entry)
+        self._check_command(command, entry, verified)
 
     def _check_sender(self, command: AssignmentCommand, payload: object) -> Verified | None:
         """Return what the token proves; refuse a command whose token or sender is not right for it."""
@@ -132,22 +130,24 @@ class Assignments:
             raise Refusal("not_allowed", "a command with a token needs a `key`, so that it counts once")
         return verified
 
-    def _check_command(self, command: AssignmentCommand, entry: OpenQuestion) -> None:
+    def _check_command(self, command: AssignmentCommand, entry: OpenQuestion, verified: Verified | None) -> None:
         if isinstance(command, Release):
-            self._check_may_release(command, entry)
+            self._check_may_release(command, entry, verified)
             return
         if not command.steers:
+            if not entry.question.people.assignees:
+                self.door.access.check_answering(command.by, command.groups, verified)
             _check_may_take_part(command, entry.question)
             entry.check_unclaimed(command.by)
         if command.recipients:
             _check_recipients(command, entry.question)
 
-    def _check_may_release(self, command: AssignmentCommand, entry: OpenQuestion) -> None:
+    def _check_may_release(self, command: AssignmentCommand, entry: OpenQuestion, verified: Verified | None) -> None:
         claimant = entry.question.claimant(workflow.now())
         if claimant is None:
             text = f"question {entry.question.id} is not claimed; there is nothing to release"
             raise Refusal("not_allowed", text)
-        if command.user != claimant and not self.door.access.supervises(command.by, command.groups):
+        if command.user != claimant and not self.door.access.supervises(command.by, command.groups, verified):
             raise entry.refuse_claimed(claimant)
 
 
