@@ -86,6 +86,18 @@ class McpServer:
     protocol: str | None = None
     """The version of the protocol to speak; None: the newest that the server knows."""
 
+    def hide_secrets(self, text: str) -> str:
+        """Return the text with secrets replaced by their variable: a server may repeat a key that it refuses.
+
+        It may do so without the scheme that stands before it in a header (`Bearer …`).
+        """
+        values = [(name, os.environ.get(name, "")) for name in (*self.env, *self.headers_env.values())]
+        tokens = [(name, os.environ.get(name, "").rpartition(" ")[2]) for name in self.headers_env.values()]
+        for name, secret in (*values, *tokens):
+            if len(secret) > 3:
+                text = text.replace(secret, f"${name}")
+        return text
+
 
 class McpServers:
     """The servers of a worker. Sessions open on first use, and again after they broke; `close` ends them all."""
@@ -251,7 +263,7 @@ class _McpSession:
                 raise self._without_effect(error) or self._make_failure(name, error) from None
             except (RuntimeError, ValueError) as error:  # the SDK's errors for a result that does not fit its schema
                 first = str(error).partition("\n")[0]
-                raise wrong("tool_error", f"{name}: {self._without_secrets(first)}") from None
+                raise wrong("tool_error", f"{name}: {self._server.hide_secrets(first)}") from None
         if isinstance(result, self._sdk.types.InputRequiredResult):
             requests = {key: _dump(request) for key, request in (result.input_requests or {}).items()}
             return InputRequired(requests, result.request_state)
@@ -334,10 +346,10 @@ class _McpSession:
             way_out = f'protocol = "2025-11-25" in [mcp.{self.name}] of holdfast.toml is one in which it can'
             reason = f"the server wanted to ask people, and could not by its protocol; {way_out}"
             return wrong(NO_CHANNEL, f"{name}: {reason}")
-        return wrong("tool_error", f"{name}: {self._without_secrets(text)}")
+        return wrong("tool_error", f"{name}: {self._server.hide_secrets(text)}")
 
     def _message(self, error: MCPError) -> str:
-        return self._without_secrets(error.message)
+        return self._server.hide_secrets(error.message)
 
     async def _run(self) -> None:
         """Open the session, keep it open until `_over` is set, and close it."""
@@ -407,18 +419,10 @@ class _McpSession:
         if isinstance(error, TimeoutError):
             return f"no answer within {OPENING_SECONDS:g} s", False
         if not isinstance(error, self._sdk.mcp.MCPError):
-            return self._without_secrets(str(error) or type(error).__name__), False
+            return self._server.hide_secrets(str(error) or type(error).__name__), False
         if error.code == CONNECTION_CLOSED and self._server.url is None:
             return "its process ended; its output is in the worker's log", False
         return self._message(error), error.code == REFUSED
-
-    def _without_secrets(self, text: str) -> str:
-        """Return the text with secrets replaced by their variable: a server may repeat a key that it refuses."""
-        for name in (*self._server.env, *self._server.headers_env.values()):
-            value = os.environ.get(name, "")
-            if len(value) > 3:
-                text = text.replace(value, f"${name}")
-        return text
 
 
 class _ReadStream:

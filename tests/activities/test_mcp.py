@@ -290,6 +290,12 @@ async def test_a_refused_token_is_not_tried_again_and_not_told(how: str, monkeyp
     assert "wr0ng" not in error.message
 
 
+def test_an_error_of_a_server_tells_no_token_with_or_without_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "Bearer wr0ng")
+    server = at(9, headers_env={"Authorization": "MY_TOKEN"})
+    assert server.hide_secrets("'Bearer wr0ng': no such token: wr0ng") == "'$MY_TOKEN': no such token: $MY_TOKEN"
+
+
 @pytest.mark.parametrize(("value", "why"), [(None, "MY_TOKEN is not set"), ("s3\ncret", "MY_TOKEN has characters")])
 async def test_a_header_that_cannot_be_sent_names_its_variable(
     value: str | None, why: str, monkeypatch: pytest.MonkeyPatch
