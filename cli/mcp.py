@@ -55,8 +55,8 @@ async def _stdio(user: str) -> int:
 async def _http(port: int) -> int:
     listener = bind(HOST, port)
     session = await open_session(Startup.ALL)
-    site = Site(session.config, session.runs)
-    server = AssistantContext(session.config, session.runs, runs_by_token(site)).server()
+    site, gate = Site(session.config, session.runs), Gate.of(session.config)
+    server = AssistantContext(session.config, session.runs, runs_by_token(site, gate)).server()
     ready = partial(say, f"MCP server at {make_url(listener)}{PATH}; a token: holdfast token create")
-    await listen(http_app(server, Gate.of(session.config)), listener, ready)
+    await listen(http_app(server, gate), listener, ready)
     return DONE

@@ -50,16 +50,21 @@ class TokenDoor:
         return identity
 
 
-def runs_by_token(site: Site) -> Callable[[ServerRequestContext[Any, Any], ToolScope], Runs]:
+def runs_by_token(site: Site, gate: Gate) -> Callable[[ServerRequestContext[Any, Any], ToolScope], Runs]:
     """Return what gives the runs of a site as the holder of a request's token sees them.
 
-    It raises `MCPError` where the token has not the scope.
+    It raises `MCPError` where the token has not the scope, or has changed too much of late.
     """
 
     def find_runs(ctx: ServerRequestContext[Any, Any], scope: ToolScope) -> Runs:
         identity = ctx.request.scope["identity"] if ctx.request is not None else None
         if identity is None or scope not in identity.scopes:
             raise MCPError(types.INVALID_REQUEST, f"this token has no scope '{scope}'")
+        if scope != "read":
+            try:
+                gate.count_change(identity)
+            except HTTPException as error:
+                raise MCPError(types.INVALID_REQUEST, error.detail) from None
         return site.find_runs(identity)
 
     return find_runs

@@ -245,7 +245,7 @@ async def test_over_http_a_token_says_who_and_what_for(house: Harness) -> None:
     gate = Gate.of(site.config)
     _, reading = gate.tokens.create("user:bob", scopes={"read"}, life=None)
     _, answering = gate.tokens.create("user:bob", scopes={"read", "answer"}, life=None)
-    app = http_app(AssistantContext(site.config, site.runs, runs_by_token(site)).server(), gate)
+    app = http_app(AssistantContext(site.config, site.runs, runs_by_token(site, gate)).server(), gate)
     async with served(app, lifespan="on") as address:
         async with over_http(address, reading) as client:
             with pytest.raises(MCPError, match="no scope 'answer'"):

@@ -50,7 +50,7 @@ class Office:
 async def office(house: Harness) -> AsyncIterator[Office]:
     site = site_of_house(house)
     gate = Gate.of(site.config)
-    app = http_app(AssistantContext(site.config, site.runs, runs_by_token(site)).server(), gate)
+    app = http_app(AssistantContext(site.config, site.runs, runs_by_token(site, gate)).server(), gate)
     async with served(app, lifespan="on") as address:
         yield Office(gate, address)
 
