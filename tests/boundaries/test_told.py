@@ -64,4 +64,5 @@ async def test_texts_in_the_activation_that_continues_as_new_are_heard(temporal:
     async with worker_for(temporal, away.runs.task_queue):
         await away.answered(run, *["ok"] * (ROUNDS - 1))
         assert texts(await away.output(run)) == ["text 0", "text 1", "text 2"]
+        assert [event.type for event in await away.runs.watch.events(run)].count("agent.told") == 3
     await away.replay()

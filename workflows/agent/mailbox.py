@@ -43,9 +43,7 @@ class Mailbox:
         if self.door.was_taken(TELL, message):
             return
         self.door.remember(TELL, message)
-        self.told.append(_read_message(message))
-        address = self.address or self.door.identity.address
-        self._host.note(address, AgentTold(text=self.told[-1].text, by=self.told[-1].by))
+        self._hear(_read_message(message))
 
     @tell.validator
     def check_tell(self, payload: RawValue) -> None:
@@ -65,7 +63,11 @@ class Mailbox:
     def tell_signal(self, payload: RawValue = NOTHING) -> None:
         self.door.check_signal()
         self._check_hearer()
-        self.told.append(_read_message(read_value(payload, self.door.identity.size_limits.answer)))
+        self._hear(_read_message(read_value(payload, self.door.identity.size_limits.answer)))
+
+    def _hear(self, message: ToldText) -> None:
+        self.told.append(message)
+        self._host.note(self.address or self.door.identity.address, AgentTold(text=message.text, by=message.by))
 
 
 def _read_message(payload: object) -> ToldText:
