@@ -132,6 +132,13 @@ class AddressBook:
         contacts = tuple(contact for contact in each_contact if contact is not None)
         return Assignee(name, contacts, is_barred=bool(users) and not contacts)
 
+    def list_represented(self, deputy: str) -> frozenset[str]:
+        """Return the users in whose place this one may be told, also as the deputy of a deputy, and their groups."""
+        users = {deputy}
+        while found := {user for user in self._people if self._deputy(user) in users} - users:
+            users |= found
+        return frozenset(name for user in users - {deputy} for name in list_assignee_names(user, self._groups))
+
     def _deputy(self, user: str) -> str | None:
         return self._people.get(user, PersonSection()).deputy
 

@@ -52,6 +52,8 @@ class Identity:
     """The id of the session of the browser; None if every request proves itself, as behind a proxy."""
     only: str | None = None
     """The path of the only page that it may see, for the holder of a link in a message; None: all."""
+    represented: frozenset[str] = frozenset()
+    """The users and groups whose questions the holder of a link sees as a deputy."""
 
     @property
     def user(self) -> str:

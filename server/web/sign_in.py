@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -33,7 +34,7 @@ from holdfast.server.web.gate import Gate, Identity, find_gate, find_peer, set_s
 from holdfast.server.web.pages.templating import render
 from holdfast.server.web.requests import read_form
 from holdfast.server.web.security import HEALTH, HOOKS, SAFE, SIGNED_IN_HERE, STATIC
-from holdfast.server.web.site import Site, find_site
+from holdfast.server.web.site import Site, find_site, load_address_book
 
 LINK = "/l/"
 LOOK_SECONDS = 2.0
@@ -79,7 +80,8 @@ async def follow_link(request: Request) -> Response:
         raise HTTPException(404, "this link is not, or no longer, valid")
     page = question_path(target.run, target.question)
     sender = Sender(target.user, await _read_proved_groups(site, target.user), "link")
-    await _check_open(site, target, Identity(sender, only=page))
+    represented = await asyncio.to_thread(_list_represented, site, target.user)
+    await _check_open(site, target, Identity(sender, only=page, represented=represented))
     answer = RedirectResponse(page, 303)
     identity = request.scope["identity"]
     if identity is None or identity.only is not None:
@@ -95,6 +97,12 @@ async def _read_proved_groups(site: Site, user: str) -> tuple[str, ...]:
         return ()
     people = await asyncio.to_thread(list_known_users, site.record.store)
     return next((person.groups for person in people if person.user == user), ())
+
+
+def _list_represented(site: Site, user: str) -> frozenset[str]:
+    """Return the users and groups whose questions a user is told of as a deputy. Blocks."""
+    store = None if site.record is None else site.record.store
+    return load_address_book(site.config, store).list_represented(user)
 
 
 async def _check_open(site: Site, target: LinkTarget, identity: Identity) -> None:
@@ -171,7 +179,10 @@ class SignIn:
     def _refuse(self, scope: Scope) -> Response | None:
         """Set the identity; return the answer to nobody, None if the request may pass."""
         connection = HTTPConnection(scope)
-        identity = scope["identity"] = self.gate.identify(connection)
+        identity = self.gate.identify(connection)
+        if identity is not None and identity.only is not None:
+            identity = replace(identity, represented=_list_represented(find_site(connection), identity.user))
+        scope["identity"] = identity
         path = scope["path"]
         if identity is not None and scope["method"] not in SAFE:
             self.gate.count_change(identity)

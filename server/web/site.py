@@ -17,7 +17,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import HTTPConnection
 from temporalio.service import RPCError
 
-from holdfast.blueprint.people import USER
 from holdfast.client.permissions import Permissions, RunAccessCache
 from holdfast.client.runs import Runs
 from holdfast.protocol.access import AccessRules, Capability, Person
@@ -79,10 +78,9 @@ class Upkeep:
 
     async def _read_address_book(self) -> AddressBook | None:
         """Return the people as configuration and sign-ins know them now; None if that cannot be read."""
-        if self._record is None:
-            return AddressBook(self._config.people, self._config.groups)
+        store = None if self._record is None else self._record.store
         with self._reading_people.note_failure(SQLAlchemyError):
-            return await asyncio.to_thread(load_address_book, self._config, self._record.store)
+            return await asyncio.to_thread(load_address_book, self._config, store)
         return None
 
     async def lag(self) -> Lag | None:
@@ -99,9 +97,9 @@ class Upkeep:
         return make_usable_channels(self._config)
 
 
-def load_address_book(config: Config, store: RecordStore) -> AddressBook:
-    """Return the people as configuration and sign-ins know them now. Blocks."""
-    return AddressBook(config.people, config.groups, list_known_users(store))
+def load_address_book(config: Config, store: RecordStore | None) -> AddressBook:
+    """Return the people as the configuration, and sign-ins where there is a record, know them now. Blocks."""
+    return AddressBook(config.people, config.groups, [] if store is None else list_known_users(store))
 
 
 def _list_unreached(question: Question, channels: Channels, book: AddressBook, now: datetime) -> list[str]:
@@ -206,9 +204,7 @@ class Site:
         # A session of a browser has every scope; a token was made for what its scopes say.
         holds_steer = identity.token is not None and "steer" in identity.scopes
         person = Person.of(identity.user, groups, holds_steer=holds_steer)
-        if identity.only is not None:  # a deputy is told of the question of somebody who is away, and sees it
-            absent = {f"{USER}{name}" for name, who in self.config.people.items() if who.deputy == identity.user}
-            person = replace(person, names=person.names | absent)
+        person = replace(person, names=person.names | identity.represented)
         return Permissions(person, self.access_rules, self.run_access)
 
 

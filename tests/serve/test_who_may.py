@@ -416,20 +416,25 @@ async def test_a_question_that_was_answered_goes_on_being_seen_by_those_who_were
 
 
 @pytest.mark.slow
-async def test_a_link_shows_nothing_to_who_is_asked_no_more_and_a_deputy_what_is_asked(
+async def test_a_link_shows_deputies_what_is_asked_and_nothing_to_who_is_asked_no_more(
     house: Harness, site: Site
 ) -> None:
     question = await salary(house, site)
-    people = {"bob": PersonSection(deputy="user:dan")}
+    people = {"ana": PersonSection(deputy="user:bob"), "bob": PersonSection(deputy="user:dan")}
     site = replace(site, config=site.config.model_copy(update={"people": people}))
-    await site.find_runs(PEOPLE["operator"]).assignment.reassign(question.run, question.id, ["user:bob"])
-    async with client_of(site, *PEOPLE.values()) as client:
-        client.headers[WHO] = "-"
-        followed = {
-            who: (await client.get(f"/l/{make_link_token(site, f'user:{who}', question.run, question.id)}")).status_code
-            for who in ("ana", "bob", "dan")
-        }
-    assert followed == {"ana": 404, "bob": 303, "dan": 303}
+
+    async def follow(who: str) -> tuple[int, int]:
+        async with client_of(site) as client:
+            client.headers[WHO] = "-"
+            link = await client.get(f"/l/{make_link_token(site, f'user:{who}', question.run, question.id)}")
+            return link.status_code, (await client.get(question_address(question))).status_code
+
+    assert {who: await follow(who) for who in ("ana", "bob", "dan", "eve")} == {
+        **dict.fromkeys(("ana", "bob", "dan"), (303, 200)),
+        "eve": (404, 303),
+    }
+    await site.find_runs(PEOPLE["operator"]).assignment.reassign(question.run, question.id, ["user:eve"])
+    assert {await follow(who) for who in ("ana", "bob", "dan")} == {(404, 303)}
 
 
 def addresses() -> list[tuple[str, str, str]]:
