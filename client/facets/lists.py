@@ -166,7 +166,7 @@ class RunLists:
     async def _select(self, row: Waiting, user: str | None, wanted: WaitingFilter) -> Waiting | None:
         """Return a row with those of its questions that fit and that the person may see; None if there are none.
 
-        Of a workflow that nobody can be asked for, the names and the run decide: of `many` they may be one.
+        Of a workflow that nobody can be asked for, the names and the run decide: of `many` nobody is known to be one.
         """
         if row.open is None:
             return row if await self._may_be_shown(row) else None
@@ -178,7 +178,7 @@ class RunLists:
     async def _may_be_shown(self, row: Waiting) -> bool:
         if self._permissions is None or not self._permissions.rules.enforced:
             return True
-        return not {*self._permissions.person.names, MANY}.isdisjoint(row.waiting_for) or await self._sees(row.run)
+        return not self._permissions.person.names.isdisjoint(row.waiting_for) or await self._sees(row.run)
 
     async def _sees(self, run: str) -> bool:
         try:

@@ -163,7 +163,9 @@ async def visible(house: Harness, count: int) -> bool:
     return len(found) == count
 
 
-async def test_a_page_is_filled_from_behind_what_a_person_may_not_see(house: Harness) -> None:
+async def test_a_page_is_filled_from_behind_what_a_person_may_not_see(
+    house: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     many = ", ".join(f"user:u{n}" for n in range(21))
     text = "name: NAME\nsteps: [{kind: hitl, name: ask, message: Go?, assignees: [WHO]}]"
     hers = await house.start(named(text.replace("WHO", "user:eve"), house))
@@ -174,6 +176,13 @@ async def test_a_page_is_filled_from_behind_what_a_person_may_not_see(house: Har
     lists = house.runs.acting_as(Sender("user:eve"), eve).lists
     rows, following = await lists.find_waiting(wanted=WaitingFilter(blueprint=house.unique), size=1)
     assert ([row.run for row in rows], following) == ([hers], None)
+
+    async def has_no_worker(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr("holdfast.client.question_reader.is_polled", has_no_worker)
+    rows, _ = await lists.find_waiting(wanted=WaitingFilter(blueprint=house.unique))
+    assert [(row.run, row.open) for row in rows] == [(hers, None)]
 
 
 async def test_who_looks_at_the_list_learns_that_a_question_was_closed(house: Harness) -> None:
