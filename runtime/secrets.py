@@ -92,14 +92,22 @@ class _KeyringErrors(Protocol):
 
 
 def make_keyring_source(folder: Path) -> KeySource:
-    """Return the source of a key in the keyring, which makes it when the store first needs it. Raises `ConfigError`."""
+    """Return the source of a key in the keyring, which makes it when a store first needs it. Raises `ConfigError`.
+
+    A mark beside each store that uses it tells later that there was a key: with another one the old values could not be
+    read.
+    """
+    mark = folder.with_name(f"{folder.name}.keyring")
 
     def key(is_needed: bool) -> str | None:
         keyring = _load_keyring()
         try:
             secret = keyring.get_password(KEYRING_SERVICE, KEYRING_ACCOUNT)
-            if secret is None and is_needed:
-                return _make_in_keyring(keyring, folder.with_name(f"{folder.name}.keyring"))
+            if is_needed:
+                is_first = _leave_mark(mark)  # of two processes that do so at once, one makes the key
+                if secret is None and is_first:
+                    keyring.set_password(KEYRING_SERVICE, KEYRING_ACCOUNT, secrets.token_hex(32))
+                return secret or _await_key(keyring, mark)
         except keyring.errors.NoKeyringError:
             text = "there is no keyring here: it takes a desktop session, or a backend of the keyring package"
             raise ConfigError(f"[secrets] key: {text}; install one, {WAY_OUT}") from None
@@ -121,23 +129,19 @@ def _load_keyring() -> _Keyring:
     return keyring
 
 
-def _make_in_keyring(keyring: _Keyring, mark: Path) -> str:
-    """Make the key, put it into the keyring and return it; of two processes that do so at once, one does.
-
-    A mark beside the store tells later that there was a key: with another one the old values could not be read.
-    """
+def _leave_mark(mark: Path) -> bool:
+    """Make a mark; return whether it was not there."""
     mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         mark.touch(mode=0o600, exist_ok=False)
     except FileExistsError:
-        return _await_key_of_other_process(keyring, mark)
+        return False
     except OSError as error:
         raise ConfigError(f"{mark}: it cannot be written: {error.strerror}") from None
-    keyring.set_password(KEYRING_SERVICE, KEYRING_ACCOUNT, secrets.token_hex(32))
-    return _await_key_of_other_process(keyring, mark)
+    return True
 
 
-def _await_key_of_other_process(keyring: _Keyring, mark: Path) -> str:
+def _await_key(keyring: _Keyring, mark: Path) -> str:
     deadline = time.monotonic() + KEYRING_PATIENCE
     while (secret := keyring.get_password(KEYRING_SERVICE, KEYRING_ACCOUNT)) is None:
         if time.monotonic() > deadline:

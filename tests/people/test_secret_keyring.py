@@ -72,10 +72,15 @@ def test_a_value_is_encrypted_by_a_key_that_is_made_in_the_keyring(config: Confi
     assert not (config.folder / "state" / "secrets.key").exists()
 
 
+@pytest.mark.parametrize("key_of_another_store", [{}, {("holdfast", "secret store"): "ab" * 32}])
 def test_a_key_that_the_keyring_has_lost_is_not_made_anew_in_silence(
-    config: Config, system: Keyring, monkeypatch: pytest.MonkeyPatch
+    config: Config,
+    system: Keyring,
+    monkeypatch: pytest.MonkeyPatch,
+    key_of_another_store: dict[tuple[str, str], str],
 ) -> None:
     monkeypatch.setattr("holdfast.runtime.secrets.KEYRING_PATIENCE", 0.0)
+    system.kept.update(key_of_another_store)
     put(config, "hunter2")
     system.kept.clear()
     with pytest.raises(ConfigError, match=r"had one when .*secrets\.keyring was made; put it back"):
