@@ -89,8 +89,9 @@ class Messages:
             raise ConfigError(f"{self._folder}: no such folder; make it, or correct templates")
         tried = [(delivery.notice.kind, _list_names(delivery)) for delivery in make_samples()]
         several = {"count": 2, "shown": [{"subject": "", "link": "", "run": ""}], "more": 1, "home": ""}
+        own = {path.name.split(".")[1] for path in self._folder.glob("*.*.txt")}
         for kind, names in [*tried, (DIGEST, several)]:
-            for locale in list_languages(TEXTS):
+            for locale in sorted({*list_languages(TEXTS), *own}):
                 self._check_template(kind, names, locale)
 
     def _check_template(self, kind: str, names: JSONObject, locale: str) -> None:

@@ -56,13 +56,13 @@ def test_a_template_of_the_project_wins_for_its_kind_and_language(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{{ titel }}", "asked.txt.*'titel' is undefined"),
-        ("a\n{% if %}", r"asked.txt:2: Expected an expression"),
-        ("{{ ''.__class__.__mro__ }}", "asked.txt.*unsafe"),
+        ("{{ titel }}", "asked.fr.txt.*'titel' is undefined"),
+        ("a\n{% if %}", r"asked.fr.txt:2: Expected an expression"),
+        ("{{ ''.__class__.__mro__ }}", "asked.fr.txt.*unsafe"),
     ],
 )
 def test_a_bad_template_is_found_before_it_is_needed(tmp_path: Path, text: str, problem: str) -> None:
-    (tmp_path / "asked.txt").write_text(text)
+    (tmp_path / "asked.fr.txt").write_text(text)
     with pytest.raises(ConfigError, match=problem):
         Messages(tmp_path).check()
 
