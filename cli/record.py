@@ -115,7 +115,7 @@ async def _erase(run: str, by: str, as_json: bool) -> int:
     run = await session.runs.resolve(run)
     client = session.connection.client
     record = Record.open(session.config, client)
-    secrets = _list_secrets(await record.entries(run))
+    secrets = await asyncio.to_thread(_list_secrets, record.store, client.namespace, run)
     try:
         count = await record.erase(run, by)
     except ErasureRefused as error:
@@ -138,8 +138,9 @@ async def _erase(run: str, by: str, as_json: bool) -> int:
     return DONE
 
 
-def _list_secrets(entries: Sequence[Recorded]) -> list[str]:
-    """Return the references of the stored secrets that answers have, in the order of the answers."""
+def _list_secrets(store: RecordStore, namespace: str, run: str) -> list[str]:
+    """Return the references of the stored secrets that answers in the runs of this id have, in their order. Blocks."""
+    entries = (entry for each in store.runs(namespace, run) for entry in store.entries(first_run=each.first_run))
     texts = (json.dumps(entry.content) for entry in entries if entry.content is not None)
     return list(dict.fromkeys(reference for text in texts for reference in STORED.findall(text)))
 

@@ -35,7 +35,6 @@ from holdfast.server.record.entries import (
     ASKED,
     CHANGED,
     COMMENTED,
-    ERASED,
     REFUSED,
     Recorded,
     RecordedComment,
@@ -155,12 +154,13 @@ class Record:
         """
         if not text.strip() or len(text) > LONGEST_COMMENT:
             raise ValueError(f"a comment must have 1 to {LONGEST_COMMENT:,} characters")
-        if any(entry.type == ERASED for entry in await self.entries(run)):
+        recorded = await self.run(run)
+        if await asyncio.to_thread(self.store.is_erased, recorded):
             raise ValueError(f"what was recorded of {run} was erased, and nothing is written there again")
         data = {"text": text, "by": by, "proved_by": proved_by}
         name = None if key is None else make_digest(question, by, text, key)
         entry = _make_entry(owner or run, COMMENTED, question, data, name)
-        await asyncio.to_thread(self.store.append, await self.run(run), [entry])
+        await asyncio.to_thread(self.store.append, recorded, [entry])
 
     async def comments(self, run: str, question: str | None = None) -> list[RecordedComment]:
         """Return the comments beside a question of a run, or beside all, the oldest first; none of an unknown run."""
@@ -291,7 +291,9 @@ class Record:
     ) -> None:
         """See `Archive`: the questions are named as the answers named them; contents are not recorded."""
         questions = [answer.question for answer in answers.answers]
-        data: JSONObject = {"code": refusal.code, "message": refusal.message, "by": user, "proved_by": proof}
+        # The reason why a content does not fit quotes the beginning of it: it may be a password that went astray.
+        message = "the content does not fit" if refusal.code == "invalid_answer" else refusal.message
+        data: JSONObject = {"code": refusal.code, "message": message, "by": user, "proved_by": proof}
         if len(questions) > MOST_REFUSED:
             data["of"] = len(questions)
         names = [name[:LONGEST_NAME] for name in questions[:MOST_REFUSED]]
@@ -330,20 +332,20 @@ class Record:
         return await asyncio.to_thread(lambda: list(self.store.entries(first_run=recorded.first_run)))
 
     async def erase(self, run: str, by: str | None) -> int:
-        """Erase the contents of what is recorded of a closed run, and return the number of entries.
+        """Erase the contents of every recorded run of an id, and return the number of entries.
 
         Raises `UnknownRun`, or `ErasureRefused` for a run that has not ended or is not wholly recorded.
         """
-        recorded = await self.run(run)
-        progress = await asyncio.to_thread(Progress(self.store, self.client.namespace).of, recorded, run)
-        if progress is None or not progress.complete:
-            raise ErasureRefused(f"run {run} has not ended, or is not recorded to its end; cancel it, or wait")
-        return await asyncio.to_thread(self._erase, recorded, by)
+        return await asyncio.to_thread(self._erase, await self.run(run), by)
 
     def _erase(self, run: RecordedRun, by: str | None) -> int:
         """Erase, and sign at once that it was done, and by whom."""
+        progress, runs = Progress(self.store, run.namespace), self.store.runs(run.namespace, run.run)
+        if progress.of(run, run.run) is None or any(progress.is_unread(each.first_run) for each in runs):
+            text = f"run {run.run}, or a workflow below it, has not ended, or is not recorded to its end"
+            raise ErasureRefused(f"{text}; cancel it, or wait")
         now = datetime.now(UTC)
-        count = self.store.erase(run, now, by)
+        count = self.store.erase(runs, now, by)
         if self.key is not None:
             seal(self.store, self.key, now)
         return count

@@ -62,7 +62,7 @@ class RecordStore:
     def append(self, run: RecordedRun, entries: Sequence[RecordEntry]) -> int:
         """Append entries to the chain of a run, and return how many are new: each key is recorded once.
 
-        Entries of a workflow with offsets are expected in their order.
+        Entries of a workflow with offsets are expected in their order. Nothing is added to a run that was erased.
         """
         if not entries:
             return 0
@@ -73,7 +73,8 @@ class RecordStore:
         """Add the blueprint that a run was started with, once; return the number of new entries."""
         with begin_write(self.engine) as connection:
             added = _append(connection, run, [blueprint_entry(run, document, at)])
-            keep_document(connection, document)
+            if added:
+                keep_document(connection, document)
             return added
 
     def has_blueprint(self, run: RecordedRun) -> bool:
@@ -127,11 +128,20 @@ class RecordStore:
 
     def run(self, namespace: str, run: str) -> RecordedRun | None:
         """Return the latest recorded run of this id; None if there is none."""
+        return next(iter(self.runs(namespace, run)), None)
+
+    def runs(self, namespace: str, run: str) -> list[RecordedRun]:
+        """Return the recorded runs of this id, the latest first: a reset begins one, and ids may be used again."""
         entries = select(func.max(ENTRIES.c.id)).where(ENTRIES.c.first_run == RUNS.c.first_run).scalar_subquery()
         query = select(RUNS).where(RUNS.c.namespace == namespace, RUNS.c.run == run).order_by(entries.desc())
         with self.engine.connect() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else RecordedRun(row.namespace, row.run, row.first_run, row.blueprint)
+            rows = connection.execute(query).all()
+        return [RecordedRun(row.namespace, row.run, row.first_run, row.blueprint) for row in rows]
+
+    def is_erased(self, run: RecordedRun) -> bool:
+        """Return whether the contents of a run were erased."""
+        with self.engine.connect() as connection:
+            return _is_erased(connection, run)
 
     def count(self, namespace: str, run: str, type_: str) -> int:
         """Return the number of entries of a type in the runs of this id."""
@@ -245,23 +255,26 @@ class RecordStore:
         except DatabaseError as error:
             raise RecordError(f"the record at {self.place} cannot be written: {error.orig}") from None
 
-    def erase(self, run: RecordedRun, at: datetime, by: str | None) -> int:
-        """Erase the contents of a run's entries for ever and return their number. The chain stays whole.
+    def erase(self, runs: Sequence[RecordedRun], at: datetime, by: str | None) -> int:
+        """Erase the contents of the entries of runs for ever and return their number. The chains stay whole.
 
-        An entry notes the erasure and who asked for it; it is never erased itself. What Temporal still has of the run
-        is not touched.
+        An entry of each notes the erasure and who asked for it; it is never erased itself. What Temporal still has of
+        the runs is not touched.
         """
-        entry = RecordEntry(run.run, f"erased:{secrets.token_hex(8)}", ERASED, "", at, {"data": {"by": by}})
+        chains = [run.first_run for run in runs]
         with begin_write(self.engine) as connection:
             lock_counter(connection)
-            of_run = ENTRIES.c.first_run == run.first_run
-            with_content = and_(of_run, ENTRIES.c.type != ERASED, ENTRIES.c.content.is_not(None))
+            with_content = and_(
+                ENTRIES.c.first_run.in_(chains), ENTRIES.c.type != ERASED, ENTRIES.c.content.is_not(None)
+            )
             count = connection.execute(update(ENTRIES).where(with_content).values(content=None, salt=None)).rowcount
             drop_unused(connection)
-            unsent = and_(OUTBOX.c.first_run == run.first_run, OUTBOX.c.body.is_not(None))
+            unsent = and_(OUTBOX.c.first_run.in_(chains), OUTBOX.c.body.is_not(None))
             dropped = {"state": "dropped", "reason": "the run was erased", "done": at.timestamp(), "body": None}
             connection.execute(update(OUTBOX).where(unsent).values(**dropped))
-            _append(connection, run, [entry])
+            for run in runs:
+                key = f"erased:{secrets.token_hex(8)}"
+                _extend(connection, run, [RecordEntry(run.run, key, ERASED, "", at, {"data": {"by": by}})])
         truncate_log(self.engine)
         return count
 
@@ -336,6 +349,17 @@ def set_mark(connection: Connection, name: str, value: str) -> None:
 
 def _append(connection: Connection, run: RecordedRun, entries: Sequence[RecordEntry]) -> int:
     """Append entries in a transaction of the caller's; see `RecordStore.append`."""
+    lock_counter(connection)
+    return 0 if _is_erased(connection, run) else _extend(connection, run, entries)
+
+
+def _is_erased(connection: Connection, run: RecordedRun) -> bool:
+    of_run = and_(ENTRIES.c.first_run == run.first_run, ENTRIES.c.type == ERASED)
+    return connection.execute(select(ENTRIES.c.id).where(of_run).limit(1)).first() is not None
+
+
+def _extend(connection: Connection, run: RecordedRun, entries: Sequence[RecordEntry]) -> int:
+    """Append entries, also to a run that was erased; see `_append`."""
     number = lock_counter(connection)
     chain = _Chain(connection, run, number)
     chain.extend(entries)

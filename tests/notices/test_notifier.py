@@ -227,7 +227,7 @@ async def test_erasing_a_run_empties_what_waits_of_it(office: Office) -> None:
     ops.failures = [DeliveryFailed("no")]
     office.ask(message="private")
     await office.notifier.round()
-    office.store.erase(RUN, datetime.now(UTC), "user:ana")
+    office.store.erase([RUN], datetime.now(UTC), "user:ana")
     assert "private" not in str(rows(office))
     later(office, due=0)
     assert await office.notifier.round() == 0

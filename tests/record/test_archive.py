@@ -117,6 +117,7 @@ async def test_a_refused_answer_is_recorded_without_its_content(recording: Recor
         await recorded_runs(recording).answer(run, [Answer(question=question.id, content="tomato")], by="user:eve")
     [refused] = [entry for entry in recording.entries(run) if entry.type == REFUSED]
     assert (refused.question, refused.data["code"], refused.data["by"]) == (question.id, "invalid_answer", "user:eve")
+    assert "tomato" not in str(refused.content)
 
 
 async def test_a_comment_goes_to_the_record_and_not_into_the_history(recording: Recording) -> None:

@@ -59,9 +59,9 @@ async def test_a_run_that_was_recorded_without_its_blueprint_gets_it_when_it_goe
 def test_the_document_goes_with_the_last_of_its_runs_that_is_erased(store: RecordStore) -> None:
     for run in (RUN, OTHER):
         store.keep_blueprint(run, DOCUMENT, NOON)
-    store.erase(RUN, NOON, "user:ana")
+    store.erase([RUN], NOON, "user:ana")
     assert (store.blueprint(RUN), store.blueprint(OTHER)) == (None, DOCUMENT)
-    store.erase(OTHER, NOON, "user:ana")
+    store.erase([OTHER], NOON, "user:ana")
     assert documents(store) == 0 and verify(store, []).faults == []
 
 

@@ -41,7 +41,7 @@ def test_several_writers_leave_no_gap_in_the_numbers(store: RecordStore) -> None
 def test_a_record_is_sealed_verified_and_erased(store: RecordStore) -> None:
     filled(store, 3)
     seal(store, KEY, NOON)
-    assert store.erase(RUN, NOON, "user:ana") == 3
+    assert store.erase([RUN], NOON, "user:ana") == 3
     assert verify(store, [KEY.public]).faults == []
 
 

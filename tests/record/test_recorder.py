@@ -267,6 +267,8 @@ async def test_what_follows_a_reset_is_recorded_as_it_was_and_stops_no_recorder(
     await recording.until_recorded(run, ENDED)
     end = await record.end(run)
     assert end is not None and (end.status, end.output) == ("completed", "formal Fine")
+    await record.erase(run, "user:ana")
+    assert {row.content for row in story(recording.store.entries(first_run=before))} == {None}
     assert other and verify(recording.store, [KEY.public]).faults == []
 
 

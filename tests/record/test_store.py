@@ -11,13 +11,17 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import select
+from temporalio.client import Client
 
+from holdfast.server.record.entries import ERASED
 from holdfast.server.record.jobs import Feed, Lease, renewing
+from holdfast.server.record.progress import Progress, WorkflowProgress
+from holdfast.server.record.record import ErasureRefused, Record
 from holdfast.server.record.store import RecordStore, open_store, read_store
 from holdfast.server.record.tables import LEASES, METADATA
 from tests.conftest import until
 from tests.record import shifted
-from tests.record.ground import RUN, entry, filled
+from tests.record.ground import NOON, RUN, entry, filled
 
 
 def test_the_migrations_make_the_tables(store: RecordStore) -> None:
@@ -65,6 +69,25 @@ def test_a_run_id_that_is_used_again_is_another_run(store: RecordStore) -> None:
     again = replace(RUN, first_run="first-2")
     filled(store, 1, again)
     assert store.run("default", "trip-1") == again
+
+
+async def test_all_runs_of_an_id_are_erased_and_nothing_is_written_there_again(
+    store: RecordStore, temporal: Client
+) -> None:
+    runs = [replace(RUN, namespace=temporal.namespace, first_run=first) for first in ("first-1", "first-2")]
+    for run in runs:
+        filled(store, 2, run)
+    progress, record = Progress(store, temporal.namespace), Record(store, temporal)
+    for workflow in ("trip-1/late", "trip-1"):
+        for run in runs:
+            progress.keep(WorkflowProgress(run, workflow, 2, run.first_run, NOON, complete=workflow == "trip-1"))
+    with pytest.raises(ErasureRefused, match="a workflow below it"):
+        await record.erase("trip-1", "user:ana")
+    for run in runs:
+        progress.keep(WorkflowProgress(run, "trip-1/late", 2, run.first_run, NOON, complete=True))
+    assert await record.erase("trip-1", "user:ana") == 4
+    assert (store.append(runs[0], [entry(2)]), store.keep_blueprint(runs[0], {"name": "trip"}, NOON)) == (0, 0)
+    assert [recorded.content for recorded in store.entries() if recorded.type != ERASED] == [None] * 4
 
 
 def test_one_of_two_holds_the_lease(store: RecordStore) -> None:
