@@ -469,7 +469,7 @@ class PersonSection(Section):
     away_until: Annotated[date, PlainValidator(_day)] | None = None
     """The last day away or, as a `datetime`, the time of the return; without an offset in the machine's time zone."""
     deputy: Member | None = None
-    """Who is told, and may answer, while this person is away."""
+    """Who is told while this person is away. It gives no right to answer."""
 
 
 NoticeKind = Literal[
