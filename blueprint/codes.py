@@ -49,6 +49,7 @@ WARNINGS = {
     "constant_condition": "A condition is the same however the run goes.",
     "few_questions": "A clarification needs more facts than it may ask questions.",
     "joined_parts": "`join` is given an object or a text, and joins its keys or its letters.",
+    "kept_consent": "A cache keeps what a person consented to, and later runs do not ask.",
     "late_append": "A list that grows between iterations is read after the loop, without the last iteration's value.",
     "missing_branch": "A condition has a value for which there is no branch: the step will fail.",
     "near_option": "An answer is compared with a text that is nearly one of its options.",

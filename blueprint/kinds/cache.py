@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from holdfast.blueprint.durations import say_duration
+from holdfast.blueprint.findings import Findings
 from holdfast.blueprint.kinds.base import Block, Step
 from holdfast.blueprint.kinds.description import PREVIOUS, Drawing, NestedSteps, StepDescription
+from holdfast.blueprint.kinds.document import Blueprint
 from holdfast.blueprint.kinds.expansion import Expansion
 from holdfast.blueprint.kinds.knowledge import Knowledge
+from holdfast.blueprint.kinds.walk import answers_in
 from holdfast.blueprint.parts import Seconds, Template
 from holdfast.blueprint.shape import Shape
 from holdfast.blueprint.source import PlacedDict
@@ -49,6 +52,12 @@ class Cache(Step):
 
     def output_shape(self, knowledge: Knowledge) -> Shape:
         return knowledge.last["wrapped_step"]
+
+    def advise(self, path: str, blueprint: Blueprint, findings: Findings) -> None:
+        for name, question in answers_in([self.wrapped_step]).items():
+            if question.consents:
+                message = f"what a person says to {name} is kept, and stands for later runs, in which nobody is asked"
+                findings.add(f"{path}.wrapped_step", "kept_consent", message, "ask before the cache, or behind it")
 
     @classmethod
     def expand(cls, step: PlacedDict, path: str, expansion: Expansion) -> None:

@@ -238,6 +238,7 @@ def _check_hold(step: HitlFields, path: str, findings: Findings) -> None:
         "notify",
         "verify",
         "attachments",
+        "on_decline",
     ):
         if _differs(step, key):
             findings.add_key(

@@ -100,6 +100,7 @@ def test_people_that_cannot_be_asked_are_told_at_their_place(keys: str, where: s
         ("not_by", "[requester]"),
         ("quorum", "2"),
         ("remind_every", "1h"),
+        ("on_decline", "continue"),
     ],
 )
 def test_a_hold_asks_nobody(key: str, value: str) -> None:

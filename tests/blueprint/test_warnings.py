@@ -503,6 +503,13 @@ def test_who_answered_is_proved_or_warned_of(warned) -> None:
     assert warned(f"steps: [{sign % ', proof: person'}, {second}]") == []
 
 
+@pytest.mark.parametrize(("ask", "warns"), [("permission", True), ("input", False)])
+def test_a_consent_that_would_be_kept_is_warned_of(warned, ask: str, warns: bool) -> None:
+    wrapped = f"{{kind: block, name: w, steps: [{{kind: hitl, name: sign, ask: {ask}, message: Pay?}}]}}"
+    found = warned(f"steps: [{{kind: cache, name: c, wrapped_step: {wrapped}}}]")
+    assert told(found) == [("kept_consent", 1, "steps[0].wrapped_step")] * warns
+
+
 LOG = """
 context: {log: []}
 steps:
