@@ -84,20 +84,23 @@ def test_every_refusal_and_builtin_and_exit_code_is_documented() -> None:
 
 
 def list_failure_types() -> Iterator[str]:
-    """Yield the types that workflows and activities give to failures, where they stand there as text."""
+    """Yield the types that workflows and activities give to failures, as text or as a constant of the module."""
     for path in [*(ROOT / "workflows").rglob("*.py"), *(ROOT / "activities").rglob("*.py")]:
-        for call in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        named = {ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)}
+        for call in ast.walk(tree):
             if not isinstance(call, ast.Call):
                 continue
             types = [keyword.value for keyword in call.keywords if keyword.arg == "type"]
             match call.func:
-                case ast.Name(id="failure" | "wrong"):
+                case ast.Name(id="failure" | "wrong" | "make_failed"):
                     types = call.args[:1]
                 case ast.Name(id="Failure" | "ApplicationError"):
                     pass
                 case _:
                     continue
-            yield from (type_.value for type_ in types if isinstance(type_, ast.Constant))
+            found = [named.get(ast.unparse(type_), type_) for type_ in types]
+            yield from (type_.value for type_ in found if isinstance(type_, ast.Constant))
 
 
 @pytest.mark.slow
