@@ -229,7 +229,7 @@ def test_what_the_record_has_is_read_while_temporal_is_away(holdfast: Holdfast, 
     holdfast("history", run)
     away = holdfast.having(TEMPORAL_ADDRESS="127.0.0.1:9")
     told = away("history", run)
-    assert (told.code, "user:ana" in told.out, "from the record only" in told.err) == (0, True, True)
+    assert (told.code, "user:ana" in told.out, "from the record only" in told.err) == (0, True, True), told
     assert "user:ana" in away("history", run, "--jsonl").out
     assert {away(*words).code for words in (["history", "nobody-knows"], ["show", run], ["result", run])} == {5}
     holdfast("cancel", run)

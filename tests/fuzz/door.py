@@ -56,7 +56,7 @@ KINDS = {
     "free review": HITL % "ask: review, input: text",
     "secret": HITL % "ask: secret",
     "secrets": HITL % "ask: secret, input_schema: {type: object, properties: {A: {type: string}}}",
-    "hold": HITL % "ask: hold",
+    "hold": "steps: [{kind: hitl, name: ask, message: Go?, ask: hold}]",
     "quorum": HITL % "ask: decision, options: [warm, cool], quorum: 3",
     "sink": HITL % "input_schema: {type: object}, sink_to: answer",
     "checkpoint": "steps: [{name: a, input: 1, interrupt_before: true}]",

@@ -183,6 +183,9 @@ async def test_a_question_is_claimed_released_given_away_and_commented_by_keys(
         await tab_to(page, page.get_by_label("Delegate to:"))
         await page.keyboard.type("cem")
         await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("cem")  # whom nobody knows: once more
+        await tab_to(page, page.get_by_label("Delegate to:"))
+        await page.keyboard.press("Enter")
         await expect(page.locator(".consequences")).to_contain_text("cem")
 
 
