@@ -172,7 +172,7 @@ async def _each(target: Target, action: Callable[[Runs, str], Awaitable[Effect]]
 
 
 @dataclass(frozen=True)
-class _Result:
+class _RunResult:
     """What came of a command for one run."""
 
     written: Mapping[str, Any]
@@ -182,21 +182,21 @@ class _Result:
     """Whether every workflow of the run was reached."""
 
 
-async def _act_on_one(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _Result:
+async def _act_on_one(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _RunResult:
     steered, text = await action(runs, run)
     workflows = [f"  {workflow.workflow}: {workflow.reason}" for workflow in [*steered.left, *steered.undone]]
-    return _Result(steered.to_json(), [text, *workflows], not steered.left)
+    return _RunResult(steered.to_json(), [text, *workflows], not steered.left)
 
 
-async def _act_on_one_of_several(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _Result:
+async def _act_on_one_of_several(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _RunResult:
     """Apply the action to a run; that it is refused, or has ended since it was listed, keeps no other from it."""
     try:
         return await _act_on_one(action, runs, run)
     except expected_failures() as error:
         _, failure = describe_failure(error)
         if failure["type"] == "run_closed":
-            return _Result(Steered(run, "closed").to_json(), [str(failure["message"])], True)
-        return _Result({"run": run, "error": failure}, [f"run {run}: {failure['message']}"], False)
+            return _RunResult(Steered(run, "closed").to_json(), [str(failure["message"])], True)
+        return _RunResult({"run": run, "error": failure}, [f"run {run}: {failure['message']}"], False)
 
 
 async def _pause(by: str, runs: Runs, run: str) -> Effect:

@@ -130,28 +130,28 @@ class EventDelivery:
             self._runs.popitem(last=False)
         return _read_replies(event, outcomes)
 
-    async def _send(self, runs: Runs, event: SystemEvent, run: str) -> _Outcome | None:
+    async def _send(self, runs: Runs, event: SystemEvent, run: str) -> _EventReply | None:
         """Send the event to one run; return None if it has ended, or waits for it no more."""
         send = runs.external_events.send
         try:
-            return _Outcome(run, await send(run, event.name, event.key, event.payload, id=event.id, keep=False))
+            return _EventReply(run, await send(run, event.name, event.key, event.payload, id=event.id, keep=False))
         except UnknownRun:
             return None
         except Refusal as refusal:
-            return None if refusal.code in ("unknown_question", "run_closed") else _Outcome(run, refusal)
+            return None if refusal.code in ("unknown_question", "run_closed") else _EventReply(run, refusal)
         except EXPECTED as error:
-            return _Outcome(run, error)
+            return _EventReply(run, error)
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class _EventReply:
     """What came of an event that was sent to a run."""
 
     run: str
     reply: EventReceipt | Exception
 
 
-def _read_replies(event: SystemEvent, outcomes: Sequence[_Outcome]) -> list[EventReceipt | RefusedEvent]:
+def _read_replies(event: SystemEvent, outcomes: Sequence[_EventReply]) -> list[EventReceipt | RefusedEvent]:
     """Return what each run says of an event. Raises what passes by itself, else the first refusal if all refuse it."""
     errors = [outcome.reply for outcome in outcomes if isinstance(outcome.reply, Exception)]
     passing = [error for error in errors if not isinstance(error, Refusal) or error.code == "busy"]
@@ -160,7 +160,7 @@ def _read_replies(event: SystemEvent, outcomes: Sequence[_Outcome]) -> list[Even
     return [_describe(event, outcome) for outcome in outcomes]
 
 
-def _describe(event: SystemEvent, outcome: _Outcome) -> EventReceipt | RefusedEvent:
+def _describe(event: SystemEvent, outcome: _EventReply) -> EventReceipt | RefusedEvent:
     match outcome.reply:
         case EventReceipt():
             return outcome.reply
