@@ -15,6 +15,7 @@ from typing import NoReturn
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
+from temporalio.worker import ExecuteActivityInput
 
 from holdfast.blueprint.parts import Retry
 from holdfast.protocol.activity_request import NOT_LOCAL, ActivityRequest
@@ -70,6 +71,12 @@ async def limit_time(seconds: float, failure: Callable[[float], ApplicationError
         if not limit.expired():
             raise
         raise failure(seconds) from None
+
+
+def find_request(input: ExecuteActivityInput) -> ActivityRequest | None:
+    """Return the request of a call of ours, as an interceptor sees it; None for an activity of somebody else."""
+    request = input.args[0] if input.args else None
+    return request if isinstance(request, ActivityRequest) else None
 
 
 def count_earlier_failures(request: ActivityRequest) -> int:

@@ -9,8 +9,7 @@ from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from holdfast.activities.attempts import send_beats
-from holdfast.protocol.activity_request import ActivityRequest
+from holdfast.activities.attempts import find_request, send_beats
 
 Store = Callable[[str, Sequence[Payload]], Awaitable[None]]
 """Stores payloads for workflows of a namespace, if it can."""
@@ -42,8 +41,7 @@ class _StoredCalls(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         result = await self.next.execute_activity(input)
-        request = input.args[0] if input.args else None
-        if isinstance(request, ActivityRequest):
+        if (request := find_request(input)) is not None:
             payloads = activity.payload_converter().to_payloads([result])
             if large := [payload for payload in payloads if payload.ByteSize() >= self._threshold]:
                 async with send_beats(request):

@@ -10,6 +10,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from holdfast.activities.attempts import find_request
 from holdfast.protocol.agents import Interrupted, ModelReply, ModelRequest, ToolRequest
 
 # The endpoint adds `_total` to the names of counters.
@@ -35,7 +36,7 @@ class _MeteredCalls(ActivityInboundInterceptor):
         self._dollars = dollars
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
-        request = input.args[0] if input.args else None
+        request = find_request(input)
         try:
             result = await self.next.execute_activity(input)
         except BaseException:

@@ -12,8 +12,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from holdfast.activities.attempts import find_request
 from holdfast.activities.registry import wrong
-from holdfast.protocol.activity_request import ActivityRequest
 from holdfast.protocol.agents import ModelReply, ToolCall
 from holdfast.protocol.answers import Refusal
 from holdfast.protocol.size_limits import LARGEST_VALUE, SizeLimit, check_bytes, check_value, describe_excess
@@ -33,8 +33,7 @@ class SizeInterceptor(Interceptor):
 class _MeasuredCalls(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         result = await self.next.execute_activity(input)
-        request = input.args[0] if input.args else None
-        if isinstance(request, ActivityRequest):
+        if find_request(input) is not None:
             count = sum(payload.ByteSize() for payload in activity.payload_converter().to_payloads([result]))
             if count > LARGEST_VALUE:
                 raise wrong("too_large", describe_excess("the result has", count, LARGEST_VALUE, "return less"))
