@@ -19,7 +19,7 @@ from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.converter import WorkflowSerializationContext
 
-from holdfast.runtime.outage import READ_LIMIT
+from holdfast.runtime.outage import READ_LIMIT, has_no_server
 
 T = TypeVar("T")
 FIRST_PAGE = 100
@@ -116,6 +116,8 @@ async def get_page(
     Raises:
         RPCError: The server refuses, or has not answered after `READ_LIMIT`.
     """
+    if has_no_server(client):
+        return [], None
     wanted = ListWorkflowExecutionsRequest(
         namespace=client.namespace, page_size=size, query=query, next_page_token=place
     )

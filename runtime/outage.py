@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Never, TypeVar
 
 from temporalio.client import (
+    Client,
     CountWorkflowsInput,
     DescribeWorkflowInput,
     FetchWorkflowHistoryEventsInput,
@@ -71,3 +72,8 @@ class NoWorkflows(Interceptor, OutboundInterceptor):
         found: tuple[WorkflowExecution, ...] = ()
         for execution in found:
             yield execution
+
+
+def has_no_server(client: Client) -> bool:
+    """Return whether `NoWorkflows` answers a client: what goes past the interceptors must not be sent."""
+    return any(isinstance(interceptor, NoWorkflows) for interceptor in client.config()["interceptors"])
