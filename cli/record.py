@@ -23,11 +23,10 @@ from holdfast.cli.flags import AsJson, By, RunName
 from holdfast.cli.output import DONE, FAILED, print_json, print_text, report, say
 from holdfast.cli.session import Session, open_session
 from holdfast.cli.tables import cell, print_table
-from holdfast.client.open_questions import find_question
+from holdfast.client.open_questions import find_question, match_named
 from holdfast.client.reading import BadUsage, from_json, person, text_of_file
 from holdfast.client.successors import find_successors
 from holdfast.client.tree import UnknownRun
-from holdfast.protocol.address import names_at
 from holdfast.runtime.config import Config
 from holdfast.runtime.encryption import load_key_ring
 from holdfast.runtime.errors import BadInput
@@ -99,15 +98,14 @@ async def _question(session: Session, record: Record, run: str, name: str) -> tu
     with suppress(NoWorker, UnknownRun):
         if (question := find_question(await session.runs.questions(run), name)) is not None:
             return question.id, question.owner
-    recorded = [entry for entry in await record.entries(run) if entry.question is not None]
-    by_name = [entry for entry in recorded if name == entry.address or name in names_at(entry.address)]
-    found = by_name or [entry for entry in recorded if entry.question and entry.question.startswith(name)]
-    ids = {entry.question: entry.workflow for entry in found if entry.question is not None}
+    entries = [entry for entry in await record.entries(run) if entry.question is not None and entry.address]
+    recorded = {entry.question: entry for entry in reversed(entries) if entry.question is not None}
+    ids = match_named({id_: entry.address for id_, entry in recorded.items()}, name)
     if len(ids) > 1:
         raise BadInput(f"{name!r} could be any of {', '.join(ids)} of {run}; give an id")
     if not ids:
         raise BadInput(f"no question {name!r} of {run} is open or recorded; see: holdfast history {shlex.quote(run)}")
-    return next(iter(ids.items()))
+    return ids[0], recorded[ids[0]].workflow
 
 
 async def _erase(run: str, by: str, as_json: bool) -> int:

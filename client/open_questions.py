@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -172,15 +172,20 @@ def find_question(questions: Sequence[Question], wanted: str) -> Question | None
 
     Raises `Ambiguous` if there are several.
     """
-    exact = [question for question in questions if wanted in (question.id, question.address)]
-    by_name = [question for question in questions if name_at(question.address) == wanted]
-    by_step = [question for question in questions if wanted in names_at(question.address)]
-    by_prefix = [question for question in questions if question.id.startswith(wanted)]
-    matches = exact or by_name or by_step or by_prefix
+    ids = match_named({question.id: question.address for question in questions}, wanted)
+    matches = [question for question in questions if question.id in ids]
     if len(matches) > 1:
         names = ", ".join(f"{question.id} ({question.address})" for question in matches)
         raise Ambiguous(f"{wanted!r} could be any of {names}; give an id")
     return matches[0] if matches else None
+
+
+def match_named(addresses: Mapping[str, str], wanted: str) -> list[str]:
+    """Return the ids of the questions that a name may mean, of these with their addresses; see `find_question`."""
+    exact = [id_ for id_, address in addresses.items() if wanted in (id_, address)]
+    by_name = [id_ for id_, address in addresses.items() if name_at(address) == wanted]
+    by_step = [id_ for id_, address in addresses.items() if wanted in names_at(address)]
+    return exact or by_name or by_step or [id_ for id_ in addresses if id_.startswith(wanted)]
 
 
 def check_content(question: Question, answer: Answer) -> None:
