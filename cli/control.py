@@ -172,7 +172,7 @@ async def _each(target: Target, action: Callable[[Runs, str], Awaitable[Effect]]
 
 
 @dataclass(frozen=True)
-class _RunResult:
+class _RunEffect:
     """What came of a command for one run."""
 
     written: Mapping[str, Any]
@@ -182,21 +182,21 @@ class _RunResult:
     """Whether every workflow of the run was reached."""
 
 
-async def _act_on_one(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _RunResult:
+async def _act_on_one(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _RunEffect:
     steered, text = await action(runs, run)
     workflows = [f"  {workflow.workflow}: {workflow.reason}" for workflow in [*steered.left, *steered.undone]]
-    return _RunResult(steered.to_json(), [text, *workflows], not steered.left)
+    return _RunEffect(steered.to_json(), [text, *workflows], not steered.left)
 
 
-async def _act_on_one_of_several(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _RunResult:
+async def _act_on_one_of_several(action: Callable[[Runs, str], Awaitable[Effect]], runs: Runs, run: str) -> _RunEffect:
     """Apply the action to a run; that it is refused, or has ended since it was listed, keeps no other from it."""
     try:
         return await _act_on_one(action, runs, run)
     except expected_failures() as error:
         _, failure = describe_failure(error)
         if failure["type"] == "run_closed":
-            return _RunResult(Steered(run, "closed").to_json(), [str(failure["message"])], True)
-        return _RunResult({"run": run, "error": failure}, [f"run {run}: {failure['message']}"], False)
+            return _RunEffect(Steered(run, "closed").to_json(), [str(failure["message"])], True)
+        return _RunEffect({"run": run, "error": failure}, [f"run {run}: {failure['message']}"], False)
 
 
 async def _pause(by: str, runs: Runs, run: str) -> Effect:

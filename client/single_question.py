@@ -143,8 +143,7 @@ async def ask(
     runs = runs or await _connect()
     for attempt in range(1, MOST_TRIES + 1):
         run = new_run_id(blueprint) if key is None else _make_id(key, attempt)
-        outcome = await _ask_once(runs, blueprint, run, by, again=begun is not None, withdraw=key is None)
-        output = _read_output(outcome)
+        output = _read_output(await _ask_once(runs, blueprint, run, by, again=begun is not None, withdraw=key is None))
         try:
             return None if output is None else read_instance(schema, options.get("kind", "input"), output)
         except ValidationError as error:  # the model has rules that its JSON Schema cannot say

@@ -39,13 +39,12 @@ from holdfast.server.record.progress import (
 from holdfast.server.record.reader import Reader
 from holdfast.server.record.reads import ReadJob, WorkflowReads
 from holdfast.server.record.store import RecordStore
-from holdfast.server.record.watches import OpenWatch, OpenWatches, WorkflowWatch
+from holdfast.server.record.watches import LONGEST_PAUSE, OpenWatch, OpenWatches, WorkflowWatch
 
 log = logging.getLogger(__name__)
 
 PACE_SECONDS = 1.0
-"""The shortest pause between two rounds."""
-LONGEST_PAUSE = 60.0
+"""The shortest pause between two rounds; the longest is that between two reads of a workflow."""
 AWAY_PAUSE = 10.0
 """The longest pause while something waits for a worker: it may be back at any time, and people wait for the news."""
 IDLE_SHARE = 10
